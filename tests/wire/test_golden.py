@@ -203,15 +203,15 @@ def _short(exchange):
 def main():
     with pytest.MonkeyPatch.context() as patch, standing_still(patch) as recorder:
         play(recorder)
-    write(FILE, "Requests and answers of a round", recorder)
+    write(FILE, "Requests and answers of a round", recorder, "abc")
 
 
-def write(path, about, recorder, **facts):
+def write(path, about, recorder, names, **facts):
     """The file of what was said, an exchange a line."""
     content = {
         "about": f"{about}; bodies in hex. docs/fleet/protocol.md",
         "private keys of devices (never use them)": {
-            name: key_of(name).private_bytes_raw().hex() for name in "abc"
+            name: key_of(name).private_bytes_raw().hex() for name in names
         },
         "server's public key": keys.public_hex(key_of("server")),
         "plan": typed_json.plain(recorder.plan),

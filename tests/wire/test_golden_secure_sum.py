@@ -1,4 +1,4 @@
-"""A secure sum of five devices, byte for byte: `golden/secure_sum.json`, for other devices.
+"""A secure sum of six devices, byte for byte: `golden/secure_sum.json`, for other devices.
 
 One of them shares and is gone before it uploads. The file says how everything is made, too; a test
 makes it so, of the secrets in the file alone.
@@ -10,14 +10,20 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import hmac
+import itertools
 import json
+import math
 import random
 import secrets
 import sys
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tests.support.fleet.devices import key_of
 from tests.support.fleet.masked import masked_upload, settle
@@ -36,9 +42,10 @@ DELTAS = {
     "b": [0.25, -0.5, 0.0],
     "c": [-0.125, 0.25, 0.5],
     "d": [0.0, 0.0, 0.125],
-    "e": [1.0, 1.0, 1.0],  # is gone before it uploads
+    "e": [-0.5, 0.125, 0.25],
+    "f": [1.0, 1.0, 1.0],  # is gone before it uploads
 }
-GONE = "e"
+GONE = "f"
 CONSTRUCTION = """\
 || joins bytes; L is `secure_sum` of the task, in UTF-8; quoted text is ASCII; hex is lower case.
 HKDF(key; info) is HKDF-SHA256 of RFC 5869 without salt, 32 bytes.
@@ -54,7 +61,7 @@ agreed(own channel, its channel; L || " channel"), with L || sender || recipient
 both Ed25519 keys.
 digest(kind, value) = SHA-256 of the decimal length of L || " " || L || kind || " " || value.
 own_secret = digest(" own", own secret); own, pair of an envelope = digest(" own" or " pair", share).
-stream(key; info) = AES-256 in counter mode from a block of zeros, under HKDF(key; info): integers
+stream(key; info): AES-256 in counter mode from a block of zeros, under HKDF(key; info), as integers
 of `bits`, little-endian.
 upload: delta, clipped to `clip_norm`, / `step`, towards zero, modulo 2^bits; plus stream(own
 secret; L || " own"); for each neighbour of whom an envelope came, plus stream(agreed(own mask, its
@@ -97,7 +104,7 @@ class Drawn:
 
 
 def play(recorder):
-    """All three are in the sum, and what is refused on the way; the secrets of the devices."""
+    """All but one are in the sum, and what is refused on the way; the secrets of the devices."""
     parts = {}
     for name, delta in DELTAS.items():
         recorder.check_in(f"{name}: a seat", name)
@@ -140,7 +147,7 @@ def standing_still(patch):
         test_golden.Recorder,
         plan=PLAN,
         kept=SecureRoundStore,
-        **{"goal": 4, "most": 5, "least": 4, "sums": secure_steps.settings(SUMS, 3)},
+        **{"goal": 5, "most": 6, "least": 5, "sums": secure_steps.settings(SUMS, 3)},
     )
     with test_golden.standing_still(patch, make) as recorder:
         yield recorder
@@ -169,12 +176,129 @@ def test_the_file_alone_makes_the_sum(recorder):
     check_total(recorder)
 
 
+class AsWritten:
+    """What `CONSTRUCTION` says, of the file alone and without code of ours."""
+
+    def __init__(self):
+        self.file = json.loads(FILE.read_text())
+        self.secrets = {
+            name: {kind: bytes.fromhex(value) for kind, value in drawn.items() if kind != "delta"}
+            for name, drawn in self.file["secrets (never use them)"].items()
+        }
+        keys = self.file["private keys of devices (never use them)"]
+        self.names = {
+            name: Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key))
+            .public_key()
+            .public_bytes_raw()
+            for name, key in keys.items()
+        }
+        self.label = self.heard("a", "seat")["task"]["secure_sum"].encode()
+
+    def bodies(self, name, what, side):
+        wanted = f"{name}: {what}" if what != "seat" else f"{name}: a seat"
+        found = [x for x in self.file["exchanges"] if x["why"] == wanted]
+        return [bytes.fromhex(x[side]["hex"]) for x in found if x["answer"]["status"] == 200]
+
+    def heard(self, name, what, key=None):
+        answers = map(json.loads, self.bodies(name, what, "answer"))
+        return next(x for x in answers if key is None or key in x)
+
+    def said(self, name, what):
+        return json.loads(self.bodies(name, what, "request")[-1])
+
+    def agreed(self, private, public, info):
+        key = X25519PrivateKey.from_private_bytes(private)
+        ends = sorted([key.public_key().public_bytes_raw(), public])
+        secret = key.exchange(X25519PublicKey.from_public_bytes(public))
+        return hkdf(secret, self.label + info + b"".join(ends))
+
+    def stream(self, key, info):
+        counter = modes.CTR(bytes(16))
+        encryptor = Cipher(algorithms.AES256(hkdf(key, self.label + info)), counter).encryptor()
+        return np.frombuffer(encryptor.update(bytes(12)), "<u4").astype(object)
+
+    def public(self, name, kind):
+        return X25519PrivateKey.from_private_bytes(self.secrets[name][kind]).public_key()
+
+    def masked(self, name):
+        drawn, mine = self.secrets[name], self.names[name]
+        total = np.array([int(x * 2**20) for x in DELTAS[name]], object)
+        total += self.stream(drawn["own"], b" own")
+        for envelope in self.heard(name, "share", "envelopes")["envelopes"]:
+            other = next(n for n in self.names if self.names[n].hex() == envelope["other"])
+            public = self.public(other, "mask").public_bytes_raw()
+            mask = self.stream(self.agreed(drawn["mask"], public, b" pair"), b" pair")
+            total += mask if mine < self.names[other] else -mask
+        return b"".join((x % 2**32).to_bytes(4, "little") for x in total)
+
+    def shares(self, dealer):
+        """`{x: (share of own secret, of mask key)}`, read by those who got them."""
+        sent = self.said(dealer, "share")
+        found = {}
+        for place, envelope in enumerate(sorted(sent["envelopes"], key=lambda x: x["other"]), 1):
+            to = next(n for n in self.names if self.names[n].hex() == envelope["other"])
+            public = self.public(dealer, "channel").public_bytes_raw()
+            key = self.agreed(self.secrets[to]["channel"], public, b" channel")
+            sealed = bytes.fromhex(envelope["sealed"])
+            data = self.label + self.names[dealer] + self.names[to]
+            opened = AESGCM(key).decrypt(sealed[:12], sealed[12:], data)
+            found[place] = own, pair = opened[:66], opened[66:]
+            assert envelope["own"] == self.digest(b" own", own)
+            assert envelope["pair"] == self.digest(b" pair", pair)
+        assert sent["own_secret"] == self.digest(b" own", self.secrets[dealer]["own"])
+        return found
+
+    def digest(self, kind, value):
+        length = str(len(self.label)).encode()
+        return hashlib.sha256(length + b" " + self.label + kind + b" " + value).hexdigest()
+
+
+def hkdf(key, info):
+    return hmac.digest(hmac.digest(bytes(32), key, "sha256"), info + b"\1", "sha256")
+
+
+def at_zero(shares):
+    """The value at 0 of the polynomial through them, modulo 2^521 - 1."""
+    prime, total = 2**521 - 1, 0
+    for x, share in shares.items():
+        others = [other for other in shares if other != x]
+        above, below = math.prod(others), math.prod(other - x for other in others)
+        total += int.from_bytes(share, "big") * above * pow(below, -1, prime)
+    return (total % prime).to_bytes(66, "big")[-32:]
+
+
+@pytest.mark.parametrize("name", [name for name in DELTAS if name != GONE])
+def test_an_upload_is_made_as_the_file_says(name):
+    written = AsWritten()
+    assert written.bodies(name, "upload", "request")[0].endswith(written.masked(name))
+
+
+@pytest.mark.parametrize("name", DELTAS)
+def test_shares_are_made_as_the_file_says(name):
+    written = AsWritten()
+    shares = written.shares(name)
+    for kind, secret in enumerate(("own", "mask")):
+        for chosen in itertools.combinations(shares, SUMS.threshold):
+            assert at_zero({x: shares[x][kind] for x in chosen}) == written.secrets[name][secret]
+
+
+def test_the_shares_revealed_are_those_dealt():
+    written = AsWritten()
+    asked = written.heard("b", "unmask", "dropped")
+    assert asked["dropped"] == [written.names[GONE].hex()]
+    for name, device in written.names.items():
+        dealt = {share.hex(): kind for pair in written.shares(name).values()
+                 for kind, share in enumerate(pair)}  # fmt: skip
+        given = written.said("b", "unmask")["shares"].get(device.hex())
+        assert given is None or dealt[given] == (name == GONE)
+
+
 def main():
     with pytest.MonkeyPatch.context() as patch, standing_still(patch) as recorder:
         drawn = play(recorder)
-        about = "A secure sum of five devices; e shares and is gone"
+        about = "A secure sum of six devices; f shares and is gone"
         more = {"construction": CONSTRUCTION.splitlines(), "secrets (never use them)": drawn}
-        test_golden.write(FILE, about, recorder, **more)
+        test_golden.write(FILE, about, recorder, DELTAS, **more)
 
 
 if __name__ == "__main__":
