@@ -60,7 +60,7 @@ sealed = nonce of 12 bytes || AES-256-GCM(share of the own secret || share of th
 agreed(own channel, its channel; L || " channel"), with L || sender || recipient as associated data,
 both Ed25519 keys.
 digest(kind, value) = SHA-256 of the decimal length of L || " " || L || kind || " " || value.
-own_secret = digest(" own", own secret); own, pair of an envelope = digest(" own" or " pair", share).
+own_secret = digest(" own", own secret); `own`, `pair` = digest(" own" or " pair", that share).
 stream(key; info): AES-256 in counter mode from a block of zeros, under HKDF(key; info), as integers
 of `bits`, little-endian.
 upload: delta, clipped to `clip_norm`, / `step`, towards zero, modulo 2^bits; plus stream(own
