@@ -259,7 +259,7 @@ class Device:
         old = self._store.state.model
         if old is None or not self._store.blob(old).exists() or self._store.blob(model).exists():
             return
-        change = self._store.part(f"{model}-{old}")
+        change = self._store.part(model, old)
         self._client.download(f"/v1/models/{model}?from={old}", change)
         size = change.stat().st_size
         whole = self._store.part(model)

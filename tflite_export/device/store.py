@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tff_keyboard.storage import directories, exclusive_file, files, names, typed_json
 from tff_keyboard.storage.errors import ProgramError
-from tff_keyboard.wire import keys
+from tff_keyboard.wire import keys, messages
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,12 +110,15 @@ class DeviceStore:
         self.save(dataclasses.replace(self.state, **fields))  # type: ignore[arg-type]
 
     def blob(self, digest: str) -> pathlib.Path:
-        """Where bytes of this SHA-256 lie, or will."""
+        """Where bytes of this SHA-256 lie, or will. Raises `ProgramError` if it is none."""
+        if not messages.is_sha256(digest):
+            raise ProgramError(f"{self.directory}: a blob is named by its SHA-256, 64 hex digits.")
         return self.directory / "blobs" / digest
 
-    def part(self, digest: str) -> pathlib.Path:
-        """Where they lie while they come."""
-        return self.directory / "blobs" / f"{digest}.part"
+    def part(self, digest: str, since: str | None = None) -> pathlib.Path:
+        """Where they lie while they come, or what changed in them since those of `since`."""
+        older = f"-{self.blob(since).name}" if since else ""
+        return self.blob(digest).with_name(f"{digest}{older}.part")
 
     def take(self, digest: str) -> bool:
         """Makes a part that is complete a blob; False, and it is removed, if it is another."""

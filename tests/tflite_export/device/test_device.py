@@ -298,6 +298,30 @@ def test_a_download_goes_on_after_a_restart(phone, server):
     assert len(server.check_ins) == 1  # it kept its seat
 
 
+@pytest.mark.parametrize("field", ["plan", "model", "graph"])
+def test_a_server_that_names_a_path_gets_no_file(field, phone, server, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in ("../../precious", str(precious)):
+        told = server.plan if field == "graph" else server.task
+        object.__setattr__(told, field, name)  # as no server of ours could
+        server.blobs |= {name: b"of the server", server.plan.sha256: server.plan.to_bytes()}
+        assert phone.attempt() == LATER_SECONDS
+        assert "must be a SHA-256" in phone.said[-1]
+        phone.now += LATER_SECONDS
+    assert precious.read_text() == "mine"
+    assert not [path for _, path, *_ in server.seen if "precious" in path]
+
+
+@pytest.mark.parametrize("name", ["../key.pem", "/tmp/file", "a" * 63, "A" * 64])
+def test_a_store_has_no_blob_of_another_name(name, phone):
+    store = DeviceStore(phone.directory)
+    for place in (store.blob, store.part, lambda name: store.part("a" * 64, name)):
+        with pytest.raises(ProgramError, match="named by its SHA-256"):
+            place(name)
+    store.close()
+
+
 def test_bytes_of_another_hash_are_not_used(phone, server):
     server.blobs[weights.sha256(GRAPH)] = b"TFL3 of somebody else"
     with pytest.raises(ProgramError, match="other bytes"):
