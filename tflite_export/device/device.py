@@ -117,6 +117,14 @@ class Device:
 
     def _seat(self) -> SavedTask | None:
         """A new seat in a round, saved; None if the device or the server would rather wait."""
+        try:
+            return self._check_in()
+        except Refused as error:
+            if error.code != "wrong_plan":
+                raise
+        return self._check_in()  # a round opened since the plan was fetched
+
+    def _check_in(self) -> SavedTask | None:
         plan_bytes = self._client.newest_plan()
         plan = _plan(plan_bytes)
         now, state = self._clock(), self._store.state

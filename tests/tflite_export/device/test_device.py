@@ -393,6 +393,14 @@ def test_a_token_that_the_server_does_not_know_is_forgotten(phone, server):
     assert phone.state.token is None
 
 
+def test_a_plan_that_is_another_by_now_is_fetched_at_once(phone, server):
+    server.faults = [("/v1/check-in", "wrong_plan")]
+    assert phone.attempt() == 0
+    asked = [path for _, path, *_ in server.seen[:4]]
+    assert asked == ["/v1/plan", "/v1/check-in"] * 2
+    assert len(server.uploads) == 1
+
+
 def test_a_round_that_closed_meanwhile_is_left(phone, server):
     server.faults = [("/v1/rounds/", "drop")] * 6
     with pytest.raises(ServerAway):
@@ -460,7 +468,7 @@ class Enough(Exception):
 
 def test_the_loop_waits_as_it_is_told_and_outlives_what_passes(phone, server):
     server.task = None
-    server.faults = [("/v1/plan", "drop")] * 6 + [("/v1/check-in", "wrong_plan")]
+    server.faults = [("/v1/plan", "drop")] * 6 + [("/v1/check-in", "wrong_plan")] * 2
     waits = []
 
     def sleep(seconds):
