@@ -2,8 +2,9 @@
 
     eligible? -> check in -> plan, graph, weights -> train -> upload -> delete what was used
 
-Each arrow is durable in the store before the next step. What is said on the way is counts and
-sizes; no word of a text.
+Each arrow is durable in the store before the next step. In a secure sum, whose server waits for the
+keys of all, these go out before it trains. What is said on the way is counts and sizes; no word of
+a text.
 """
 
 import contextlib
@@ -171,6 +172,8 @@ class Device:
         self._fetch(task.plan, plan=True)
         plan = _plan(self._store.read_blob(task.plan))
         if task.used is None or not self._store.upload.exists():
+            if plan.secure_sums is not None:
+                self._sum(task, plan).advertise()
             task = self._trained(task, plan)
         if "loss" in plan.phases:
             message = Loss(assignment=task.assignment, weight=task.weight, loss=task.loss)
@@ -181,25 +184,27 @@ class Device:
                 self._say(f"round {task.round} does without this upload")
                 return self._later(verdict.retry_after_s or LATER_SECONDS)
         if plan.secure_sums is not None:
-            return self._mask(task, plan)
+            return self._go_on(task, plan)
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
         self._accepted(task, accepted)
         return self._done(task, plan)
 
-    def _mask(self, task: SavedTask, plan: Plan) -> float:
-        """Goes on with a secure sum, whose keys are in memory alone: a device that was ended in
+    def _sum(self, task: SavedTask, plan: Plan) -> "MaskedUpload":
+        """Its part in a secure sum, whose keys are in memory alone: a device that was ended in
         between is one that dropped out."""
         from tflite_export.device.masked_upload import MaskedUpload  # NumPy
 
         if self._masked is None or self._masked.assignment != task.assignment:
             self._masked = MaskedUpload(
-                self._client, self._store.key(), task, plan, self._store.upload.read_bytes()
+                self._client, self._store.key(), task, plan, self._store.upload.read_bytes
             )
-        wait = self._masked.go_on()
-        if self._masked.accepted is not None and self._masked.accepted.token != (
-            self._store.state.token
-        ):
-            self._accepted(task, self._masked.accepted)
+        return self._masked
+
+    def _go_on(self, task: SavedTask, plan: Plan) -> float:
+        masked = self._sum(task, plan)
+        wait = masked.go_on()
+        if masked.accepted is not None and masked.accepted.token != self._store.state.token:
+            self._accepted(task, masked.accepted)
         if wait is not None:
             return wait
         self._masked = None

@@ -4,6 +4,8 @@ All of it is in memory alone. What was trained is on disk as integers without ma
 it leaves the device masked, or not at all.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -21,7 +23,8 @@ class MaskedUpload:
     """The steps of one seat, each taken once.
 
     Args:
-      upload: Body of an upload whose payload is the integers without masks.
+      upload: Reads the body of an upload whose payload is the integers without masks; called once
+        others have shared with this device.
 
     Attributes:
       accepted: The server's answer to the masked vector; None: it does not have it yet.
@@ -36,7 +39,7 @@ class MaskedUpload:
         key: Ed25519PrivateKey,
         task: SavedTask,
         plan: Plan,
-        upload: bytes,
+        upload: Callable[[], bytes],
     ):
         if plan.secure_sums is None or not task.secure_sum:
             raise ExportError("The round has no label for its secure sum.")
@@ -53,6 +56,11 @@ class MaskedUpload:
         self._share: secure_steps.Share | None = None
         self._masked = b""
         self._unmask: secure_steps.Unmask | None = None
+
+    def advertise(self) -> secure_steps.Next:
+        """Posts its keys, the first step, for which nothing need be trained; raises as `go_on`."""
+        first = secure_steps.advertise(self.assignment, self._device.advert)
+        return self._client.secure(self._round, "advertise", first)
 
     def go_on(self) -> float | None:
         """Goes as far as the server lets it; seconds to wait until it may go on, None at the end.
@@ -71,8 +79,7 @@ class MaskedUpload:
 
     def _go_on(self) -> float | None:
         if self._share is None:
-            first = secure_steps.advertise(self.assignment, self._device.advert)
-            answer = self._client.secure(self._round, "advertise", first)
+            answer = self.advertise()
             if answer.neighbours is None:
                 return float(answer.retry_after_s or 1)
             adverts = [secure_steps.advert(bytes.fromhex(x.device), x) for x in answer.neighbours]
@@ -97,7 +104,7 @@ class MaskedUpload:
         return None
 
     def _mask(self, answer: secure_steps.Next) -> bytes:
-        header, payload = messages.unpack_upload(self._upload)
+        header, payload = messages.unpack_upload(self._upload())
         vector = np.frombuffer(payload, masks.WORDS[self._bits])
         envelopes = secure_steps.received(self._device.name, answer.envelopes or [])
         masked = self._device.report(envelopes, vector)

@@ -80,21 +80,38 @@ def fleet(tmp_path):
         http.stop()
 
 
+def settle(server, phones, seconds=0):
+    """Lets all go on in turn, so many seconds apart, until none waits."""
+    waiting = phones
+    for _ in range(100):
+        waiting = [phone for phone in waiting if phone.device.attempt()]
+        if not waiting:
+            return
+        server.time += seconds
+    raise AssertionError("the sum does not end")
+
+
 def test_devices_come_to_the_sum_and_delete_their_text(fleet):
     server, phones, deltas = fleet
-    waits = [1.0] * len(phones)
-    for _ in range(6):
-        waits = [
-            phone.device.attempt() if wait else wait
-            for phone, wait in zip(phones, waits, strict=True)
-        ]
-    assert not any(waits)
+    settle(server, phones)
     np.testing.assert_allclose(server.total(), deltas.sum(0), atol=10 * SUMS.step)
     for phone in phones:
         assert phone.texts() == 0
         assert phone.store.state.task is None
         assert phone.store.state.token
         assert not phone.store.upload.exists()
+
+
+def test_who_trains_for_long_has_advertised_before(fleet):
+    server, (slow, *others), deltas = fleet
+
+    def train(job, seconds):
+        server.time += 55  # others' keys are waited for till 50
+        return slow.train(job, seconds)
+
+    slow.device._train = train
+    settle(server, [*others, slow])
+    np.testing.assert_allclose(server.total(), deltas.sum(0), atol=10 * SUMS.step)
 
 
 def test_a_device_that_was_killed_has_dropped_out_and_keeps_its_text(fleet):
@@ -104,15 +121,7 @@ def test_a_device_that_was_killed_has_dropped_out_and_keeps_its_text(fleet):
     killed.kill()
     assert killed.device.attempt() == LATER_SECONDS
     assert "replay" in killed.said[-1]
-    waits = [1.0] * len(others)
-    for _ in range(100):
-        server.time += 5
-        waits = [
-            phone.device.attempt() if wait else wait
-            for phone, wait in zip(others, waits, strict=True)
-        ]
-        if not any(waits):
-            break
+    settle(server, others, 5)
     np.testing.assert_allclose(server.total(), deltas[1:].sum(0), atol=10 * SUMS.step)
     assert server.store.round.state == rounds.AGGREGATING
     assert killed.texts() == 1
