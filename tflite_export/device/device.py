@@ -85,7 +85,7 @@ class Device:
         """`attempt`, gone on with until a secure sum is over, whose keys are in memory alone."""
         wait = self.attempt()
         while self._masked is not None and self._store.state.task is not None:
-            sleep(wait)
+            sleep(min(wait, MOST_SECONDS))
             wait = self.attempt()
         return wait
 
@@ -99,8 +99,10 @@ class Device:
         """
         state, now = self._store.state, self._clock()
         if state.task is not None and now >= state.task.upload_before:
-            self._say(f"round {state.task.round} closed before this device had done its part")
-            self._later(0.0)
+            self._masked = None  # all that is left is whether the server has what was sent
+            if not state.task.sent:
+                self._say(f"round {state.task.round} closed before this device had done its part")
+                self._later(0.0)
         elif state.task is None and now < state.not_before:
             return state.not_before - now
         try:
@@ -172,10 +174,13 @@ class Device:
         self._fetch(task.plan, plan=True)
         plan = _plan(self._store.read_blob(task.plan))
         if task.used is None or not self._store.upload.exists():
+            if task.sent:  # trained anew it is another, and has no masks
+                self._say("the upload that was sent is gone")
+                return self._later(LATER_SECONDS)
             if plan.secure_sums is not None:
                 self._sum(task, plan).advertise()
             task = self._trained(task, plan)
-        if "loss" in plan.phases:
+        if "loss" in plan.phases and not task.sent:
             message = Loss(assignment=task.assignment, weight=task.weight, loss=task.loss)
             verdict = self._client.loss(task.round, message)
             if verdict.upload == "wait":
@@ -183,28 +188,37 @@ class Device:
             if verdict.upload != "yes":
                 self._say(f"round {task.round} does without this upload")
                 return self._later(verdict.retry_after_s or LATER_SECONDS)
-        if plan.secure_sums is not None:
+        if plan.secure_sums is not None and (self._masked or not task.sent):
             return self._go_on(task, plan)
+        if not task.sent:
+            self._store.about_to_send()
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
         self._accepted(task, accepted)
         return self._done(task, plan)
 
     def _sum(self, task: SavedTask, plan: Plan) -> "MaskedUpload":
         """Its part in a secure sum, whose keys are in memory alone: a device that was ended in
-        between is one that dropped out."""
+        between is one that dropped out, and sends no more than a masked upload, again."""
         from tflite_export.device.masked_upload import MaskedUpload  # NumPy
 
         if self._masked is None or self._masked.assignment != task.assignment:
             self._masked = MaskedUpload(
-                self._client, self._store.key(), task, plan, self._store.upload.read_bytes
+                self._client,
+                self._store.key(),
+                task,
+                plan,
+                self._store.upload.read_bytes,
+                self._store.about_to_send,
             )
         return self._masked
 
     def _go_on(self, task: SavedTask, plan: Plan) -> float:
         masked = self._sum(task, plan)
-        wait = masked.go_on()
-        if masked.accepted is not None and masked.accepted.token != self._store.state.token:
-            self._accepted(task, masked.accepted)
+        try:
+            wait = masked.go_on()
+        finally:  # what was accepted counts, whatever becomes of the sum
+            if masked.accepted is not None and masked.accepted.token != self._store.state.token:
+                self._accepted(task, masked.accepted)
         if wait is not None:
             return wait
         self._masked = None

@@ -1,7 +1,7 @@
 """A device's part in a secure sum: `tff_keyboard/wire/secure_sums/` over `RoundClient`.
 
-All of it is in memory alone. What was trained is on disk as integers without masks, for the owner;
-it leaves the device masked, or not at all.
+Its secrets are in memory alone. What was trained is on disk as integers without masks, for the
+owner; it leaves the device masked, or not at all.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,7 @@ class MaskedUpload:
     Args:
       upload: Reads the body of an upload whose payload is the integers without masks; called once
         others have shared with this device.
+      keep: Called with the masked body before it is sent.
 
     Attributes:
       accepted: The server's answer to the masked vector; None: it does not have it yet.
@@ -40,6 +41,7 @@ class MaskedUpload:
         task: SavedTask,
         plan: Plan,
         upload: Callable[[], bytes],
+        keep: Callable[[bytes], None] = lambda masked: None,
     ):
         if plan.secure_sums is None or not task.secure_sum:
             raise ExportError("The round has no label for its secure sum.")
@@ -52,7 +54,7 @@ class MaskedUpload:
         self.accepted: Accepted | None = None
         self._client, self._round, self._bits = client, task.round, sums.bits
         self._device = Device(settings, key)
-        self._upload = upload
+        self._upload, self._keep = upload, keep
         self._share: secure_steps.Share | None = None
         self._masked = b""
         self._unmask: secure_steps.Unmask | None = None
@@ -81,21 +83,22 @@ class MaskedUpload:
         if self._share is None:
             answer = self.advertise()
             if answer.neighbours is None:
-                return float(answer.retry_after_s or 1)
+                return _wait(answer)
             adverts = [secure_steps.advert(bytes.fromhex(x.device), x) for x in answer.neighbours]
             self._share = secure_steps.share(self.assignment, self._device.share(adverts))
         if not self._masked:
             answer = self._client.secure(self._round, "share", self._share)
             if answer.envelopes is None:
-                return float(answer.retry_after_s or 1)
+                return _wait(answer)
             self._masked = self._mask(answer)
         if self.accepted is None:
+            self._keep(self._masked)
             self.accepted = self._client.upload(self._round, self._masked)
         if self._unmask is None:
             asked = secure_steps.Unmask(assignment=self.assignment)
             answer = self._client.secure(self._round, "unmask", asked)
             if answer.retry_after_s is not None:
-                return float(answer.retry_after_s)
+                return _wait(answer)
             if answer.reported is None:
                 return None
             reveal = self._device.unmask(secure_steps.asked(answer))
@@ -109,3 +112,9 @@ class MaskedUpload:
         envelopes = secure_steps.received(self._device.name, answer.envelopes or [])
         masked = self._device.report(envelopes, vector)
         return messages.pack_upload(header, masked.tobytes())
+
+
+def _wait(answer: secure_steps.Next) -> float:
+    if answer.retry_after_s is None:
+        raise SecureSumError("the server's sum is over")
+    return float(max(answer.retry_after_s, 1))

@@ -7,7 +7,8 @@ any moment leaves a state that the next start goes on from:
     state.json       `DeviceState`
     cache.db         the client cache (`cache.py`)
     blobs/SHA256     plan, graph, weights, once their hash was checked; SHA256.part while they come
-    upload           body of the upload, once trained; sent again until it is answered
+    upload           body of the upload, once trained; in a secure sum without masks, until it is
+                     sent. Sent again, byte for byte, until it is answered
 """
 
 import contextlib
@@ -32,6 +33,7 @@ class SavedTask:
       plan: SHA-256, as `model`.
       upload_before: Seconds since 1970.
       used: Ids of the examples that were trained on; None: not trained yet.
+      sent: Whether the server may have the upload.
       secure_sum: Label of the round's secure sum; None: it has none.
       weight: That of `UploadHeader`, once trained; likewise `loss`.
     """
@@ -42,6 +44,7 @@ class SavedTask:
     assignment: str
     upload_before: float
     used: list[int] | None = None
+    sent: bool = False
     secure_sum: str | None = None
     weight: float = 0.0
     loss: float = 0.0
@@ -108,6 +111,13 @@ class DeviceStore:
     def change(self, **fields: object) -> None:
         """`save`, with some fields changed."""
         self.save(dataclasses.replace(self.state, **fields))  # type: ignore[arg-type]
+
+    def about_to_send(self, masked: bytes | None = None) -> None:
+        """Notes that the server may have the upload; in its place is first put what is masked."""
+        assert self.state.task is not None
+        if masked is not None:
+            files.write_atomically(self.upload, [masked], mode=files.OWNER_ONLY)
+        self.change(task=dataclasses.replace(self.state.task, sent=True))
 
     def blob(self, digest: str) -> pathlib.Path:
         """Where bytes of this SHA-256 lie, or will. Raises `ProgramError` if it is none."""

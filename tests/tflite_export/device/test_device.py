@@ -249,7 +249,7 @@ def test_a_kill_at_any_step_loses_nothing_and_sends_one_upload(
     }[step]
     sound = getattr(owner, step)
     calls = [0]
-    for kill_at in range(1, 4):
+    for kill_at in range(1, 7):
 
         def killing(self, *args, at=kill_at, **kwargs):
             calls[0] += 1
@@ -402,7 +402,7 @@ def test_a_plan_that_is_another_by_now_is_fetched_at_once(phone, server):
 
 
 def test_a_round_that_closed_meanwhile_is_left(phone, server):
-    server.faults = [("/v1/rounds/", "drop")] * 6
+    server.faults = [("/v1/models/", "drop")] * 6
     with pytest.raises(ServerAway):
         phone.attempt()
     phone.now += 61
@@ -411,6 +411,30 @@ def test_a_round_that_closed_meanwhile_is_left(phone, server):
     assert any("closed" in sentence for sentence in phone.said)
     [body] = server.uploads
     assert messages.unpack_upload(body)[0].assignment == "seat 2"
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_whether_an_upload_counted_is_asked_behind_the_deadline_too(counted, phone, server):
+    server.lost_answers = 6 * counted
+    server.faults = [] if counted else [("/v1/rounds/", "drop")] * 6 + [("/v1/rounds/", "late")]
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    phone.now += 61
+    server.task = None
+    assert phone.attempt() == (0 if counted else 7)
+    assert len(server.uploads) == counted
+    assert len(phone.texts()) == (1 if counted else 3)
+    assert phone.state.token == ("token 1" if counted else None)
+    assert phone.state.task is None
+
+
+def test_an_upload_that_was_sent_is_not_made_anew(phone, server):
+    server.lost_answers = 6
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    (phone.directory / "upload").unlink()
+    assert phone.attempt() == LATER_SECONDS
+    assert len(phone.jobs) == 1
 
 
 def test_a_device_that_slept_through_its_round_does_not_train(phone, server, monkeypatch):
