@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from tff_keyboard.host.progress import step
@@ -43,6 +43,7 @@ class Device:
       client: The server.
       facts: What the system says of the device when asked.
       library: `libcifg.so` to train with; None: LiteRT.
+      known: Public keys of the devices that it makes secure sums with; None: of any.
       train: Does a `Job` within some seconds; in a child process unless told otherwise.
       say: Gets progress, a sentence each.
       clock: Seconds since 1970.
@@ -55,6 +56,7 @@ class Device:
         facts: Callable[[], eligibility.DeviceFacts],
         *,
         library: pathlib.Path | None = None,
+        known: Collection[bytes] | None = None,
         train: Train = training_process.run_in_child,
         say: Callable[[str], None] = step,
         clock: Callable[[], float] = time.time,
@@ -63,6 +65,7 @@ class Device:
         self._client = client
         self._facts = facts
         self._library = library
+        self._known = known
         self._train = train
         self._say = say
         self._clock = clock
@@ -209,6 +212,7 @@ class Device:
                 plan,
                 self._store.upload.read_bytes,
                 self._store.about_to_send,
+                self._known,
             )
         return self._masked
 

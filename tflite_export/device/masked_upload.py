@@ -4,7 +4,7 @@ Its secrets are in memory alone. What was trained is on disk as integers without
 owner; it leaves the device masked, or not at all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -26,6 +26,7 @@ class MaskedUpload:
       upload: Reads the body of an upload whose payload is the integers without masks; called once
         others have shared with this device.
       keep: Called with the masked body before it is sent.
+      known: Public keys of real devices, the only neighbours that it takes; None: it takes any.
 
     Attributes:
       accepted: The server's answer to the masked vector; None: it does not have it yet.
@@ -42,6 +43,7 @@ class MaskedUpload:
         plan: Plan,
         upload: Callable[[], bytes],
         keep: Callable[[bytes], None] = lambda masked: None,
+        known: Collection[bytes] | None = None,
     ):
         if plan.secure_sums is None or not task.secure_sum:
             raise ExportError("The round has no label for its secure sum.")
@@ -53,7 +55,7 @@ class MaskedUpload:
         self.assignment = task.assignment
         self.accepted: Accepted | None = None
         self._client, self._round, self._bits = client, task.round, sums.bits
-        self._device = Device(settings, key)
+        self._device = Device(settings, key, lambda each: known is None or each in known)
         self._upload, self._keep = upload, keep
         self._share: secure_steps.Share | None = None
         self._masked = b""

@@ -130,6 +130,18 @@ def test_a_device_that_was_killed_has_dropped_out_and_keeps_its_text(fleet):
     assert killed.store.state.task is None
 
 
+def test_neighbours_that_are_not_known_cost_the_seat(fleet):
+    _, phones, _ = fleet
+    keys = {phone.store.key().public_key().public_bytes_raw() for phone in phones}
+    trusting, picky = phones[-2:]
+    trusting.device._known, picky.device._known = keys, set()
+    waits = [phone.device.attempt() for phone in phones]
+    assert waits[-1] == LATER_SECONDS
+    assert "device that is known" in picky.said[-1]
+    assert trusting.device.attempt() < LATER_SECONDS
+    assert picky.texts() == 1
+
+
 @pytest.fixture
 def killed(fleet, monkeypatch):
     """A device that ended between the server's acceptance of its upload and its own note of it."""
