@@ -50,6 +50,10 @@ class Options(TaskOptions):
     locale: Annotated[str, "Language and region."] = "en_US"
     app_version: Annotated[str, "Version of the keyboard."] = tff_keyboard.__version__
     ram_gib: Annotated[float, "Memory; by default that of this machine.", Range(0)] = _RAM / 2**30
+    known_devices: Annotated[
+        pathlib.Path | None,
+        "Make secure sums with these alone: a public key in hex a line.",
+    ] = None
     libcifg: Annotated[pathlib.Path | None, "Train with this libcifg.so, not LiteRT."] = None
 
     def __post_init__(self) -> None:
@@ -83,7 +87,7 @@ def _use_cache(options: Options, path: pathlib.Path) -> None:
 
 
 def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
-    from tflite_export.device import eligibility
+    from tflite_export.device import eligibility, known_devices
     from tflite_export.device.client import RoundClient
     from tflite_export.device.device import Device
 
@@ -93,5 +97,6 @@ def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
         names = (field.name for field in dataclasses.fields(eligibility.DeviceFacts))
         return eligibility.DeviceFacts(**{name: getattr(options, name) for name in names})
 
+    known = known_devices.read(options.known_devices) if options.known_devices else None
     client = RoundClient(server, store.key(), ca=options.ca)
-    return Device(store, client, facts, library=options.libcifg)
+    return Device(store, client, facts, library=options.libcifg, known=known)

@@ -64,6 +64,18 @@ def test_what_is_no_message_is_refused(data, code):
     assert refused.value.code == code
 
 
+NO_HASHES = ["../key.pem", "/tmp/file", "", "0" * 63, "0" * 65, HASH + "\n", "A" * 64, "٠" * 64]
+
+
+@pytest.mark.parametrize("field", ["plan", "model"])
+def test_what_a_task_names_is_a_hash(field):
+    task = {"round": 1, "plan": HASH, "model": HASH, "assignment": "a", "upload_before_s": 60}
+    for name in NO_HASHES:
+        answer = json.dumps({"task": task | {field: name}}).encode()
+        with pytest.raises(messages.Refused, match=f"`{field}` must be a SHA-256"):
+            messages.decode(messages.Answer, answer)
+
+
 @hypothesis.given(strategies.binary(max_size=200))
 def test_any_bytes_are_an_upload_or_refused(data):
     with contextlib.suppress(messages.Refused):  # any other error is a bug
@@ -94,9 +106,10 @@ def test_a_plan_is_named_by_what_it_says():
         ("weighting", "words"),
         ("phases", ["loss"]),
         ("codec", {"name": "zip", "bits": 1}),
+        *(("graph", name) for name in NO_HASHES),
     ],
 )
 def test_a_plan_that_asks_for_what_is_not_known_is_refused(key, value):
     changed = json.dumps(json.loads(PLAN.to_bytes()) | {key: value}).encode()
-    with pytest.raises(ValueError, match=r"protocol|kind|codec|known"):
+    with pytest.raises(ValueError, match=r"protocol|kind|codec|known|SHA-256"):
         Plan.from_bytes(changed)

@@ -88,7 +88,7 @@ class CheckIn:
     token: str | None
 
     def __post_init__(self) -> None:
-        _require(bool(_HASH.fullmatch(self.plan)), "plan", "a SHA-256 in hex")
+        require_sha256(self, "plan")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,6 +110,9 @@ class Task:
     assignment: str
     upload_before_s: int
     secure_sum: str | None = None
+
+    def __post_init__(self) -> None:
+        require_sha256(self, "plan", "model")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -176,6 +179,17 @@ class Verdict:
 
     upload: str
     retry_after_s: int = 0
+
+
+def require_sha256(message: object, *names: str) -> None:
+    """Raises `ValueError` unless these fields are 64 lowercase hex digits: they become paths."""
+    for name in names:
+        _require(is_sha256(getattr(message, name)), name, "a SHA-256 in hex")
+
+
+def is_sha256(text: str) -> bool:
+    """Whether it is 64 lowercase hex digits."""
+    return bool(_HASH.fullmatch(text))
 
 
 def encode(message: Any) -> bytes:

@@ -10,7 +10,7 @@ import hashlib
 import json
 
 from tff_keyboard.storage import typed_json
-from tff_keyboard.wire.messages import MASKED, PROTOCOL, QUANTISED, RAW
+from tff_keyboard.wire.messages import MASKED, PROTOCOL, QUANTISED, RAW, require_sha256
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,6 +114,9 @@ class Plan:
     secure_sums: SecureSums | None
     conditions: Conditions
     cache: Cache
+
+    def __post_init__(self) -> None:
+        require_sha256(self, "graph")
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: sorted keys, no spaces; what the hash is of."""

@@ -2,15 +2,16 @@
 
     eligible? -> check in -> plan, graph, weights -> train -> upload -> delete what was used
 
-Each arrow is durable in the store before the next step. What is said on the way is counts and
-sizes; no word of a text.
+Each arrow is durable in the store before the next step. In a secure sum, whose server waits for the
+keys of all, these go out before it trains. What is said on the way is counts and sizes; no word of
+a text.
 """
 
 import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from tff_keyboard.host.progress import step
@@ -42,6 +43,7 @@ class Device:
       client: The server.
       facts: What the system says of the device when asked.
       library: `libcifg.so` to train with; None: LiteRT.
+      known: Public keys of the devices that it makes secure sums with; None: of any.
       train: Does a `Job` within some seconds; in a child process unless told otherwise.
       say: Gets progress, a sentence each.
       clock: Seconds since 1970.
@@ -54,6 +56,7 @@ class Device:
         facts: Callable[[], eligibility.DeviceFacts],
         *,
         library: pathlib.Path | None = None,
+        known: Collection[bytes] | None = None,
         train: Train = training_process.run_in_child,
         say: Callable[[str], None] = step,
         clock: Callable[[], float] = time.time,
@@ -62,6 +65,7 @@ class Device:
         self._client = client
         self._facts = facts
         self._library = library
+        self._known = known
         self._train = train
         self._say = say
         self._clock = clock
@@ -84,7 +88,7 @@ class Device:
         """`attempt`, gone on with until a secure sum is over, whose keys are in memory alone."""
         wait = self.attempt()
         while self._masked is not None and self._store.state.task is not None:
-            sleep(wait)
+            sleep(min(wait, MOST_SECONDS))
             wait = self.attempt()
         return wait
 
@@ -98,8 +102,10 @@ class Device:
         """
         state, now = self._store.state, self._clock()
         if state.task is not None and now >= state.task.upload_before:
-            self._say(f"round {state.task.round} closed before this device had done its part")
-            self._later(0.0)
+            self._masked = None  # all that is left is whether the server has what was sent
+            if not state.task.sent:
+                self._say(f"round {state.task.round} closed before this device had done its part")
+                self._later(0.0)
         elif state.task is None and now < state.not_before:
             return state.not_before - now
         try:
@@ -117,6 +123,14 @@ class Device:
 
     def _seat(self) -> SavedTask | None:
         """A new seat in a round, saved; None if the device or the server would rather wait."""
+        try:
+            return self._check_in()
+        except Refused as error:
+            if error.code != "wrong_plan":
+                raise
+        return self._check_in()  # a round opened since the plan was fetched
+
+    def _check_in(self) -> SavedTask | None:
         plan_bytes = self._client.newest_plan()
         plan = _plan(plan_bytes)
         now, state = self._clock(), self._store.state
@@ -163,8 +177,13 @@ class Device:
         self._fetch(task.plan, plan=True)
         plan = _plan(self._store.read_blob(task.plan))
         if task.used is None or not self._store.upload.exists():
+            if task.sent:  # trained anew it is another, and has no masks
+                self._say("the upload that was sent is gone")
+                return self._later(LATER_SECONDS)
+            if plan.secure_sums is not None:
+                self._sum(task, plan).advertise()
             task = self._trained(task, plan)
-        if "loss" in plan.phases:
+        if "loss" in plan.phases and not task.sent:
             message = Loss(assignment=task.assignment, weight=task.weight, loss=task.loss)
             verdict = self._client.loss(task.round, message)
             if verdict.upload == "wait":
@@ -172,26 +191,38 @@ class Device:
             if verdict.upload != "yes":
                 self._say(f"round {task.round} does without this upload")
                 return self._later(verdict.retry_after_s or LATER_SECONDS)
-        if plan.secure_sums is not None:
-            return self._mask(task, plan)
+        if plan.secure_sums is not None and (self._masked or not task.sent):
+            return self._go_on(task, plan)
+        if not task.sent:
+            self._store.about_to_send()
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
         self._accepted(task, accepted)
         return self._done(task, plan)
 
-    def _mask(self, task: SavedTask, plan: Plan) -> float:
-        """Goes on with a secure sum, whose keys are in memory alone: a device that was ended in
-        between is one that dropped out."""
+    def _sum(self, task: SavedTask, plan: Plan) -> "MaskedUpload":
+        """Its part in a secure sum, whose keys are in memory alone: a device that was ended in
+        between is one that dropped out, and sends no more than a masked upload, again."""
         from tflite_export.device.masked_upload import MaskedUpload  # NumPy
 
         if self._masked is None or self._masked.assignment != task.assignment:
             self._masked = MaskedUpload(
-                self._client, self._store.key(), task, plan, self._store.upload.read_bytes()
+                self._client,
+                self._store.key(),
+                task,
+                plan,
+                self._store.upload.read_bytes,
+                self._store.about_to_send,
+                self._known,
             )
-        wait = self._masked.go_on()
-        if self._masked.accepted is not None and self._masked.accepted.token != (
-            self._store.state.token
-        ):
-            self._accepted(task, self._masked.accepted)
+        return self._masked
+
+    def _go_on(self, task: SavedTask, plan: Plan) -> float:
+        masked = self._sum(task, plan)
+        try:
+            wait = masked.go_on()
+        finally:  # what was accepted counts, whatever becomes of the sum
+            if masked.accepted is not None and masked.accepted.token != self._store.state.token:
+                self._accepted(task, masked.accepted)
         if wait is not None:
             return wait
         self._masked = None
@@ -259,7 +290,7 @@ class Device:
         old = self._store.state.model
         if old is None or not self._store.blob(old).exists() or self._store.blob(model).exists():
             return
-        change = self._store.part(f"{model}-{old}")
+        change = self._store.part(model, old)
         self._client.download(f"/v1/models/{model}?from={old}", change)
         size = change.stat().st_size
         whole = self._store.part(model)

@@ -7,7 +7,8 @@ any moment leaves a state that the next start goes on from:
     state.json       `DeviceState`
     cache.db         the client cache (`cache.py`)
     blobs/SHA256     plan, graph, weights, once their hash was checked; SHA256.part while they come
-    upload           body of the upload, once trained; sent again until it is answered
+    upload           body of the upload, once trained; in a secure sum without masks, until it is
+                     sent. Sent again, byte for byte, until it is answered
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tff_keyboard.storage import directories, exclusive_file, files, names, typed_json
 from tff_keyboard.storage.errors import ProgramError
-from tff_keyboard.wire import keys
+from tff_keyboard.wire import keys, messages
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class SavedTask:
       plan: SHA-256, as `model`.
       upload_before: Seconds since 1970.
       used: Ids of the examples that were trained on; None: not trained yet.
+      sent: Whether the server may have the upload.
       secure_sum: Label of the round's secure sum; None: it has none.
       weight: That of `UploadHeader`, once trained; likewise `loss`.
     """
@@ -42,6 +44,7 @@ class SavedTask:
     assignment: str
     upload_before: float
     used: list[int] | None = None
+    sent: bool = False
     secure_sum: str | None = None
     weight: float = 0.0
     loss: float = 0.0
@@ -109,13 +112,23 @@ class DeviceStore:
         """`save`, with some fields changed."""
         self.save(dataclasses.replace(self.state, **fields))  # type: ignore[arg-type]
 
+    def about_to_send(self, masked: bytes | None = None) -> None:
+        """Notes that the server may have the upload; in its place is first put what is masked."""
+        assert self.state.task is not None
+        if masked is not None:
+            files.write_atomically(self.upload, [masked], mode=files.OWNER_ONLY)
+        self.change(task=dataclasses.replace(self.state.task, sent=True))
+
     def blob(self, digest: str) -> pathlib.Path:
-        """Where bytes of this SHA-256 lie, or will."""
+        """Where bytes of this SHA-256 lie, or will. Raises `ProgramError` if it is none."""
+        if not messages.is_sha256(digest):
+            raise ProgramError(f"{self.directory}: a blob is named by its SHA-256, 64 hex digits.")
         return self.directory / "blobs" / digest
 
-    def part(self, digest: str) -> pathlib.Path:
-        """Where they lie while they come."""
-        return self.directory / "blobs" / f"{digest}.part"
+    def part(self, digest: str, since: str | None = None) -> pathlib.Path:
+        """Where they lie while they come, or what changed in them since those of `since`."""
+        older = f"-{self.blob(since).name}" if since else ""
+        return self.blob(digest).with_name(f"{digest}{older}.part")
 
     def take(self, digest: str) -> bool:
         """Makes a part that is complete a blob; False, and it is removed, if it is another."""

@@ -45,7 +45,7 @@ def masked_upload(device, task, plan: Plan, delta, after=lambda: None):
         shape=[plan.parameters],
     )
     body = messages.pack_upload(header, steps.astype(masks.WORDS[sums.bits]).tobytes())
-    return MaskedUpload(Client(device, after), device.key, task, plan, body)
+    return MaskedUpload(Client(device, after), device.key, task, plan, lambda: body)
 
 
 def settle(uploads, tick=lambda: None, most=60):

@@ -10,6 +10,7 @@ from tests.tflite_export.device.fake_server import FakeServer
 from tests.tflite_export.device.test_device import make_plan
 from tff_keyboard.storage.errors import DataError, UsageError
 from tff_keyboard.wire.plan import Conditions
+from tflite_export.device.device import Device
 
 TYPED = {"text": "see you", "candidates": [["see", ["i", "see"]], ["you", ["you"]]]}
 
@@ -55,6 +56,19 @@ def test_a_file_of_facts_is_read_instead(tmp_path, typed, server, capsys):
     path.write_text("{}")
     with pytest.raises(UsageError, match="no facts of a device"):
         run(tmp_path / "another", server=server.url, once=True, facts=path)
+
+
+def test_known_devices_are_read_at_the_start(tmp_path, server, monkeypatch):
+    path = tmp_path / "known"
+    path.write_text("ab" * 32)
+    seen = []
+    monkeypatch.setattr(Device, "once", lambda self: seen.append(self._known))
+    run(tmp_path, server=server.url, once=True, known_devices=path)
+    run(tmp_path, server=server.url, once=True)
+    assert seen == [{b"\xab" * 32}, None]
+    path.write_text("a phone")
+    with pytest.raises(UsageError, match="line 1"):
+        run(tmp_path, server=server.url, once=True, known_devices=path)
 
 
 def test_nothing_to_do_is_an_error(tmp_path):

@@ -249,7 +249,7 @@ def test_a_kill_at_any_step_loses_nothing_and_sends_one_upload(
     }[step]
     sound = getattr(owner, step)
     calls = [0]
-    for kill_at in range(1, 4):
+    for kill_at in range(1, 7):
 
         def killing(self, *args, at=kill_at, **kwargs):
             calls[0] += 1
@@ -296,6 +296,30 @@ def test_a_download_goes_on_after_a_restart(phone, server):
     phone.attempt()
     assert server.seen[0][3] == f"bytes={len(GRAPH) // 2}-"
     assert len(server.check_ins) == 1  # it kept its seat
+
+
+@pytest.mark.parametrize("field", ["plan", "model", "graph"])
+def test_a_server_that_names_a_path_gets_no_file(field, phone, server, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in ("../../precious", str(precious)):
+        told = server.plan if field == "graph" else server.task
+        object.__setattr__(told, field, name)  # as no server of ours could
+        server.blobs |= {name: b"of the server", server.plan.sha256: server.plan.to_bytes()}
+        assert phone.attempt() == LATER_SECONDS
+        assert "must be a SHA-256" in phone.said[-1]
+        phone.now += LATER_SECONDS
+    assert precious.read_text() == "mine"
+    assert not [path for _, path, *_ in server.seen if "precious" in path]
+
+
+@pytest.mark.parametrize("name", ["../key.pem", "/tmp/file", "a" * 63, "A" * 64])
+def test_a_store_has_no_blob_of_another_name(name, phone):
+    store = DeviceStore(phone.directory)
+    for place in (store.blob, store.part, lambda name: store.part("a" * 64, name)):
+        with pytest.raises(ProgramError, match="named by its SHA-256"):
+            place(name)
+    store.close()
 
 
 def test_bytes_of_another_hash_are_not_used(phone, server):
@@ -369,8 +393,16 @@ def test_a_token_that_the_server_does_not_know_is_forgotten(phone, server):
     assert phone.state.token is None
 
 
+def test_a_plan_that_is_another_by_now_is_fetched_at_once(phone, server):
+    server.faults = [("/v1/check-in", "wrong_plan")]
+    assert phone.attempt() == 0
+    asked = [path for _, path, *_ in server.seen[:4]]
+    assert asked == ["/v1/plan", "/v1/check-in"] * 2
+    assert len(server.uploads) == 1
+
+
 def test_a_round_that_closed_meanwhile_is_left(phone, server):
-    server.faults = [("/v1/rounds/", "drop")] * 6
+    server.faults = [("/v1/models/", "drop")] * 6
     with pytest.raises(ServerAway):
         phone.attempt()
     phone.now += 61
@@ -379,6 +411,30 @@ def test_a_round_that_closed_meanwhile_is_left(phone, server):
     assert any("closed" in sentence for sentence in phone.said)
     [body] = server.uploads
     assert messages.unpack_upload(body)[0].assignment == "seat 2"
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_whether_an_upload_counted_is_asked_behind_the_deadline_too(counted, phone, server):
+    server.lost_answers = 6 * counted
+    server.faults = [] if counted else [("/v1/rounds/", "drop")] * 6 + [("/v1/rounds/", "late")]
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    phone.now += 61
+    server.task = None
+    assert phone.attempt() == (0 if counted else 7)
+    assert len(server.uploads) == counted
+    assert len(phone.texts()) == (1 if counted else 3)
+    assert phone.state.token == ("token 1" if counted else None)
+    assert phone.state.task is None
+
+
+def test_an_upload_that_was_sent_is_not_made_anew(phone, server):
+    server.lost_answers = 6
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    (phone.directory / "upload").unlink()
+    assert phone.attempt() == LATER_SECONDS
+    assert len(phone.jobs) == 1
 
 
 def test_a_device_that_slept_through_its_round_does_not_train(phone, server, monkeypatch):
@@ -436,7 +492,7 @@ class Enough(Exception):
 
 def test_the_loop_waits_as_it_is_told_and_outlives_what_passes(phone, server):
     server.task = None
-    server.faults = [("/v1/plan", "drop")] * 6 + [("/v1/check-in", "wrong_plan")]
+    server.faults = [("/v1/plan", "drop")] * 6 + [("/v1/check-in", "wrong_plan")] * 2
     waits = []
 
     def sleep(seconds):

@@ -1,7 +1,9 @@
 """Devices in a secure sum, each in a store of its own, against the server over HTTP."""
 
 import contextlib
+import dataclasses
 import pathlib
+import stat
 import time
 
 import numpy as np
@@ -9,10 +11,10 @@ import pytest
 
 from tests.round_server.test_secure_rounds import SUMS, Server
 from tests.support.fleet.served_fakes import free_port
-from tests.tflite_export.device.test_device import FACTS
+from tests.tflite_export.device.test_device import FACTS, Killed
 from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.serving import RoundServer
-from tff_keyboard.wire import messages
+from tff_keyboard.wire import messages, secure_steps
 from tff_keyboard.wire.plan import Plan
 from tflite_export.device.cache import ClientCache, Example
 from tflite_export.device.client import RoundClient
@@ -63,13 +65,13 @@ class Phone:
 
 @pytest.fixture
 def fleet(tmp_path):
-    with contextlib.closing(Server(tmp_path, deadline_seconds=100)) as server:
+    with contextlib.closing(Server(tmp_path, goal=8, most=8, deadline_seconds=100)) as server:
         port = free_port()
         http = RoundServer(lambda *request: server.app(*request), "127.0.0.1", port, None)
         server.time = time.time()
         http.start()
         rng = np.random.default_rng(0)
-        deltas = rng.uniform(-0.2, 0.2, [10, 5]).astype(np.float32)
+        deltas = rng.uniform(-0.2, 0.2, [8, 5]).astype(np.float32)
         phones = [
             Phone(tmp_path / f"phone{number}", f"http://127.0.0.1:{port}", delta)
             for number, delta in enumerate(deltas)
@@ -80,21 +82,38 @@ def fleet(tmp_path):
         http.stop()
 
 
+def settle(server, phones, seconds=0):
+    """Lets all go on in turn, so many seconds apart, until none waits."""
+    waiting = phones
+    for _ in range(100):
+        waiting = [phone for phone in waiting if phone.device.attempt()]
+        if not waiting:
+            return
+        server.time += seconds
+    raise AssertionError("the sum does not end")
+
+
 def test_devices_come_to_the_sum_and_delete_their_text(fleet):
     server, phones, deltas = fleet
-    waits = [1.0] * len(phones)
-    for _ in range(6):
-        waits = [
-            phone.device.attempt() if wait else wait
-            for phone, wait in zip(phones, waits, strict=True)
-        ]
-    assert not any(waits)
-    np.testing.assert_allclose(server.total(), deltas.sum(0), atol=10 * SUMS.step)
+    settle(server, phones)
+    np.testing.assert_allclose(server.total(), deltas.sum(0), atol=8 * SUMS.step)
     for phone in phones:
         assert phone.texts() == 0
         assert phone.store.state.task is None
         assert phone.store.state.token
         assert not phone.store.upload.exists()
+
+
+def test_who_trains_for_long_has_advertised_before(fleet):
+    server, (slow, *others), deltas = fleet
+
+    def train(job, seconds):
+        server.time += 55  # others' keys are waited for till 50
+        return slow.train(job, seconds)
+
+    slow.device._train = train
+    settle(server, [*others, slow])
+    np.testing.assert_allclose(server.total(), deltas.sum(0), atol=8 * SUMS.step)
 
 
 def test_a_device_that_was_killed_has_dropped_out_and_keeps_its_text(fleet):
@@ -104,16 +123,98 @@ def test_a_device_that_was_killed_has_dropped_out_and_keeps_its_text(fleet):
     killed.kill()
     assert killed.device.attempt() == LATER_SECONDS
     assert "replay" in killed.said[-1]
-    waits = [1.0] * len(others)
-    for _ in range(100):
-        server.time += 5
-        waits = [
-            phone.device.attempt() if wait else wait
-            for phone, wait in zip(others, waits, strict=True)
-        ]
-        if not any(waits):
-            break
-    np.testing.assert_allclose(server.total(), deltas[1:].sum(0), atol=10 * SUMS.step)
+    settle(server, others, 5)
+    np.testing.assert_allclose(server.total(), deltas[1:].sum(0), atol=8 * SUMS.step)
     assert server.store.round.state == rounds.AGGREGATING
     assert killed.texts() == 1
     assert killed.store.state.task is None
+
+
+def test_neighbours_that_are_not_known_cost_the_seat(fleet):
+    _, phones, _ = fleet
+    keys = {phone.store.key().public_key().public_bytes_raw() for phone in phones}
+    trusting, picky = phones[-2:]
+    trusting.device._known, picky.device._known = keys, set()
+    waits = [phone.device.attempt() for phone in phones]
+    assert waits[-1] == LATER_SECONDS
+    assert "device that is known" in picky.said[-1]
+    assert trusting.device.attempt() < LATER_SECONDS
+    assert picky.texts() == 1
+
+
+@pytest.fixture
+def killed(fleet, monkeypatch):
+    """A device that ended between the server's acceptance of its upload and its own note of it."""
+    server, (killed, *others), _ = fleet
+
+    def die(*accepted):
+        raise Killed
+
+    killed.device._accepted = die
+    with pytest.raises(Killed):
+        settle(server, [*others, killed])
+    killed.kill()
+    assert killed.texts() == 1
+    return killed
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_masked_upload_is_sent_again_byte_for_byte(is_over, fleet, killed):
+    server, (_, *others), deltas = fleet
+    task = killed.store.state.task
+    _, payload = messages.unpack_upload(killed.store.upload.read_bytes())
+    assert payload != encoded(killed.delta, server.plan, task.assignment)
+    assert stat.S_IMODE(killed.store.upload.stat().st_mode) == 0o600
+    if is_over:
+        settle(server, others)
+        killed.store.change(task=dataclasses.replace(task, upload_before=0.0))
+    assert killed.device.attempt() == 0
+    if not is_over:
+        settle(server, others)
+    np.testing.assert_allclose(server.total(), deltas.sum(0), atol=8 * SUMS.step)
+    assert killed.texts() == 0
+    assert killed.store.state.token
+    assert killed.store.state.task is None
+    assert not killed.store.upload.exists()
+
+
+def test_a_sum_that_is_over_is_not_asked_again_and_again(fleet, killed):
+    server, (_, *others), _ = fleet
+    settle(server, others)
+    killed.store.change(task=dataclasses.replace(killed.store.state.task, sent=False))
+    assert killed.device.attempt() == LATER_SECONDS
+    assert "is over" in killed.said[-1]
+
+
+def test_a_masked_upload_that_does_not_count_leaves_the_text(fleet, monkeypatch):
+    server, (killed, *others), deltas = fleet
+
+    def die(*upload):
+        raise Killed
+
+    monkeypatch.setattr(killed.device._client, "upload", die)
+    with pytest.raises(Killed):
+        settle(server, [*others, killed])
+    killed.kill()
+    settle(server, others, 5)
+    assert killed.device.attempt() == LATER_SECONDS
+    assert killed.texts() == 1
+    assert not killed.store.upload.exists()
+    np.testing.assert_allclose(server.total(), deltas[1:].sum(0), atol=8 * SUMS.step)
+
+
+def test_what_was_accepted_counts_whatever_the_server_asks_then(fleet, monkeypatch):
+    _, phones, _ = fleet
+    honest = RoundClient.secure
+
+    def secure(self, round_num, step, message):
+        if step == "unmask":
+            return secure_steps.Next(reported=[], dropped=[])
+        return honest(self, round_num, step, message)
+
+    monkeypatch.setattr(RoundClient, "secure", secure)
+    for _ in range(3):
+        for phone in phones:
+            phone.device.attempt()
+    assert [phone.texts() for phone in phones] == [0] * len(phones)
+    assert all(phone.store.state.token for phone in phones)

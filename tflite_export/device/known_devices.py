@@ -1,0 +1,25 @@
+"""Which devices are real: a file of their public keys, one a line, 64 hex digits (`Device-Key`).
+
+Without it a device believes its server, which could surround it by devices of its own.
+"""
+
+import pathlib
+import re
+
+from tff_keyboard.storage.errors import UsageError
+
+
+def read(path: pathlib.Path) -> frozenset[bytes]:
+    """The Ed25519 keys of a file, 32 bytes each.
+
+    Raises:
+      UsageError: It cannot be read, or a line is no key.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}).") from None
+    for number, line in enumerate(lines, 1):
+        if not re.fullmatch("[0-9a-fA-F]{64}", line):
+            raise UsageError(f"{path}, line {number}: must be a public key, 64 hex digits.")
+    return frozenset(map(bytes.fromhex, lines))
