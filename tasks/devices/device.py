@@ -51,8 +51,7 @@ class Options(TaskOptions):
     app_version: Annotated[str, "Version of the keyboard."] = tff_keyboard.__version__
     ram_gib: Annotated[float, "Memory; by default that of this machine.", Range(0)] = _RAM / 2**30
     known_devices: Annotated[
-        pathlib.Path | None,
-        "Make secure sums with these alone: a public key in hex a line.",
+        pathlib.Path | None, "Make secure sums with these alone: a public key in hex a line."
     ] = None
     libcifg: Annotated[pathlib.Path | None, "Train with this libcifg.so, not LiteRT."] = None
 

@@ -317,5 +317,5 @@ class Device:
 def _plan(data: bytes) -> Plan:
     try:
         return Plan.from_bytes(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ExportError(f"This device cannot follow the plan ({error}).") from None

@@ -471,6 +471,12 @@ def test_a_plan_that_it_does_not_know_is_not_followed(change, phone, start_serve
     assert not phone.server.check_ins
 
 
+def test_a_plan_that_is_nested_too_deep_is_not_followed(phone, monkeypatch):
+    monkeypatch.setattr(RoundClient, "newest_plan", lambda self: b"[" * 50_000)
+    assert phone.attempt() == LATER_SECONDS
+    assert "cannot follow" in phone.said[0]
+
+
 @pytest.mark.parametrize(
     ("verdicts", "uploads"), [(["yes"], 1), (["no"], 0), (["wait", "yes"], 1), (["wait", "no"], 0)]
 )

@@ -14,9 +14,7 @@ def test_a_key_is_a_line(end, tmp_path):
 def test_a_line_that_is_no_key_is_named(line, tmp_path):
     path = tmp_path / "known"
     path.write_bytes(b"ab" * 32 + b"\n" + line + b"\n")
-    with pytest.raises(
-        UsageError, match="known, line 2: must be a public key, 64 hex digits"
-    ) as it:
+    with pytest.raises(UsageError, match="known, line 2: must be a public key") as it:
         known_devices.read(path)
     assert "\n" not in str(it.value)
 
