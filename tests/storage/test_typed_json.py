@@ -53,6 +53,9 @@ def test_there_and_back():
         ("pair", [1.0], "`whole.pair` must be a list of 2"),
         ("last", "", "`whole.last` must be an object"),
         ("is_done", 1, "`whole.is_done` must be true or false"),
+        ("parts", [{"size": 2**63, "note": None}], "`whole.parts.size` must be of 64 bits"),
+        ("shares", {"a": -(10**400)}, "`whole.shares` must be of 64 bits"),
+        ("parts", [{"size": 1, "note": "\ud800"}], "`whole.parts.note` must be Unicode"),
     ],
 )
 def test_another_kind_is_one_line(key, value, says):

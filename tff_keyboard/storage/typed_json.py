@@ -65,6 +65,7 @@ def read(hint: Any, value: Any, name: str) -> Any:
     right = isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
     _require(right, name, _KINDS[hint])
     _require(hint is not str or not _HALVES.search(value), name, "Unicode")
+    _require(not isinstance(value, int) or abs(value) < 2**63, name, "of 64 bits")
     return value
 
 
