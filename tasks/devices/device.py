@@ -63,12 +63,15 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Fills the cache, prints its recall, takes part; each where it is asked for."""
+    from tff_keyboard.host.progress import step
+    from tff_keyboard.wire.keys import public_hex
     from tflite_export.device.store import DeviceStore
 
     with contextlib.closing(DeviceStore(options.store)) as store:
         _use_cache(options, store.cache)
         if options.server:
             device = _device(options, store, options.server)
+            step(f"public key {public_hex(store.key())}")
             device.once() if options.once else device.run()
 
 

@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from tests.support.console import ROOT, answers
 from tests.tflite_export.device.fake_server import FakeServer
 from tests.tflite_export.device.test_device import make_plan
 from tff_keyboard.storage.errors import DataError, UsageError
+from tff_keyboard.wire import keys
 from tff_keyboard.wire.plan import Conditions
 from tflite_export.device.device import Device
 
@@ -43,6 +45,8 @@ def test_what_was_typed_and_what_the_decoder_knew(tmp_path, typed, capsys):
 def test_flags_are_the_facts(tmp_path, typed, server, capsys):
     run(tmp_path, typed=typed, server=server.url, once=True, charging=True, ram_gib=1.0)
     shown = capsys.readouterr().err
+    (key,) = re.findall("public key ([0-9a-f]{64})$", shown, re.MULTILINE)
+    assert key == keys.public_hex(keys.open_key(tmp_path / "device" / "key.pem"))
     assert "not eligible: ram_gib, unmetered, idle, locale, least_examples" in shown
     assert "see" not in shown
 
