@@ -104,10 +104,13 @@ def test_completions_are_the_largest_of_a_prefix(shares, prefix, k):
         (["a"], [0.0]),
         (["a"], [1.1]),
         (["a"], []),
+        ([""], [0.1]),
+        (["<url>"], [0.1]),
+        (["a\u202eb"], [0.1]),
     ],
 )
 def test_what_is_no_lexicon(words, shares):
-    with pytest.raises(ValueError, match=r"order|above 0|as many"):
+    with pytest.raises(ValueError, match=r"order|above 0|as many|hidden"):
         TailLexicon(words, np.array(shares))
 
 

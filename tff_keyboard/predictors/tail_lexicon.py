@@ -18,11 +18,13 @@ NumPy only, so that a phone runtime can use it.
 """
 
 import bisect
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from tff_keyboard.data.text import word_characters
 from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.vocabulary import OOV, Vocabulary, is_mask
 from tff_keyboard.predictors.predictor import best_words
@@ -33,16 +35,24 @@ CAP = 3  # uses of one word by one person that count
 COVERED = 0.5  # of what is OOV, by a public list, where nothing was counted
 _NO_LIST: Mapping[str, float] = {}
 _SHORTEST = 2  # characters; a shorter word has nothing to be completed
+_EMOJI = word_characters.ranges_class(word_characters.EMOJI_RANGES)
+_EMOJI_MARK = word_characters.ranges_class(
+    word_characters.VARIATION_RANGES, word_characters.SKIN_TONE_RANGES
+)
+_IN_EMOJI = f"(?<=[{_EMOJI}{_EMOJI_MARK}]){chr(word_characters.ZERO_WIDTH_JOINER)}(?=[{_EMOJI}])"
+_HIDDEN = re.compile(
+    f"(?!{_IN_EMOJI})[{word_characters.ranges_class(word_characters.HIDDEN_RANGES)}]"
+)
 
 
 class TailLexicon:
-    """Words in the order of their code points, none of the table, with their shares.
+    """Words in the order of their code points, all of which `may_be_listed`, with their shares.
 
     Attributes:
       shares: [words] float32 u(w), each above 0, together at most 1.
 
     Raises:
-      ValueError: The words are not in order, or the shares are none.
+      ValueError: The words are not in order or none, or the shares are none.
     """
 
     def __init__(self, words: Sequence[str], shares: np.ndarray):
@@ -50,6 +60,8 @@ class TailLexicon:
         self.shares = np.asarray(shares, np.float32)
         if any(first >= second for first, second in zip(self.words, self.words[1:], strict=False)):
             raise ValueError("words of a lexicon must be in order, each once")
+        if not all(map(may_be_listed, self.words)):
+            raise ValueError("a word is empty, a mask, or holds a blank or a hidden character")
         if self.shares.shape != (len(self.words),):
             raise ValueError(f"{len(self.words)} words need as many shares")
         if not np.all(self.shares > 0) or not float(self.shares.sum(dtype=np.float64)) <= 1.001:
@@ -57,6 +69,11 @@ class TailLexicon:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    def check_beyond(self, vocabulary: Vocabulary) -> None:
+        """Raises `ValueError` if a word is of the table: its probability would count twice."""
+        if any(vocabulary.id_of(word) != OOV for word in self.words):
+            raise ValueError("a word is one of the table")
 
     def share_of(self, word: str) -> float:
         """u(word); 0 for a word that is not listed."""
@@ -76,6 +93,17 @@ class TailLexicon:
         first, end = range_of(self.words, prefix)
         places, shares = best_words(self.shares, np.arange(first, end), k)
         return [(self.words[i], float(u)) for i, u in zip(places, shares, strict=True)]
+
+
+def may_be_listed(word: str) -> bool:
+    """Whether a strip can offer a word: it is there, no mask, and all of it can be seen.
+
+    Words of our languages need no joiner; emoji have one between two pictures.
+
+    >>> [may_be_listed(word) for word in ("o'hara", "", "<url>", "so so", "so\\u202eos")]
+    [True, False, False, False, False]
+    """
+    return bool(word) and not is_mask(word) and _HIDDEN.search(word) is None
 
 
 def completed(
@@ -110,10 +138,11 @@ def counted(
 ) -> TailLexicon:
     """The lexicon of a text, the messages of each person, and of a public list beside it.
 
-    Words of the table are left out, and so are masks, words with a digit and what names one person
-    or thing (`identifiers.py`); of the others `size` stay, those of the largest shares. A word that
-    the list does not have needs `least_people` who typed it. `frequencies` is the list: word -> any
-    number in proportion to how often it is typed. Raises `ValueError` if no word is left.
+    Words of the table are left out, and so are words with a digit, what names one person or thing
+    (`identifiers.py`), and what no strip can offer (`may_be_listed`); of the others `size` stay,
+    those of the largest shares. A word that the list does not have needs `least_people` who typed
+    it. `frequencies` is the list: word -> any number in proportion to how often it is typed. Raises
+    `ValueError` if no word is left.
     """
     uses: Counter[str] = Counter()
     owners: Counter[str] = Counter()
@@ -161,7 +190,7 @@ def _may_stand(word: str) -> bool:
     return (
         len(word) >= _SHORTEST
         and not any(character.isdigit() for character in word)
-        and not is_mask(word)
+        and may_be_listed(word)
         and not is_identifier(word)
     )
 

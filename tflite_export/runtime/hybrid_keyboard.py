@@ -113,7 +113,8 @@ def with_parts(network: KeyboardPredictor, cache: WordCache | None = None) -> Ke
     tail, facts = None, network.manifest.tail
     if facts is not None:
         data = manifests.load_described(network.path, associated_files.TAIL, facts.sha256)
-        tail = tail_file.decode(data, str(network.path.with_suffix(".tail")))
+        name = str(network.path.with_suffix(".tail"))
+        tail = tail_file.decode(data, network.vocabulary, name)
     if network.manifest.ngram is not None:
         return _with_ngram(network, cache, tail)
     network.tail = tail

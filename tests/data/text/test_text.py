@@ -179,8 +179,24 @@ def test_twins_agree_on_long_runs():
     assert [len(token) for token in with_python[0]] == [1000, 1000, 500]
 
 
+def test_hidden_characters_are_those_of_unicode():
+    pairs = word_characters.parse_ranges(word_characters.HIDDEN_RANGES)
+    found = {code for first, last in pairs for code in range(first, last + 1)}
+    categories = [unicodedata.category(chr(code)) for code in range(0x110000)]
+    hidden = {
+        code
+        for code, category in enumerate(categories)
+        if category in ("Cc", "Cf", "Cs", "Zl", "Zp", "Zs")
+    }
+    assert hidden <= found
+    assert {categories[code] for code in found - hidden} <= {"Cn"}
+    blanks = word_characters.parse_ranges(word_characters.WHITESPACE_RANGES)
+    assert found >= {code for first, last in blanks for code in range(first, last + 1)}
+
+
 def test_ranges_are_sorted_and_apart():
-    for table in (word_characters.WORD_RANGES, word_characters.WHITESPACE_RANGES):
+    words = word_characters
+    for table in (words.WORD_RANGES, words.WHITESPACE_RANGES, words.HIDDEN_RANGES):
         pairs = word_characters.parse_ranges(table)
         flat = [point for pair in pairs for point in pair]
         assert flat == sorted(flat)

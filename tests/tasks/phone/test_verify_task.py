@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tasks import cli
 from tasks.phone import verify as verify_task
-from tests.support.keyboard import export_fakes
+from tests.support.keyboard import export_fakes, lexicons
 from tests.support.keyboard.export_fakes import export
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.format import manifest
@@ -31,12 +31,28 @@ def forge(folder):
         )
 
 
+def forge_lexicon(folder, name, word):
+    """The export with a lexicon of one word, and the hash of it."""
+    data = lexicons.forged(word)
+    content = json.loads((folder / "k.json").read_text())
+    facts = {"words": 1, "counted_on": "", "word_list": "list", "bytes": len(data)}
+    content["tail"] = facts | {"sha256": manifest.sha256(data)}
+    for ending in (".tflite", ".vocabulary", ".card.md"):
+        (folder / name).with_suffix(ending).write_bytes(
+            (folder / "k").with_suffix(ending).read_bytes()
+        )
+    (folder / f"{name}.tail").write_bytes(data)
+    (folder / f"{name}.json").write_text(json.dumps(content))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verify")
     run = export_fakes.save_run(folder / "run")
     export(run, folder / "k.tflite", ExportOptions(), sign_key=KEY)
     forge(folder)
+    forge_lexicon(folder, "table", b"see")
+    forge_lexicon(folder, "hidden", "quay\u202eyauq".encode())
     for name, key in (("ours", KEY), ("theirs", OTHER)):
         (folder / f"{name}.pem").write_bytes(
             key.public_key().public_bytes(
@@ -56,6 +72,8 @@ def folder(tmp_path_factory):
         (["{}/none.tflite"], cli.BAD_INPUT, "none.tflite: cannot be read"),
         (["{}/forged.tflite"], cli.CHECK_FAILED, "forged.tflite: crashes the interpreter"),
         (["{}/forged.tflite", "--public-key={}/ours.pem"], cli.CHECK_FAILED, "is not that of this"),
+        (["{}/table.tflite"], cli.BAD_INPUT, "table.tail: not a whole lexicon (a word is one"),
+        (["{}/hidden.tflite"], cli.BAD_INPUT, "hidden.tail: not a whole lexicon (a word is empty"),
         ([], cli.USAGE, "Give a .tflite file"),
     ],
 )

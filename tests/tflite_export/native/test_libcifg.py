@@ -10,12 +10,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.phone import libcifg
+from tests.support.keyboard import lexicons
 from tests.tflite_export.native import unicode_tables, vectors
+from tff_keyboard.data.text import word_characters
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+from tff_keyboard.data.text.word_characters import parse_ranges
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
-from tflite_export.format import vocabulary_file
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.format import tail_file, vocabulary_file
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 pytestmark = pytest.mark.skipif(not libcifg.compiler(), reason="no C++ compiler")
@@ -185,7 +189,7 @@ def test_step_and_logits_are_those_of_the_interpreter(native, python):
 class TestHostileFiles:
     """An error in one line, never a crash."""
 
-    @pytest.mark.parametrize("ending", [".tflite", ".vocabulary", ".json", ".ngram"])
+    @pytest.mark.parametrize("ending", [".tflite", ".vocabulary", ".json", ".ngram", ".tail"])
     def test_each_part_is_needed_whole(self, library, copy, ending):
         path = copy.with_suffix(ending)
         data = path.read_bytes()
@@ -196,6 +200,31 @@ class TestHostileFiles:
         path.unlink()
         with pytest.raises(ValueError):
             libcifg.NativeKeyboard(library, copy)
+
+    def test_lexicons_are_refused_as_in_python(self, library, copy, python):
+        hidden = parse_ranges(word_characters.HIDDEN_RANGES)
+        ends = {code for pair in hidden for code in pair}
+        around = {code + step for code in ends for step in (-1, 0, 1) if code + step >= 0}
+        words = [f"quay{chr(code)}x".encode("utf-8", "surrogatepass") for code in sorted(around)]
+        words += [*lexicons.REFUSED.values(), b"the", b"<pad>", b"<3", b"<<url>", b"quay"]
+        words += [word.encode() for word in lexicons.ACCEPTED]
+        manifest, refused = json.loads(copy.with_suffix(".json").read_text()), 0
+        for part in ("ngram", "mixture"):  # not needed, and slow to open
+            manifest.pop(part, None)
+        for word in words:
+            data = lexicons.forged(word)
+            manifest["tail"] |= {"sha256": hashlib.sha256(data).hexdigest()}
+            copy.with_suffix(".tail").write_bytes(data)
+            copy.with_suffix(".json").write_text(json.dumps(manifest))
+            try:
+                tail_file.decode(data, python.vocabulary)
+            except ExportError:
+                refused += 1
+                with pytest.raises(ExportError, match=r"^.*tail lexicon: .+$"):
+                    libcifg.NativeKeyboard(library, copy)
+            else:
+                libcifg.NativeKeyboard(library, copy).close()
+        assert len(lexicons.REFUSED) + len(ends) < refused < len(words) - len(hidden)
 
     def test_values_out_of_range(self, native):
         c, h = np.zeros(native.sizes.units, np.float32), np.zeros(native.sizes.dim, np.float32)

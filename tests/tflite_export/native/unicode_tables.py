@@ -38,6 +38,7 @@ def source() -> str:
         "kWordRanges": words.parse_ranges(words.WORD_RANGES),
         "kEmojiRanges": words.parse_ranges(words.EMOJI_RANGES),
         "kWhitespaceRanges": words.parse_ranges(words.WHITESPACE_RANGES),
+        "kHiddenRanges": words.parse_ranges(words.HIDDEN_RANGES),
         "kNumberRanges": _ranges(numbers),  # categories Nd, Nl and No
         "kNumericRanges": _ranges(numeric),  # with a numeric value: ideographs, too
     }

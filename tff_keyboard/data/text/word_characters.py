@@ -30,6 +30,12 @@ EMOJI_RANGES = (
 FLAG_RANGES = "1f1e6-1f1ff"  # two regional indicators make one flag
 SKIN_TONE_RANGES = "1f3fb-1f3ff"
 VARIATION_RANGES = "fe0e-fe0f"  # text or picture
+# Blanks, and what cannot be seen: controls, marks that join, hide or turn the text around them, and
+# surrogates. Categories Zs, Zl, Zp, Cc, Cf and Cs of Unicode 15.0, and U+2065, which is left free.
+HIDDEN_RANGES = (
+    "0-20 7f-a0 ad 600-605 61c 6dd 70f 890-891 8e2 1680 180e 2000-200f 2028-202f 205f-206f 3000 "
+    "d800-dfff feff fff9-fffb 110bd 110cd 13430-1343f 1bca0-1bca3 1d173-1d17a e0001 e0020-e007f"
+)
 ZERO_WIDTH_NON_JOINER = 0x200C
 ZERO_WIDTH_JOINER = 0x200D
 

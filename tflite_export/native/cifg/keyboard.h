@@ -46,7 +46,7 @@ class Keyboard {
     tokenizer_ = Tokenizer(vocabulary_.rules());
     Error error = is_hybrid_ ? ngram_.read(parts.ngram, vocabulary_) : nullptr;
     if (error) return std::string("n-gram: ") + error;
-    error = has_tail_ ? tail_.read(parts.tail) : nullptr;
+    error = has_tail_ ? tail_.read(parts.tail, vocabulary_) : nullptr;
     if (error) return std::string("tail lexicon: ") + error;
     reset();
     return "";

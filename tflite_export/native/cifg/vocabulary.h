@@ -115,6 +115,19 @@ inline bool may_be_a_row(std::string_view word) {
   return !word.empty() && !is_mask(word);
 }
 
+// What a strip can offer: no mask, and nothing of it a blank, a control or otherwise unseen, but for
+// the joiner between two pictures of an emoji.
+inline bool may_be_listed(std::string_view word) {
+  const std::u32string codes = decode_utf8(word);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const bool is_in_emoji = codes[i] == 0x200D && i > 0 && i + 1 < codes.size() &&
+                             (is_emoji(codes[i - 1]) || is_emoji_mark(codes[i - 1])) &&
+                             is_emoji(codes[i + 1]);
+    if (is_in(kHiddenRanges, codes[i]) && !is_in_emoji) return false;
+  }
+  return !word.empty() && !is_mask(word);
+}
+
 inline Error read_rules(const Json* json, Rules& rules, std::string& canonical) {
   const Json* mode = json ? json->field("mode") : nullptr;
   const Json* lowercase = json ? json->field("lowercase") : nullptr;
@@ -211,7 +224,7 @@ class Vocabulary {
 // Words beyond the table: p(w | h) = p(OOV | h) u(w), for completions only.
 class TailLexicon {
  public:
-  Error read(Bytes data) {
+  Error read(Bytes data, const Vocabulary& table) {
     Json header;
     Error error = read_head(data, "tff-keyboard tail lexicon 1", header);
     if (error) return error;
@@ -220,6 +233,12 @@ class TailLexicon {
     std::string steps;
     error = words_.unpack(data, static_cast<size_t>(count->number), 1, steps);
     if (error) return error;
+    for (size_t i = 0; i < words_.size(); ++i) {
+      if (!may_be_listed(words_[i])) {
+        return "a word is empty, a mask, or holds a blank or a hidden character";
+      }
+      if (table.id_of(words_[i]) != kOov) return "a word is one of the table";
+    }
     double total = 0;
     for (char step : steps) {
       shares_.push_back(static_cast<float>(std::exp(-double(static_cast<uint8_t>(step)) / 8)));

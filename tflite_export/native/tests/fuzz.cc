@@ -2,7 +2,7 @@
 //
 //   make -f build.mk fuzz FUZZ=model
 //
-// `ngram` and `manifest` take what else they need of an export, at the path in KEYBOARD less its
+// `ngram`, `tail` and `manifest` take what else they need of an export, at the path in KEYBOARD less its
 // ending. tests/tflite_export/native/fuzz_seeds.py writes such an export, and first cases.
 // Checksums and fingerprints are taken as right in this build, or no damaged byte would pass them.
 #include <cstdio>
@@ -21,6 +21,14 @@ namespace {
   }
   if (text.empty()) std::abort();
   return text;
+}
+
+[[maybe_unused]] const cifg::Vocabulary& table() {
+  static const std::string bytes = part(".vocabulary");
+  static cifg::Vocabulary words;
+  static const cifg::Error error = words.read(cifg::bytes_of(bytes));
+  if (error) std::abort();
+  return words;
 }
 
 [[maybe_unused]] void model(cifg::Bytes data) {
@@ -45,10 +53,7 @@ namespace {
 }
 
 [[maybe_unused]] void ngram(cifg::Bytes data) {
-  static const std::string bytes = part(".vocabulary");
-  static cifg::Vocabulary words;
-  static const cifg::Error error = words.read(cifg::bytes_of(bytes));
-  if (error) std::abort();
+  const cifg::Vocabulary& words = table();
   cifg::NGram found;
   if (found.read(data, words)) return;
   cifg::NGram::Contexts contexts = found.start();
@@ -61,7 +66,7 @@ namespace {
 
 [[maybe_unused]] void tail(cifg::Bytes data) {
   cifg::TailLexicon lexicon;
-  if (lexicon.read(data)) return;
+  if (lexicon.read(data, table())) return;
   lexicon.share_of("a");
   lexicon.words().range("th");
 }
