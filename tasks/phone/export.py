@@ -2,9 +2,8 @@
 
 tff-keyboard export runs/sms --out keyboard.tflite --quantize int8-rows
 
-Writes keyboard.tflite, .vocabulary, .json (the manifest), .card.md (the model card), .ngram with
---ngram and .tail with --tail. The Keras model and the new file then read the same held-out text; if
-the file suggests noticeably worse words, nothing is written.
+Writes keyboard.tflite, .vocabulary, .json (the manifest), .card.md, .ngram with --ngram and .tail
+with --tail; nothing if its words for held-out text are noticeably worse than the Keras model's.
 
 tff-keyboard export runs/sms --format=aosp --out=en.combined
 
@@ -20,9 +19,10 @@ from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.evaluation.results import golden_prompts
 from tff_keyboard.host import quiet
 from tff_keyboard.predictors.ngram import ngram_spec
-from tff_keyboard.storage import names, shipped_files
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
+from tflite_export.export import private_runs
 from tflite_export.export.aosp_options import AospOptions
 from tflite_export.format import signing
 from tflite_export.gate import texts
@@ -44,7 +44,7 @@ class Options(AospOptions, TaskOptions):
     ] = None
     calibration_text: Annotated[
         pathlib.Path | None,
-        "File that int4 rounding is fitted to; train clients of the store if left out.",
+        "File that int4 rounding is fitted to; train clients if left out, but of no private run.",
     ] = None
     parity: Annotated[bool, "Whether to run the parity gate."] = True
     parity_words: Annotated[
@@ -92,9 +92,11 @@ def run(options: Options) -> None:
         raise UsageError(f"--ngram={error}") from None
     store = pathlib.Path()  # where none is needed
     calibrates = options.quantize == "int4-rows" and not options.calibration_text
-    is_private = (options.run_dir / names.LEDGER).is_file()
+    reads, population = options.parity and not options.text, options.clients or "held_out"
+    private_runs.check_texts(options.run_dir, population if reads else "", calibrates=calibrates)
+    is_private = private_runs.is_private(options.run_dir)
     counts = options.ngram is not None or (options.tail > 0 and not is_private)
-    if (options.parity and not options.text) or counts or calibrates:
+    if reads or counts or calibrates:
         store = texts.store_of(options.run_dir, options.store)
         read_card(store)
     prompts = golden_prompts.read_prompts(options.prompts) if options.prompts else None
@@ -109,9 +111,7 @@ def run(options: Options) -> None:
     words = trained.vocabulary
     held_out = calibration = tail = None
     if options.parity:
-        held_out = texts.read(
-            options.text, store, options.clients or "held_out", words, options.parity_words
-        )
+        held_out = texts.read(options.text, store, population, words, options.parity_words)
     if options.quantize == "int4-rows":
         calibration = texts.read(options.calibration_text, store, "train", words, 10_000)
     ngram = ngram_part.build(trained, store, ngram_wanted) if ngram_wanted else None
@@ -128,6 +128,7 @@ def run(options: Options) -> None:
             export_options,
             held_out=held_out,
             calibration=calibration,
+            calibration_is_public=options.calibration_text is not None,
             ngram=ngram,
             tail=tail,
             prompts=prompts,
@@ -137,8 +138,7 @@ def run(options: Options) -> None:
     except ParityFailed as error:
         print(error.table)
         raise
-    for line in result.lines(export_options, ngram=ngram, tail=tail, explain=options.explain):
-        print(line)
+    print(*result.lines(export_options, ngram=ngram, tail=tail, explain=options.explain), sep="\n")
 
 
 def _export_words(options: Options) -> None:

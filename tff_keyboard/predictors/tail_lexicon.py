@@ -138,7 +138,7 @@ def counted(
 ) -> TailLexicon:
     """The lexicon of a text, the messages of each person, and of a public list beside it.
 
-    Words of the table are left out, and so are words with a digit, what names one person or thing
+    Words of the table are left out, and so are words with a digit, numbers, hashes and the like
     (`identifiers.py`), and what no strip can offer (`may_be_listed`); of the others `size` stay,
     those of the largest shares. A word that the list does not have needs `least_people` who typed
     it. `frequencies` is the list: word -> any number in proportion to how often it is typed. Raises

@@ -15,18 +15,18 @@ from tff_keyboard.evaluation.counts.expected_counts import (
     expected_counts,
     likely_pairs,
 )
+from tff_keyboard.evaluation.named import trained_here
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.predictors.aosp.engine import AospPredictor
 from tff_keyboard.predictors.predictor import Predictor
-from tff_keyboard.storage import files, names
+from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ExportError, UsageError
-from tflite_export.export import aosp_part, tail_part
+from tflite_export.export import aosp_part, private_runs, tail_part
 from tflite_export.export.aosp_options import AospOptions
 from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
-_LEAST_PEOPLE = 2
 _DELTA = 1e-6  # of a list whose run has no ledger with one
 
 
@@ -50,18 +50,23 @@ def export(
     predictor, forms = _open(model)
     store = ClientStore(store_directory)
     typed_text.check_rules(store, predictor.vocabulary.rules)
-    tail = None
-    if options.tail:
-        place = store_directory, options.tail, options.word_list
-        tail, _ = tail_part.find(model, predictor.vocabulary, *place)
-    population = options.clients or "train"
-    counts = _summed(predictor, store, population, options.clip_norm)
     least_people = 0
     if not options.noise_multiplier:
-        card = store.card["vocabulary"]
-        wanted = options.min_word_users or card.get("min_word_users", 0)
-        least_people = max(_LEAST_PEOPLE, wanted)
-    else:
+        least_people = trained_here.people_needed(store, options.min_word_users)
+    tail = None
+    if options.tail:
+        tail = tail_part.find(
+            model,
+            predictor.vocabulary,
+            store_directory,
+            options.tail,
+            options.word_list,
+            least_people=least_people,
+            is_noised=options.noise_multiplier > 0,
+        )
+    population = options.clients or "train"
+    counts = _summed(predictor, store, population, options.clip_norm)
+    if options.noise_multiplier:
         counts = aosp_part.noised(counts, options.noise_multiplier * options.clip_norm)
     try:
         words = aosp_part.build(
@@ -69,7 +74,7 @@ def export(
             predictor.vocabulary,
             date=int(time.time()),
             least_people=least_people,
-            tail=tail,
+            tail=tail.lexicon if tail else None,
             forms=forms,
             most_bigrams=options.bigrams or None,
         )
@@ -86,9 +91,13 @@ def export(
         listed = AospPredictor(words, predictor.vocabulary.rules).vocabulary
         typists = zip(predictor.vocabulary.words, counts.typists.tolist(), strict=True)
         alone = sum(n == 1 and listed.id_of(word) != OOV for word, n in typists)
+        beyond = ""
+        if tail:
+            beyond = f"; beyond the table {tail.least_people} of {tail.counted_on}"
+            beyond += f", or a place on {options.word_list.name}" if options.word_list else ""
         lines.append(
             f"words that one person alone typed: {alone} (at least {least_people} of "
-            f"{counts.people:,} people each)"
+            f"{counts.people:,} people each{beyond})"
         )
     dictionary = f"main_{predictor.vocabulary.rules.language}.dict"
     lines += [
@@ -96,7 +105,7 @@ def export(
         f"For HeliBoard: java -jar dicttool_aosp.jar makedict -s {out} -d {dictionary}; add "
         f"{dictionary} in its settings, under Dictionaries.",
     ]
-    if (model / names.LEDGER).is_file():
+    if private_runs.is_private(model):
         lines.append(next_command("privacy", model))
     return lines
 
@@ -140,17 +149,18 @@ def _summed(
 def _statement(model: pathlib.Path, people: int, options: AospOptions) -> str:
     """What the list gives away; records the release of a run with a ledger."""
     if not options.noise_multiplier:
+        words = "each word that is on no public list" if options.word_list else "each word"
         return (
-            "none. The sums have no noise; that several people typed each word is all that bounds "
+            f"none. The sums have no noise; that several people typed {words} is all that bounds "
             "what the list may show of a person."
         )
     from tff_keyboard.privacy.accounting import accounting
     from tff_keyboard.privacy.claims.guarantee import total_guarantee
     from tff_keyboard.privacy.claims.statement import epsilon_in_words
-    from tff_keyboard.privacy.ledger import ledger, list_releases
+    from tff_keyboard.privacy.ledger import ledger, lineage, list_releases
 
     noise = f"clip norm {options.clip_norm:g}, noise multiplier {options.noise_multiplier:g}"
-    path = model / names.LEDGER
+    path = lineage.ledger_of(model.resolve())
     if not path.is_file():
         alone = accounting.unsampled_gaussian(
             noise_multiplier=options.noise_multiplier, participations=1, delta=_DELTA
@@ -167,8 +177,8 @@ def _statement(model: pathlib.Path, people: int, options: AospOptions) -> str:
         clip_norm=options.clip_norm,
         people=people,
     )
-    list_releases.record(model, release)
-    total = total_guarantee(header, len(rounds), list_releases.lists_of(model))
+    list_releases.record(path.parent, release)
+    total = total_guarantee(header, len(rounds), list_releases.lists_of(path.parent))
     if total is None:
         return f"NO CLAIM, as for the model. Sums: {noise}."
     return (

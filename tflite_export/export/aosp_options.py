@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from tff_keyboard.host.option_fields import Range
 from tff_keyboard.predictors.aosp.combined_file import SUFFIX
-from tff_keyboard.storage import names
-from tff_keyboard.storage.errors import ExportError, UsageError
+from tff_keyboard.storage.errors import UsageError
+from tflite_export.export import private_runs
 
 _OF_LISTS = ("bigrams", "min_word_users", "clip_norm", "noise_multiplier")
 _OF_BOTH = ("run_dir", "format", "out", "store", "clients", "tail", "word_list")
@@ -74,8 +74,6 @@ class AospOptions:
                 "--min-word-users: who typed a word is counted exactly, which noise on the sums "
                 "does not hide. Leave it out, or the noise."
             )
-        if (model / names.LEDGER).is_file() and not self.noise_multiplier:
-            raise ExportError(
-                f"{model} has a privacy ledger, and sums over the same people's text would say "
-                "what its noise hides. Give --clip-norm and --noise-multiplier."
-            )
+        if not self.noise_multiplier:
+            instead = "Give --clip-norm and --noise-multiplier."
+            private_runs.refuse(model, "sums over", instead)

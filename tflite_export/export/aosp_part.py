@@ -11,14 +11,14 @@ A bigram is worth b(v, w) (f(v, w) - f(w)); the three likeliest behind each word
 before the first letter a keyboard shows nothing else. A bigram below half a step above its word's f
 says nothing more than that, and only those three are listed nevertheless.
 
-**Privacy.** Without noise a word needs `least_people`, and nothing is claimed; a run with a ledger
-is refused. With noise the sums are one release of a Gaussian mechanism,
+**Privacy.** Without noise a word needs `least_people` or a place on a public list, and nothing is
+claimed; a private run is refused. With noise the sums are one release of a Gaussian mechanism,
 
     sums + N(0, (z C)^2),    C = `clip_norm`, z = `noise_multiplier`
 
-and all else follows from them and the model. The words are then the table's, exact counts of people
-choose none. The release is on disk in the run's directory before the list is, and the run's
-statement counts it.
+and all else follows from them and the model. The words are then the table's and those of a public
+list, exact counts of people choose none. The release is on disk in the run's directory before the
+list is, and the run's statement counts it.
 """
 
 import dataclasses

@@ -19,7 +19,7 @@ from tff_keyboard.evaluation.results.golden_prompts import PromptReport, Prompts
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage import directories, file_sets
 from tff_keyboard.storage.errors import ExportError, UsageError
-from tflite_export.export import model_card, ngram_part
+from tflite_export.export import model_card, ngram_part, private_runs
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.export_result import ExportResult
 from tflite_export.export.ngram_part import HybridReport, NGramPart
@@ -50,6 +50,7 @@ def export(
     *,
     held_out: Texts | None = None,
     calibration: Texts | None = None,
+    calibration_is_public: bool = False,
     ngram: NGramPart | None = None,
     tail: TailPart | None = None,
     prompts: Prompts | None = None,
@@ -62,8 +63,10 @@ def export(
       run: What to export.
       out: The model file, `.tflite`; vocabulary and manifest get its name with other endings.
       options: Options of the export.
-      held_out: Text for the parity gate; without it there is no gate, and the manifest says so.
+      held_out: Text for the parity gate, not of people whom a private run was trained on; without
+        it there is no gate, and the manifest says so.
       calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
+      calibration_is_public: It is no text of people whom the run was trained on.
       ngram: The other half of a hybrid, written beside the model.
       tail: Words beyond the table, written beside the model.
       prompts: Golden prompts, which the keyboard as written must pass.
@@ -71,7 +74,8 @@ def export(
       sign_key: Signs the manifest, and with it all files.
 
     Raises:
-      ExportError: The run cannot be exported, or `out` is a directory.
+      ExportError: The run cannot be exported, or `out` is a directory; or int4 rounding of a
+        private run has no public text.
       UsageError: `out` is no name for a model file.
       CheckFailed: The written file broke a promise, or there is too little text to say; nothing
         was published.
@@ -82,6 +86,8 @@ def export(
         raise UsageError(f"--out must end in .tflite, got '{out.name}'.")
     if out.is_dir():
         raise ExportError(f"{out} is a directory. Give the name of a file.")
+    calibrates = options.quantization == "int4-rows" and not calibration_is_public
+    private_runs.check_texts(run.directory, "", calibrates=calibrates)
     file_sets.finish(out, manifest.ExportPaths(out).names)  # of an export that was killed
     if held_out is not None and not options.allow_little_text:
         parity.check_enough(held_out)

@@ -16,6 +16,7 @@ from tff_keyboard.host.text_table import aligned, joined
 from tff_keyboard.report import slice_text
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
+from tflite_export.export import private_runs
 from tflite_export.format.manifest_content import Manifest, Parity
 
 NO_LICENCE = "not stated (`export --licence`)"
@@ -92,7 +93,11 @@ def _data(run_dir: pathlib.Path) -> str:
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
         rows = [["population", "people", "messages", "words", "OOV"]]
+        # Exact counts of a private run's own people are not for publication.
+        withheld = private_runs.OWN_POPULATIONS if private_runs.is_private(run_dir) else ()
         for name, found in card["populations"].items():
+            if name in withheld:
+                continue
             rows.append(
                 [
                     name,

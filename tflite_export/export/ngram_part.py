@@ -21,8 +21,8 @@ from tff_keyboard.predictors.hybrid import mixture
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.predictors.ngram import ngram_spec
-from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import CheckFailed, ExportError
+from tflite_export.export import private_runs
 from tflite_export.export.trained_run import TrainedRun
 from tflite_export.format import manifest
 from tflite_export.format.manifest_content import HybridFigures, MixtureFacts, NGramFacts
@@ -59,11 +59,7 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
     follow. The spec is one of `ngram_spec.of_file`. Raises `ExportError` if the run claims
     differential privacy, or the store has another vocabulary or no people to fit on.
     """
-    if (run.directory / names.LEDGER).is_file():
-        raise ExportError(
-            f"{run.directory} has a privacy ledger, and an n-gram counted from the same people's "
-            "text would say what its noise hides. Export without --ngram."
-        )
+    private_runs.refuse(run.directory, "an n-gram counted from", "Export without --ngram.")
     store = ClientStore(store_directory)
     if store.vocabulary.fingerprint != run.vocabulary.fingerprint:
         raise ExportError(

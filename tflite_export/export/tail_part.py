@@ -8,8 +8,8 @@ from tff_keyboard.data.text.word_list import read_word_list
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.named import trained_here
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, listed
-from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
+from tflite_export.export import private_runs
 from tflite_export.export.trained_run import TrainedRun
 from tflite_export.format import manifest, tail_file
 from tflite_export.format.manifest_content import TailFacts
@@ -30,27 +30,48 @@ class TailPart:
         return f"{len(self.data):,} bytes, {self.facts.words:,} words beyond the table, of {origin}"
 
 
+@dataclasses.dataclass(frozen=True)
+class FoundTail:
+    """A lexicon, and whom it was counted on.
+
+    Attributes:
+      counted_on: The people in words; "" for nobody.
+      least_people: How many of them typed each word that is not on the list; None for nobody.
+    """
+
+    lexicon: TailLexicon
+    counted_on: str = ""
+    least_people: int | None = None
+
+
 def find(
     directory: pathlib.Path,
     vocabulary: Vocabulary,
     store_directory: pathlib.Path,
     size: int,
     word_list: pathlib.Path | None,
-) -> tuple[TailLexicon, str]:
-    """The lexicon of a store's train people and of a list; of the list alone for a private run.
+    *,
+    least_people: int = 0,
+    is_noised: bool = False,
+) -> FoundTail:
+    """The lexicon of a store's train people and of a list.
 
-    Also says whom it was counted on, in words; "" for nobody. Errors are those of
-    `trained_here.count_tail`. Raises `ExportError` if the run claims differential privacy and there
-    is no list, or the store has another vocabulary.
+    It is of the list alone for a private run, and where noise hides (`is_noised`) who typed what
+    stands beside it. `least_people` and errors are those of `trained_here.count_tail`. Raises
+    `ExportError` if the list is needed and not there, or the store has another vocabulary.
     """
-    if (directory / names.LEDGER).is_file():
-        if word_list is None:
+    if word_list is None:
+        instead = "Give a public list with --word-list."
+        private_runs.refuse(directory, "words counted from", instead)
+        if is_noised:
             raise ExportError(
-                f"{directory} has a privacy ledger, and words counted from the same people's "
-                "text would say what its noise hides. Give a public list with --word-list."
+                f"--tail: words that exact counts of people choose would say what the noise of "
+                f"--noise-multiplier hides. {instead}"
             )
+    elif is_noised or private_runs.is_private(directory):
+        known = read_word_list(word_list, vocabulary.rules)
         try:
-            return listed(read_word_list(word_list, vocabulary.rules), vocabulary, size=size), ""
+            return FoundTail(listed(known, vocabulary, size=size))
         except ValueError as error:
             raise ExportError(f"{word_list}: {error}.") from None
     store = ClientStore(store_directory)
@@ -61,21 +82,25 @@ def find(
             "run was trained on with --store."
         )
     people = f"{len(store.client_ids('train')):,} people of 'train'"
-    return trained_here.count_tail(store, size, word_list), people
+    least_people = trained_here.people_needed(store, least_people)
+    lexicon = trained_here.count_tail(store, size, word_list, least_people=least_people)
+    return FoundTail(lexicon, people, least_people)
 
 
 def build(
     run: TrainedRun, store_directory: pathlib.Path, size: int, word_list: pathlib.Path | None
 ) -> TailPart:
     """The file of what `find` finds."""
-    lexicon, counted_on = find(run.directory, run.vocabulary, store_directory, size, word_list)
-    data = tail_file.encode(lexicon)
+    found = find(run.directory, run.vocabulary, store_directory, size, word_list)
+    data = tail_file.encode(found.lexicon)
     return TailPart(
         data,
         TailFacts(
-            words=len(lexicon),
-            counted_on=counted_on,
+            words=len(found.lexicon),
+            counted_on=found.counted_on,
+            least_people=found.least_people,
             word_list=word_list.name if word_list else None,
+            word_list_sha256=manifest.sha256(word_list.read_bytes()) if word_list else None,
             bytes=len(data),
             sha256=manifest.sha256(data),
         ),

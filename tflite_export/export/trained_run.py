@@ -10,6 +10,7 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy.claims import statement
+from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
 from tflite_export.format import manifest
@@ -52,7 +53,7 @@ class TrainedRun:
 
     def privacy(self) -> str:
         """The statement of its differential privacy."""
-        ledger = self.directory / names.LEDGER
+        ledger = lineage.ledger_of(self.directory.resolve())
         return statement.privacy_statement(ledger) if ledger.is_file() else NO_PRIVACY_CLAIM
 
     def facts(self) -> RunFacts:

@@ -143,13 +143,19 @@ class NGramFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TailFacts:
-    """The lexicon of words beyond the table; `word_list` is the file whose words are on it, too."""
+    """The lexicon of words beyond the table; `word_list` is the file whose words are on it, too.
+
+    Each other word was typed by `least_people` of those it was counted on, None for nobody. Older
+    exports say neither this nor the hash of the list.
+    """
 
     words: int
     counted_on: str
     word_list: str | None
     bytes: int
     sha256: str
+    least_people: int | None = None
+    word_list_sha256: str | None = None  # of the file, packed or not
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -26,14 +26,15 @@ def opened_once():
 
 @pytest.fixture(scope="module")
 def place(store, tmp_path_factory):
-    """A folder with two runs of an untrained CIFG, one of them with a ledger."""
+    """A folder with three runs of an untrained CIFG, two of them with a ledger."""
     folder = tmp_path_factory.mktemp("aosp")
     (folder / "store").symlink_to(store)
     config = tiny_config(folder / "store", "model.units=10", "model.embedding_size=6")
     save_untrained_run(folder / "run", config)
-    save_untrained_run(folder / "private", config)
     header = ledger_header(uniform_sampling=False, noise_multiplier=8.0)
-    PrivacyLedger(folder / "private" / names.LEDGER, header).record(1)
+    for name in ("private", "private_too"):
+        save_untrained_run(folder / name, config)
+        PrivacyLedger(folder / name / names.LEDGER, header).record(1)
     return folder
 
 
@@ -104,6 +105,61 @@ def test_the_list_is_compared_beside_its_model(place, tmp_path, capsys):
     arguments = [str(place / "run"), str(out), "unigram", f"--out={tmp_path / 'c'}"]
     assert cli.launch(compare, arguments) == cli.OK
     assert "en.combined" in capsys.readouterr().out
+
+
+def test_words_beyond_the_table_obey_the_same_rule_of_people(place, tmp_path, capsys):
+    out, public = tmp_path / "en.combined", tmp_path / "public.tsv"
+    store = ClientStore(place / "store")
+    people = people_of(store, "train")
+    table = set(store.vocabulary.words)
+
+    def beyond(*flags):
+        assert launch(place / "run", f"--out={out}", "--tail=200", "--bigrams=1", *flags) == cli.OK
+        return {w.lower() for w in combined_file.read(out).words} - table
+
+    def typists(word):
+        return sum(word in person for person in people)
+
+    few, many = beyond(), beyond("--min-word-users=3")
+    assert min(map(typists, few)) < 3
+    assert many == {word for word in few if typists(word) >= 3}
+    rare = min(few - many)
+    public.write_text(f"{rare}\t2\n")
+    with_list = beyond("--min-word-users=3", f"--word-list={public}")
+    assert with_list == many | {rare}
+    shown = capsys.readouterr().out
+    of = f"{len(people)} people"
+    assert f"(at least 3 of {of} each; beyond the table 3 of {of} of 'train')\n" in shown
+    assert f"3 of {of} of 'train', or a place on public.tsv)\n" in shown
+    assert "each word that is on no public list is all that bounds" in shown
+
+
+@pytest.mark.parametrize("run", ["run", "private_too", "private_too/model"])
+def test_beside_noise_words_beyond_the_table_are_of_a_public_list_alone(
+    place, tmp_path, capsys, run
+):
+    out, public = tmp_path / "en.combined", tmp_path / "public.tsv"
+    public.write_text("zebra\t2\n")
+    flags = [f"--out={out}", f"--store={place / 'store'}", "--clip-norm=1", "--noise-multiplier=2"]
+    assert launch(place / run, *flags, "--tail=200") == cli.BAD_INPUT
+    error = capsys.readouterr().err.strip()
+    assert "hides. Give a public list with --word-list." in error
+    assert len(error.splitlines()) == 1
+    assert not out.exists()
+    assert launch(place / run, *flags, "--tail=200", f"--word-list={public}") == cli.OK
+    listed = {word.lower() for word in combined_file.read(out).words}
+    assert listed - set(ClientStore(place / "store").vocabulary.words) == {"zebra"}
+
+
+def test_the_model_folder_of_a_private_run_is_private_too(place, tmp_path, capsys):
+    out, model = tmp_path / "en.combined", place / "private_too" / names.MODEL
+    flags = [model, f"--out={out}", f"--store={place / 'store'}"]
+    assert launch(*flags) == cli.BAD_INPUT
+    assert "has a privacy ledger" in capsys.readouterr().err
+    assert launch(*flags, "--clip-norm=7", "--noise-multiplier=2") == cli.OK
+    statement = privacy_statement(place / "private_too" / names.LEDGER)
+    assert "clip norm 7, noise multiplier 2" in statement
+    assert not list(model.glob("list_ledger*"))
 
 
 def test_a_private_run_pays_for_its_list(place, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """The task `export` from a run directory with its store, and text from stores and files."""
 
 import gzip
+import hashlib
 import json
 import shutil
 
@@ -8,10 +9,12 @@ import pytest
 
 from tasks import cli
 from tasks.phone import export as export_task
-from tests.support.fakes import save_untrained_run, tiny_config
+from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
 from tests.support.keyboard import export_fakes
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NormalisationRules
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import DataError, ExportError
 from tflite_export.gate import texts
 
@@ -192,13 +195,64 @@ def test_a_size_that_is_none_is_refused(place, tmp_path, capsys, size, code, mes
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_ngram_beside_a_promise_of_privacy(place, tmp_path, capsys):
+@pytest.fixture
+def private(place, tmp_path):
+    """The run with a ledger."""
     run = tmp_path / "private"
     shutil.copytree(place / "run", run)
-    (run / "privacy_ledger.jsonl").write_text("{}\n")
-    arguments = [run, "--out", tmp_path / "k.tflite", "--ngram=6kB", "--no-parity"]
-    assert launch(*arguments) == cli.BAD_INPUT
-    assert "has a privacy ledger" in capsys.readouterr().err
+    PrivacyLedger(run / names.LEDGER, ledger_header()).record(1, clip_norm=0.5, clients=10)
+    return run
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--quantize=int4-rows", "--no-parity"],
+        ["--clients=train"],
+        ["--ngram=6kB", "--no-parity"],
+        ["--tail=9", "--no-parity"],
+    ],
+    ids=lambda flags: flags[0],
+)
+@pytest.mark.parametrize("named", [".", "model"])
+def test_no_text_of_its_own_people_enters_a_private_export(
+    place, private, tmp_path, capsys, flags, named
+):
+    out = tmp_path / "out" / "k.tflite"
+    assert launch(private / named, "--out", out, f"--store={place / 'store'}", *flags) == (
+        cli.BAD_INPUT
+    )
+    error = capsys.readouterr().err
+    assert "has a privacy ledger" in error
+    assert "the same people's text would say what its noise hides" in error
+    assert len(error.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+def test_a_private_int4_export_needs_public_text_only(private, tmp_path, capsys):
+    public = tmp_path / "public.txt"
+    public.write_text("see you at home\n" * 40)
+    listed = tmp_path / "list.tsv"
+    listed.write_text("zebra\t2\nquince\t1\n")
+    out = tmp_path / "k.tflite"
+    arguments = [private, "--out", out, "--quantize=int4-rows", f"--calibration-text={public}"]
+    # A store that is not there: none is read.
+    arguments += ["--tail=9", f"--word-list={listed}", "--no-parity", f"--store={tmp_path / 'no'}"]
+    assert launch(*arguments) == cli.OK
+    assert "2 words beyond the table, of list.tsv" in capsys.readouterr().out
+    manifest = json.loads(out.with_suffix(".json").read_text())
+    assert "epsilon" in manifest["privacy"]
+    facts = manifest["tail"]
+    assert facts["word_list_sha256"] == hashlib.sha256(listed.read_bytes()).hexdigest()
+    assert "least_people" not in facts  # it is counted on nobody
+
+
+def test_a_counted_lexicon_says_how_many_people_a_word_needed(place, tmp_path):
+    out = tmp_path / "k.tflite"
+    assert launch(place / "run", "--out", out, "--tail=200", "--no-parity") == cli.OK
+    facts = json.loads(out.with_suffix(".json").read_text())["tail"]
+    assert facts["least_people"] == 2
+    assert "word_list_sha256" not in facts
 
 
 def test_little_text_is_no_verdict(place, tmp_path, capsys):

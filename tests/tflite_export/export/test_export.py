@@ -339,6 +339,23 @@ def test_int4_is_fitted_to_the_calibration_text(run, tmp_path):
     assert error(covariance) < error(directions.T @ directions)
 
 
+def test_int4_of_a_private_run_is_fitted_to_public_text_only(run, tmp_path):
+    from tests.support.fakes import ledger_header
+    from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+
+    path = run / "privacy_ledger.jsonl"
+    options = ExportOptions(quantization="int4-rows")
+    try:
+        PrivacyLedger(path, ledger_header()).record(1, clip_norm=0.5, clients=10)
+        with pytest.raises(ExportError, match=r"privacy ledger, .* public text with --calibration"):
+            export(run, tmp_path / "k.tflite", options, calibration=TEXTS)
+        assert names(tmp_path) == []
+        public = {"calibration": TEXTS, "calibration_is_public": True}
+        assert export(run, tmp_path / "k.tflite", options, **public).paths.model.is_file()
+    finally:
+        path.unlink()
+
+
 class Killed(BaseException):
     """Stands for SIGKILL."""
 

@@ -53,6 +53,7 @@ def test_data_people_slices_privacy_and_licence(store, tmp_path):
     (run / "data_card.json").write_bytes((store / "data_card.json").read_bytes())
     evaluation = run_evaluation.evaluate_run(run, "held_out")
     run_evaluation.write_evaluation(run / "evaluation_held_out.json", evaluation)
+    card_without_ledger = card_of(run, tmp_path)
     PrivacyLedger(run / "privacy_ledger.jsonl", ledger_header()).record(
         1, clip_norm=0.5, clients=10
     )
@@ -60,6 +61,8 @@ def test_data_people_slices_privacy_and_licence(store, tmp_path):
     held_out = json.loads((store / "data_card.json").read_text())["populations"]["held_out"]
     assert "licence: CC BY 4.0" in found["Model"]
     assert f"{held_out['words']:,}" in found["Data"]
+    assert "\ntrain " not in found["Data"]  # exact counts of those whom noise hides
+    assert "\ntrain " in sections(card_without_ledger)["Data"]
     assert "epsilon" in found["Privacy"]
     worth = found["What it is worth"]
     assert f"On {held_out['clients']} people" in worth

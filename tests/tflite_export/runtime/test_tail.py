@@ -81,6 +81,7 @@ def test_files_facts_and_checks(run, tmp_path):
     content = json.loads(path.with_suffix(".json").read_text())
     size = path.with_suffix(".tail").stat().st_size
     assert content["tail"]["bytes"] == size
+    assert content["tail"].keys() == {"words", "counted_on", "word_list", "bytes", "sha256"}
     sizes = content["bytes"]
     assert sizes["with_ngram"] == sizes["network_and_vocabulary"] + size
     assert "5, of 9 people of 'train'" in path.with_suffix(".card.md").read_text()

@@ -138,13 +138,24 @@ def train_for_hybrid(
     return predictor, data
 
 
-def count_tail(store: ClientStore, size: int, word_list: pathlib.Path | None = None) -> TailLexicon:
+def people_needed(store: ClientStore, wanted: int = 0) -> int:
+    """People who typed a listed word, at least: `wanted`, or as its table had; two in any case."""
+    return max(LEAST_PEOPLE, wanted or store.card["vocabulary"].get("min_word_users", 0))
+
+
+def count_tail(
+    store: ClientStore,
+    size: int,
+    word_list: pathlib.Path | None = None,
+    *,
+    least_people: int = 0,
+) -> TailLexicon:
     """The lexicon of what a store's train people typed beyond its table, and of a public list.
 
-    A word that is not on the list, a file of `word_list.py`, needs as many people as a word of the
-    table did, two at least. There are `size` words at most. Raises `DataError` if there is no such
-    list, or the table was chosen with differential privacy, which exact counts would break;
-    `UsageError` if no word is left.
+    A word that is not on the list, a file of `word_list.py`, needs `people_needed` of
+    `least_people`. There are `size` words at most. Raises `DataError` if there is no such list, or
+    the table was chosen with differential privacy, which exact counts would break; `UsageError` if
+    no word is left.
     """
     facts = read_card(store.directory)["vocabulary"]
     if "epsilon" in facts:
@@ -153,7 +164,7 @@ def count_tail(store: ClientStore, size: int, word_list: pathlib.Path | None = N
             "lexicon counted from the same people would say what the noise hides. Leave it out."
         )
     known = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
-    least = max(LEAST_PEOPLE, facts.get("min_word_users", 0))
+    least = people_needed(store, least_people)
     typed = (store.words("train", person) for person in store.client_ids("train"))
     try:
         return counted(typed, store.vocabulary, size=size, least_people=least, frequencies=known)

@@ -30,7 +30,7 @@ from tff_keyboard.storage.errors import DataError
 SUFFIX = ".combined"
 BASE = 1.15
 MOST = 255
-LONGEST_WORD = 48  # code points: MAX_WORD_LENGTH of its native code
+LONGEST_WORD = 47  # code points: its makedict leaves out 48 and more
 
 _LINE = re.compile(r"\s*(?P<kind>word|bigram|shortcut)=(?P<word>[^,]+)(?P<rest>(,[^,=]+=[^,]*)*)")
 _UNFIT = re.compile(r"[,=:#\s\x00-\x1f]")
