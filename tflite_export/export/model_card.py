@@ -33,8 +33,9 @@ Not for: writing text on its own, judging people or what they write, or any deci
 
 _LIMITS = """\
 - Words of the table alone are suggested, words beyond it (if any) as they are typed, and those an
-  owner's cache learns. They are shipped in the clear, and the model can be asked for the probability of any text: what
-  one person alone typed may show, unless differential privacy was claimed above.
+  owner's cache learns. They are shipped in the clear, and the model can be asked for the
+  probability of any text: what one person alone typed may show, unless differential privacy was
+  claimed above.
 - It repeats what people wrote, rude and biased text included. A blocklist is the keyboard's, not
   the model's.
 - Figures are means over the people named. Those who type otherwise are served less well: see the

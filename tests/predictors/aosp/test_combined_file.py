@@ -35,6 +35,11 @@ def test_a_list_is_read_back_as_it_was(words, remarks):
     assert list(combined_file.parse(data.decode()).words) == list(words.words)  # and in its order
 
 
+def test_makedict_takes_words_of_less_than_48_characters():
+    assert combined_file.may_be_listed("é" * 47)
+    assert not combined_file.may_be_listed("é" * 48)
+
+
 def test_the_form_of_aosps_sample():
     words = combined_file.parse(
         "# a remark\n"
