@@ -11,7 +11,7 @@ CXXFLAGS := -std=c++17 -Os -Wall -Wextra -ffp-contract=off -fno-rtti -fvisibilit
 	-fvisibility-inlines-hidden -ffunction-sections -fdata-sections
 LDFLAGS := -shared -s -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,--version-script=$(HERE)cifg.map
 SANITIZERS := -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
-ONE := bytes sha256 inflate json flatbuffer model_file kernels network training unicode tokenizer \
+ONE := bytes sha256 inflate number json flatbuffer model_file kernels network training unicode tokenizer \
 	vocabulary ngram word_cache keyboard
 
 $(OUT)/libcifg.so: $(HERE)cifg.cc $(HEADERS) $(HERE)cifg.map

@@ -2,13 +2,15 @@
 #include "cifg.h"
 
 #include <cstdio>
+#include <memory>
 #include <new>
 
 #include "cifg/keyboard.h"
 
 struct cifg_keyboard {
   cifg::Keyboard keyboard;
-  std::string error, text;
+  const char* error = "";  // of those that need no memory
+  std::string text;
   std::vector<cifg::Suggestion> suggestions;
 };
 
@@ -16,26 +18,52 @@ namespace {
 
 constexpr const char* kNoMemory = "there is not enough memory";
 
-void tell(const std::string& message, char* error, size_t size) {
-  if (error && size) std::snprintf(error, size, "%s", message.c_str());
+void tell(const char* message, char* error, size_t size) {
+  if (error && size) std::snprintf(error, size, "%s", message);
 }
 
-// Runs `work`, which returns an error or null. Memory may run out anywhere in it.
+#if defined(__cpp_exceptions)
+const char* what_was_thrown() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return kNoMemory;
+  } catch (...) {
+    return "something was thrown that is not for lack of memory";
+  }
+}
+#endif
+
+// Runs `work`, which returns an error or null. Memory may run out anywhere in it, and a callback of
+// the caller's may throw.
 template <typename Work>
-int guarded(cifg_keyboard* k, Work work) {
-  const char* error = nullptr;
+const char* caught(Work work) {
 #if defined(__cpp_exceptions)
   try {
-    error = work();
-  } catch (const std::bad_alloc&) {
-    k->keyboard.reset();
-    error = kNoMemory;
+    return work();
+  } catch (...) {
+    return what_was_thrown();
   }
 #else
-  error = work();
+  return work();
 #endif
+}
+
+int set_error(cifg_keyboard* k, const char* error) {
   k->error = error ? error : "";
   return error ? -1 : 0;
+}
+
+template <typename Work>
+int guarded(cifg_keyboard* k, Work work) {
+  bool is_through = false;
+  const char* error = caught([&] {
+    const char* found = work();
+    is_through = true;
+    return found;
+  });
+  if (!is_through) k->keyboard.reset();
+  return set_error(k, error);
 }
 
 cifg::Bytes bytes_of(const cifg_bytes& bytes) {
@@ -76,16 +104,35 @@ int give(cifg_keyboard* k, cifg_suggestion* out) {
 #ifndef CIFG_NO_FILES
 bool read_file(const std::string& path, std::string& out) {
   static constexpr size_t kMostBytes = 1 << 28;
-  std::FILE* file = std::fopen(path.c_str(), "rb");
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) return false;
   char block[1 << 16];
   size_t count = 0;
-  while ((count = std::fread(block, 1, sizeof block, file)) > 0 && out.size() <= kMostBytes) {
+  while ((count = std::fread(block, 1, sizeof block, file.get())) > 0 && out.size() <= kMostBytes) {
     out.append(block, count);
   }
-  const bool is_read = !std::ferror(file) && out.size() <= kMostBytes;
-  std::fclose(file);
-  return is_read;
+  return !std::ferror(file.get()) && out.size() <= kMostBytes;
+}
+
+cifg_keyboard* open_path(std::string stem, char* error, size_t error_size) {
+  std::string contents[5];
+  const auto fail = [&](const std::string& message) {
+    return tell(message.c_str(), error, error_size), nullptr;
+  };
+  if (stem.size() < 7 || stem.substr(stem.size() - 7) != ".tflite") {
+    return fail("the model's name must end with .tflite");
+  }
+  if (!read_file(stem, contents[0])) return fail(stem + " cannot be read");
+  stem.resize(stem.size() - 7);
+  const char* endings[] = {".vocabulary", ".json", ".ngram", ".tail"};
+  for (int i = 0; i < 4; ++i) {
+    if (!read_file(stem + endings[i], contents[i + 1]) && i < 2) {
+      return fail(stem + endings[i] + " cannot be read");
+    }
+  }
+  const auto bytes = [&](int i) { return cifg_bytes{contents[i].data(), contents[i].size()}; };
+  const cifg_files files = {bytes(0), bytes(1), bytes(2), bytes(3), bytes(4)};
+  return cifg_open_files(&files, error, error_size);
 }
 #endif
 
@@ -96,37 +143,25 @@ cifg_keyboard* cifg_open_files(const cifg_files* files, char* error, size_t erro
   if (!k) return tell(kNoMemory, error, error_size), nullptr;
   const cifg::Parts parts = {bytes_of(files->model), bytes_of(files->vocabulary),
                              bytes_of(files->manifest), bytes_of(files->ngram), bytes_of(files->tail)};
-  if (guarded(k, [&] { return k->text = k->keyboard.open(parts), nullptr; }) < 0) k->text = k->error;
-  if (k->text.empty()) return k;
-  tell(k->text, error, error_size);
+  const int status = guarded(k, [&] { return k->text = k->keyboard.open(parts), nullptr; });
+  if (status == 0 && k->text.empty()) return k;
+  tell(status < 0 ? k->error : k->text.c_str(), error, error_size);
   delete k;
   return nullptr;
 }
 
 #ifndef CIFG_NO_FILES
 cifg_keyboard* cifg_open(const char* path, char* error, size_t error_size) {
-  std::string contents[5];
-  std::string stem = path;
-  if (stem.size() < 7 || stem.substr(stem.size() - 7) != ".tflite") {
-    return tell("the model's name must end with .tflite", error, error_size), nullptr;
-  }
-  if (!read_file(stem, contents[0])) return tell(stem + " cannot be read", error, error_size), nullptr;
-  stem.resize(stem.size() - 7);
-  const char* endings[] = {".vocabulary", ".json", ".ngram", ".tail"};
-  for (int i = 0; i < 4; ++i) {
-    if (!read_file(stem + endings[i], contents[i + 1]) && i < 2) {
-      return tell(stem + endings[i] + " cannot be read", error, error_size), nullptr;
-    }
-  }
-  const auto bytes = [&](int i) { return cifg_bytes{contents[i].data(), contents[i].size()}; };
-  const cifg_files files = {bytes(0), bytes(1), bytes(2), bytes(3), bytes(4)};
-  return cifg_open_files(&files, error, error_size);
+  cifg_keyboard* k = nullptr;
+  const char* why = caught([&] { return k = open_path(path, error, error_size), nullptr; });
+  if (why) tell(why, error, error_size);
+  return k;
 }
 #endif
 
 void cifg_close(cifg_keyboard* k) { delete k; }
 
-const char* cifg_error(const cifg_keyboard* k) { return k->error.c_str(); }
+const char* cifg_error(const cifg_keyboard* k) { return k->error; }
 
 cifg_sizes cifg_get_sizes(const cifg_keyboard* k) {
   auto& network = const_cast<cifg_keyboard*>(k)->keyboard.network();
@@ -137,13 +172,14 @@ cifg_sizes cifg_get_sizes(const cifg_keyboard* k) {
 void cifg_set_nfkc(cifg_keyboard* k, cifg_nfkc nfkc, void* user) {
   if (!nfkc) return k->keyboard.set_nfkc(nullptr);
   k->keyboard.set_nfkc([nfkc, user](const std::string& text) {
+    const int64_t most = 64 * int64_t(text.size()) + 64;
     std::string out(text.size() + 64, '\0');
     int64_t size = nfkc(user, text.data(), text.size(), out.data(), out.size());
-    if (size > int64_t(out.size())) {
+    if (size > int64_t(out.size()) && size <= most) {
       out.resize(static_cast<size_t>(size));
       size = nfkc(user, text.data(), text.size(), out.data(), out.size());
     }
-    if (size < 0 || size > int64_t(out.size())) return text;
+    if (size <= 0 || size > int64_t(out.size())) return text;
     out.resize(static_cast<size_t>(size));
     return out;
   });
@@ -177,7 +213,7 @@ int32_t cifg_id_of(const cifg_keyboard* k, const char* word) { return k->keyboar
 
 const char* cifg_word_of(cifg_keyboard* k, int32_t id) {
   const cifg::Vocabulary& vocabulary = k->keyboard.vocabulary();
-  if (id < cifg::kNumSpecial || id >= vocabulary.size()) return nullptr;
+  if (id < cifg::kNumSpecial || id >= vocabulary.size()) return set_error(k, "the id is no word's"), nullptr;
   const int status = guarded(k, [&] { return k->text = vocabulary.word(id), nullptr; });
   return status == 0 ? k->text.c_str() : nullptr;
 }

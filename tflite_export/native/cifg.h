@@ -3,7 +3,8 @@
  * Strings are UTF-8 and end with a NUL byte; lists of words are one string with a line feed between
  * words (no word holds one). What a function returns in `const char*` stays valid until the next
  * call with the same keyboard. A keyboard serves one thread at a time. Nothing throws or aborts: a
- * function that fails returns NULL or a number below 0, and `cifg_error` says why in one line.
+ * function that fails returns NULL or a number below 0, and `cifg_error` says why in one line. Built
+ * with -fno-exceptions, as for WebAssembly, it aborts where memory runs out.
  * The page docs/phone/integrate.md explains each part.
  */
 #ifndef CIFG_H_
@@ -55,15 +56,17 @@ CIFG_API const char* cifg_error(const cifg_keyboard* keyboard);
 CIFG_API cifg_sizes cifg_get_sizes(const cifg_keyboard* keyboard);
 
 /* NFKC of `text`, written to `out` without a NUL byte. Returns its length, also where that is above
- * `capacity`: then it is called again with as much. Below 0: failed, the text stays as it is.
+ * `capacity`: then it is called again with as much. Below 1, or above 64 `size` + 64: failed, the
+ * text, which is never empty, stays as it is.
  */
 typedef int64_t (*cifg_nfkc)(void* user, const char* text, size_t size, char* out, size_t capacity);
 CIFG_API void cifg_set_nfkc(cifg_keyboard* keyboard, cifg_nfkc nfkc, void* user);
 
 /* --- strip */
 
-/* Suggestions for text before the cursor, best first: their number, at most `count`, with words that
- * start with the unfinished word, which `prefix` gets, normalised. `prefix` may be NULL.
+/* Suggestions for text before the cursor, best first: their number, at most `count` (0 for one below
+ * 1, `out` may then be NULL), with words that start with the unfinished word, which `prefix` gets,
+ * normalised. `prefix` may be NULL.
  */
 CIFG_API int cifg_strip(cifg_keyboard* keyboard, const char* text, int count, cifg_suggestion* out,
                         const char** prefix);
@@ -98,11 +101,11 @@ CIFG_API int cifg_set_weights(cifg_keyboard* keyboard, const char* name, const f
 
 /* --- the owner's words, of an export with --ngram */
 
-/* Learns a message that can no longer be taken back: normalised words, "" for a gap. `kept`: words
- * of it whose correction was taken back; may be NULL.
+/* Learns a message that can no longer be taken back: normalised words, "" for a gap, as is what is
+ * not UTF-8. `kept`: words of it whose correction was taken back; may be NULL.
  */
 CIFG_API int cifg_learn(cifg_keyboard* keyboard, const char* words, const char* kept);
-/* As if the word had never been typed; all words for NULL. */
+/* As if a normalised word had never been typed; all words for NULL. */
 CIFG_API int cifg_forget(cifg_keyboard* keyboard, const char* word);
 /* The cache as a file, byte for byte that of `tff-keyboard play --cache`; and back. */
 CIFG_API const char* cifg_cache(cifg_keyboard* keyboard);

@@ -119,7 +119,7 @@ def test_old_words_go():
     assert "often" in cache.words
 
 
-@pytest.mark.parametrize("arguments", [(0, 0.1), (10, 0.0), (10, 1.0)])
+@pytest.mark.parametrize("arguments", [(0, 0.1), (10, 0.0), (10, 9e-7), (10, 1.0)])
 def test_rejects_rules_out_of_range(arguments):
     with pytest.raises(ValueError, match="`half_life` must be"):
         WordCache(*arguments)

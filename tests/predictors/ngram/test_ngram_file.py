@@ -123,6 +123,12 @@ def test_a_hostile_header_is_refused_cheaply(data, field, value):
     assert peak < 40_000_000
 
 
+def test_orders_are_bounded_together(data):
+    hostile = rewritten(data, lambda header: header.update(rows=3 * [2**23]))
+    with pytest.raises(DataError, match="too many n-grams"):
+        ngram_file.decode(hostile)
+
+
 @pytest.mark.parametrize("header", [b"[]", b"{}", b"[" * 5000, b"\xff", b"7", b""])
 def test_a_header_that_is_none_is_refused(header):
     content = ngram_file.FORMAT + b"\n" + header + b"\n"

@@ -161,6 +161,16 @@ def test_a_file_that_assigns_without_end_is_refused(library, exports, tmp_path):
         libcifg.NativeKeyboard(library, path)
 
 
+def test_a_file_with_inputs_without_end_is_refused(library, exports, tmp_path):
+    model = schema.ModelT.InitFromPackedBuf(exports["trainable"].read_bytes(), 0)
+    for signature in model.signatureDefs:
+        if signature.signatureKey == b"set_weights":
+            signature.inputs *= 20
+    path = with_model(exports["trainable"], model_to_bytes(model), tmp_path / "inputs")
+    with pytest.raises(ValueError, match="`set_weights` takes more than weights"):
+        libcifg.NativeKeyboard(library, path)
+
+
 @pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
 def test_a_training_step_is_that_of_the_signature(library, exports, runtime):
     native = libcifg.NativeKeyboard(library, exports["trainable"])
@@ -259,10 +269,12 @@ class TestOtherBuilds:
         for model in (vectors.MODEL, exports["int8-rows"], exports["int4-rows"]):
             assert checked[model] == lines[model]
 
+    # With flags of somebody else, too, who does not know that products must be rounded.
+    @pytest.mark.parametrize("options", [[], ["CXXFLAGS=-std=c++17 -O2 -Wno-psabi"]])
     @NEEDS_EMULATOR
-    def test_aarch64_computes_the_same(self, built, inputs, exports, lines):
-        out = built / "aarch64"
-        program = libcifg.make("strips", out, f"CXX={CROSS}", "STATIC=-static")
+    def test_aarch64_computes_the_same(self, built, inputs, exports, lines, options):
+        out = built / f"aarch64{len(options)}"
+        program = libcifg.make("strips", out, f"CXX={CROSS}", "STATIC=-static", *options)
         assert self.run(inputs, exports, EMULATOR, program) == lines
 
     def test_one_header_is_the_library(self, built, tmp_path):
@@ -286,14 +298,31 @@ def test_java(built, tmp_path):
     """The wrapper, from the JVM: a strip, letters that are not ASCII, learning, an error."""
     home, source = java_home(), libcifg.SOURCE / "jni"
     libcifg.make("libcifg_jni.so", built, f"JAVA_HOME={home}")
-    sources = [*source.rglob("*.java")]
-    subprocess.run(["javac", "-d", tmp_path, *sources], check=True)
-    command = ["java", f"-Djava.library.path={built}", "-cp", tmp_path, "org.cifg.CifgTest"]
-    done = subprocess.run(
-        [*command, vectors.MODEL, vectors.FILE],
+    sources = {path.name: path.read_text() for path in source.rglob("*.java")}
+    done = run_java(built, tmp_path / "whole", sources)
+    assert done.stdout.splitlines() == ["all right"], done.stdout + done.stderr
+    # Without NFKC, as a shrinker leaves it that finds no caller; and with one that throws.
+    nfkc = "static byte[] nfkc(byte[] utf8) {"
+    renamed = sources["Cifg.java"].replace(nfkc, nfkc.replace("nfkc", "a"))
+    done = run_java(built, tmp_path / "shrunk", sources | {"Cifg.java": renamed})
+    assert "NoSuchMethodError: nfkc" in done.stderr
+    throws = f'{nfkc} if (utf8.length > 0) throw new RuntimeException("no NFKC");'
+    throwing = sources["Cifg.java"].replace(nfkc, throws)
+    done = run_java(built, tmp_path / "throwing", sources | {"Cifg.java": throwing})
+    assert "RuntimeException: no NFKC" in done.stderr
+    assert "FATAL" not in done.stdout
+
+
+def run_java(built, folder, sources):
+    folder.mkdir()
+    for name, text in sources.items():
+        (folder / name).write_text(text)
+    subprocess.run(["javac", "-d", folder, *(folder / name for name in sources)], check=True)
+    command = ["java", "-Xcheck:jni", f"-Djava.library.path={built}", "-cp", folder]
+    return subprocess.run(
+        [*command, "org.cifg.CifgTest", vectors.MODEL, vectors.FILE],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "LC_ALL": "C.UTF-8"},
     )
-    assert done.stdout.splitlines()[-1:] == ["all right"], done.stdout + done.stderr

@@ -39,7 +39,7 @@ class WordCache:
 
     A half life, in [1, 1,000,000] words: people come back to what they speak of now. 100 was best
     on `ubuntu_irc`, where most write a hundred words or less, and 2,000 cost 2 % of perplexity. 300
-    with this `floor`, in (0, 1) occurrences, keeps a word for 1,700. Else a `ValueError`.
+    with this `floor`, in [2^-20, 1) occurrences, keeps a word for 1,700. Else a `ValueError`.
 
     Attributes:
       words: Counts in 1 / UNIT; `EDGE` counts ends of messages. Not to be changed, as the others.
@@ -50,10 +50,10 @@ class WordCache:
     """
 
     def __init__(self, half_life: int = 300, floor: float = 0.02):
-        if not 1 <= half_life <= LONGEST_HALF_LIFE or not 0 < floor < 1:
+        if not 1 <= half_life <= LONGEST_HALF_LIFE or not 1 / UNIT <= floor < 1:
             raise ValueError(
-                f"`half_life` must be in [1, {LONGEST_HALF_LIFE:,}] words and `floor` in (0, 1), "
-                f"got {half_life} and {floor}."
+                f"`half_life` must be in [1, {LONGEST_HALF_LIFE:,}] words and `floor` in [2^-20, "
+                f"1), got {half_life} and {floor}."
             )
         self.half_life = half_life
         self.floor = floor

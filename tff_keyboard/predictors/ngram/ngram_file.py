@@ -49,7 +49,7 @@ FORMAT = b"tff-keyboard n-gram 1"
 _VALUES = 256
 _DIGEST_BYTES = 32
 _LONGEST_HEADER = 1 << 16
-_MOST_ROWS = 1 << 24
+_MOST_ROWS = 1 << 24  # of all orders together
 _MOST_WORDS = 1 << 20
 _MOST_ORDERS = 16
 _MOST_WORD_BYTES = 64_000_000
@@ -91,9 +91,11 @@ class _Header:
             raise ValueError("a range of probabilities is out of bounds")
         before = self.size
         for contexts, rows in zip(self.contexts, self.rows, strict=True):
-            if not contexts <= min(before, rows) <= rows <= _MOST_ROWS:
+            if not contexts <= min(before, rows):
                 raise ValueError("the numbers of its n-grams contradict each other")
             before = rows
+        if sum(self.rows) > _MOST_ROWS:
+            raise ValueError("it has too many n-grams")
         if not NUM_SPECIAL < self.size <= _MOST_WORDS or self.word_bytes > _MOST_WORD_BYTES:
             raise ValueError("its vocabulary is too large or empty")
         if sum(self.part_bytes) != stored_bytes:

@@ -1,10 +1,9 @@
 // JSON (RFC 8259) as the files have it: strict, and small enough whatever somebody sends.
 #pragma once
 
-#include <cstdlib>
 #include <utility>
 
-#include "bytes.h"
+#include "number.h"
 
 namespace cifg {
 
@@ -120,7 +119,7 @@ class JsonReader {
     if (at_ - start > 400) return false;
     out.kind = Json::kNumber;
     out.text = std::string(text_.substr(start, at_ - start));
-    out.number = std::strtod(out.text.c_str(), nullptr);
+    out.number = nearest_double(out.text);
     return true;
   }
 

@@ -2,8 +2,9 @@
 //
 // Products are TFLite's hybrid FULLY_CONNECTED (`asymmetricQuantizeInputs`): the input is rounded to
 // int8 with one scale and zero point, summed in int32, and scaled once. Integer sums have no order,
-// so every machine computes the same bits; build with -ffp-contract=off to keep it so. The gates'
-// functions are, to the bit, those of LiteRT 2.3 on x86-64, which are Eigen's
+// so every machine computes the same bits while no product and sum become one operation, which is
+// forbidden below: for clang by the standard's pragma, for gcc, which ignores that, by its own. The
+// gates' functions are, to the bit, those of LiteRT 2.3 on x86-64, which are Eigen's
 // (https://gitlab.com/libeigen/eigen): a last bit decides which step of int8 an input falls to, and
 // that decides strips. TFLite of TensorFlow 2.14 has others.
 #pragma once
@@ -25,6 +26,15 @@
 #define CIFG_FAST __attribute__((optimize("O3")))
 #else
 #define CIFG_FAST
+#endif
+
+#if defined(__FAST_MATH__)
+#error "-ffast-math would change strips: build without it"
+#endif
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && defined(__FP_FAST_FMAF)
+#pragma GCC optimize("fp-contract=off")
 #endif
 
 namespace cifg {

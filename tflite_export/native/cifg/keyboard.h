@@ -71,6 +71,8 @@ class Keyboard {
     std::u32string end = end_of(decode_utf8(text));
     end += U'x';
     std::vector<std::string> words = tokenizer_.tokens(std::move(end));
+    prefix.clear();
+    if (words.empty()) return words;  // a caller's NFKC left nothing of it
     prefix = std::move(words.back());
     words.pop_back();
     if (!prefix.empty() && prefix.back() == 'x') prefix.pop_back();
@@ -85,9 +87,11 @@ class Keyboard {
   }
 
   // The `count` most probable words that start with `prefix`, best first; of equals the lower id.
+  // None for a count below one.
   std::vector<Suggestion> suggest(const std::vector<std::string>& context, std::string_view prefix,
                                   int count) {
-    count = count < 1 ? 1 : count > kMostSuggestions ? kMostSuggestions : count;
+    if (count < 1) return {};
+    count = std::min(count, kMostSuggestions);
     score(context);
     const PlaceRange range = vocabulary_.words().range(prefix);
     std::vector<Suggestion> ranked;
@@ -109,10 +113,10 @@ class Keyboard {
   }
 
   // Learns a message that was sent, less what is not to be remembered. Words are normalised; ""
-  // is a gap. Hybrids only.
+  // is a gap, and so is what is not UTF-8: no file of a cache can hold it. Hybrids only.
   void learn(std::vector<std::string> words, const std::vector<std::string>& kept) {
     for (std::string& word : words) {
-      if (!may_be_learnt(word)) word.clear();
+      if (!is_utf8(word) || !may_be_learnt(word)) word.clear();
     }
     cache_.observe(words, kept);
   }

@@ -52,6 +52,11 @@ class ModelFile {
     kSelect = 123, kVarHandle = 142, kAssignVariable = 144,
   };
   static constexpr int kMostSize = 1 << 20;
+  // To look at, of a hostile file with millions, of which each may be the same; ours have five
+  // inputs, fifteen values, and short names.
+  static constexpr uint32_t kMostInputs = 64;
+  static constexpr int kMostValues = 64;
+  static constexpr size_t kLongestName = 256;
 
   struct Tensor {
     FlatTable table;
@@ -228,18 +233,21 @@ class ModelFile {
         {"recurrent_kernel", &out_.recurrent_kernel},
         {"bias", &out_.bias},
         {"projection", &out_.projection_kernel}};
+    if (count(set, 0) > kMostInputs) return "`set_weights` takes more than weights";
     const auto assigned = assignments(graph);
+    int values_left = kMostValues;
     for (uint32_t i = 0; i < count(set, 0) && !file_.is_damaged(); ++i) {
       const FlatTable entry = set.table(0, i);
       const int index = static_cast<int>(entry.scalar<uint32_t>(1));
       for (const auto& [name, array] : arrays) {
         if (entry.text(0) != name) continue;
         for (const auto& [variable, value] : assigned) {
-          if (value == index) by_variable[variable] = {array, tensor(graph, index)};
+          if (value != index || values_left-- <= 0) continue;
+          by_variable[variable] = {array, tensor(graph, index)};
         }
       }
     }
-    int values_left = 64;  // to look at, of a hostile file with millions; ours have fifteen
+    values_left = kMostValues;
     for (uint32_t i = 0; i < count(model_, 2) && i < 256 && !file_.is_damaged(); ++i) {
       const FlatTable initial = model_.table(2, i);
       for (const auto& [variable, value] : assignments(initial)) {
@@ -282,7 +290,10 @@ class ModelFile {
     for (uint32_t i = 0; i < num_nodes && i < 4096 && !file_.is_damaged(); ++i) {
       const FlatTable node = graph.table(3, i);
       const int code = operator_code(node);
-      if (code == kVarHandle) handles[output(node)] = node.table(4).text(1);
+      if (code == kVarHandle) {
+        const std::string_view name = node.table(4).text(1);
+        handles[output(node)] = name.size() <= kLongestName ? name : std::string_view();
+      }
       if (code == kAssignVariable) found.emplace_back(handles[input(node, 0)], input(node, 1));
     }
     return found;

@@ -103,7 +103,7 @@ class NGram {
     std::vector<std::pair<double, double>> log_ranges;
 
     Error read(const Json& json, uint64_t stored_bytes) {
-      static constexpr double kMostRows = 1 << 24, kMostBytes = 1 << 28;
+      static constexpr uint64_t kMostRows = 1 << 24, kMostBytes = 1 << 28;
       if (!integer(json.field("size"), kNumSpecial + 1, 1 << 20, size) ||
           !integer(json.field("word_bytes"), 0, 64e6, word_bytes) ||
           !integers(json.field("rows"), kMostRows, rows) ||
@@ -122,11 +122,13 @@ class NGram {
         if (!(low >= -80 && low <= high && high <= 0)) return "a range of probabilities is none";
         log_ranges.emplace_back(low, high);
       }
-      uint64_t before = size, total = 0;
+      uint64_t before = size, total = 0, all_rows = 0;
       for (size_t n = 0; n < rows.size(); ++n) {
         if (contexts[n] > std::min(before, rows[n])) return "the numbers of its n-grams disagree";
         before = rows[n];
+        all_rows += rows[n];
       }
+      if (all_rows > kMostRows) return "it has too many n-grams";
       for (uint64_t bytes : part_bytes) total += bytes;
       return total == stored_bytes ? nullptr : "its parts are longer or shorter than the file";
     }

@@ -82,7 +82,7 @@ class WordCache {
     WordCache found;
     const Json *half_life = json.field("half_life"), *floor = json.field("floor");
     if (!half_life || !floor || !(half_life->number >= 1 && half_life->number <= 1e6) ||
-        !(floor->number > 0 && floor->number < 1)) {
+        !(floor->number >= 1 / kUnit && floor->number < 1)) {
       return "its half life or floor is out of range";
     }
     found.half_life_ = half_life->number, found.half_life_text_ = half_life->text;

@@ -3,10 +3,13 @@
 package org.cifg
 
 import android.content.Context
+import android.util.AtomicFile
 import java.io.File
+import java.io.IOException
 
 class Strip(context: Context) : AutoCloseable {
-    private val file = File(context.filesDir, "words.cache") // only the app can read it
+    // Only the app can read it; a kill while it is written leaves the old one.
+    private val file = AtomicFile(File(context.filesDir, "words.cache"))
     private val keyboard: Cifg
 
     init {
@@ -15,7 +18,7 @@ class Strip(context: Context) : AutoCloseable {
             asset("keyboard.tflite"), asset("keyboard.vocabulary"), asset("keyboard.json"),
             asset("keyboard.ngram"), asset("keyboard.tail"),
         )
-        if (file.exists()) runCatching { keyboard.setCache(file.readBytes()) }
+        runCatching { keyboard.setCache(file.readFully()) } // none yet, or a damaged one
     }
 
     /** After each key: the best three words, the best one to be shown in the centre. */
@@ -25,7 +28,14 @@ class Strip(context: Context) : AutoCloseable {
     /** When a message is sent; not in password fields, nor where the field says not to learn. */
     fun sent(message: String) {
         keyboard.learn(message)
-        file.writeBytes(keyboard.cache())
+        val stream = file.startWrite()
+        try {
+            stream.write(keyboard.cache())
+            file.finishWrite(stream)
+        } catch (error: IOException) {
+            file.failWrite(stream)
+            throw error
+        }
     }
 
     override fun close() = keyboard.close()

@@ -52,8 +52,8 @@ export class Keyboard {
 
   /** `{prefix, words: [[word, probability]]}`, best first, for text before the cursor. */
   strip(text, count) {
-    const [typed, found, prefix] = [this.#string(text), this.#put(new Uint8Array(16 * count)),
-      this.#put(new Uint8Array(4))];
+    const room = new Uint8Array(SUGGESTION_BYTES * Math.max(count, 0));
+    const [typed, found, prefix] = [this.#string(text), this.#put(room), this.#put(new Uint8Array(4))];
     const number = this.library.cifg_strip(this.keyboard, typed, count, found, prefix);
     const memory = new DataView(this.library.memory.buffer);
     const words = [];

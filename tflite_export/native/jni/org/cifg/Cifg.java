@@ -19,9 +19,9 @@ public final class Cifg implements AutoCloseable {
     keyboard = open(model, vocabulary, manifest, ngram, tail);
   }
 
-  /** The best `count` words for text before the cursor, best first. */
+  /** The best `count` words for text before the cursor, best first; none for a count below one. */
   public Suggestion[] strip(String text, int count) {
-    double[] probabilities = new double[Math.max(count, 1)];
+    double[] probabilities = new double[Math.max(count, 0)];
     String words = text(strip(held(), utf8(text), probabilities));
     String[] found = words.isEmpty() ? new String[0] : words.split("\n");
     Suggestion[] suggestions = new Suggestion[found.length];
@@ -42,9 +42,10 @@ public final class Cifg implements AutoCloseable {
     learn(held(), utf8(String.join("\n", tokens(message))));
   }
 
-  /** As if the word had never been typed; all words for null. */
+  /** As if a word, as shown or typed, had never been typed; all words for null. */
   public void forget(String word) {
-    forget(held(), word == null ? null : utf8(word));
+    if (word == null) forget(held(), null);
+    else for (String token : tokens(word)) forget(held(), utf8(token));
   }
 
   /** The owner's words, to be kept in a file that only the app can read. */
@@ -81,7 +82,7 @@ public final class Cifg implements AutoCloseable {
     return new String(utf8, StandardCharsets.UTF_8);
   }
 
-  /** Called by the library for text that is not ASCII. */
+  /** Called by the library for text that is not ASCII: a shrinker must keep it. */
   static byte[] nfkc(byte[] utf8) {
     return Normalizer.normalize(text(utf8), Normalizer.Form.NFKC).getBytes(StandardCharsets.UTF_8);
   }
