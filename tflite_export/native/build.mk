@@ -9,9 +9,9 @@ HEADERS := $(wildcard $(HERE)cifg/*.h) $(HERE)cifg.h
 # No contraction: with it, machines that multiply and add at once would compute other bits.
 CXXFLAGS := -std=c++17 -Os -Wall -Wextra -ffp-contract=off -fno-rtti -fvisibility=hidden \
 	-fvisibility-inlines-hidden -ffunction-sections -fdata-sections
-LDFLAGS := -shared -s -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,--version-script=$(HERE)cifg.map
+LDFLAGS := -shared -s -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,--build-id=none -Wl,--version-script=$(HERE)cifg.map
 SANITIZERS := -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
-ONE := bytes sha256 inflate number json flatbuffer model_file kernels network training unicode tokenizer \
+ONE := bytes sha256 inflate json flatbuffer model_file kernels network training unicode tokenizer \
 	vocabulary ngram word_cache keyboard
 
 $(OUT)/libcifg.so: $(HERE)cifg.cc $(HEADERS) $(HERE)cifg.map

@@ -72,6 +72,13 @@ def test_damaged_cards(place, sound, data):
     assert is_one_line(lambda: read_all(place))
 
 
+def test_a_card_that_names_no_vocabulary(place, sound):
+    card = json.loads(sound["data_card.json"]) | {"vocabulary": {"a": 1}}
+    (place / "data_card.json").write_text(json.dumps(card))
+    with pytest.raises(DataError, match="do not belong together"):
+        read_all(place)
+
+
 VALUES = [-1, 2**63 - 1, b"\xff" * 7, b"", "x", 1.5]
 COLUMNS = [
     *(("client_metadata", column) for column in ("client_id", "split_name", "num_examples")),

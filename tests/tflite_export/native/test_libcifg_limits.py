@@ -75,7 +75,7 @@ def test_numbers_are_those_of_the_c_locale(tmp_path):
     source = f"""
     #include <cstdio>
     #include <iostream>
-    #include "{libcifg.SOURCE}/cifg/number.h"
+    #include "{libcifg.SOURCE}/cifg/json.h"
     int main() {{
       for (std::string line; std::getline(std::cin, line);) {{
         const double value = cifg::nearest_double(line);

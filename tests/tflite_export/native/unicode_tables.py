@@ -20,6 +20,9 @@ namespace cifg {
 struct Range {  // of code points, both ends included
   uint32_t first, last;
 };
+struct ShortRange {  // `first` and `more` code points behind it
+  uint32_t first : 21, more : 11;
+};
 struct Lowered {  // `count` code points from `first` on, every `step`-th, have this lower case
   uint32_t first;
   uint16_t count, step;
@@ -39,12 +42,16 @@ def source() -> str:
         "kEmojiRanges": words.parse_ranges(words.EMOJI_RANGES),
         "kWhitespaceRanges": words.parse_ranges(words.WHITESPACE_RANGES),
         "kHiddenRanges": words.parse_ranges(words.HIDDEN_RANGES),
+    }
+    short = {
         "kNumberRanges": _ranges(numbers),  # categories Nd, Nl and No
         "kNumericRanges": _ranges(numeric),  # with a numeric value: ideographs, too
     }
     parts = [_HEAD]
     for name, pairs in tables.items():
         parts.append(_table("Range", name, (f"{{{a:#x}, {b:#x}}}" for a, b in pairs)))
+    for name, pairs in short.items():
+        parts.append(_table("ShortRange", name, (f"{{{a:#x}, {b - a}}}" for a, b in pairs)))
     runs = (f"{{{a:#x}, {n}, {step}, {d}}}" for a, n, step, d in _lowered_runs())
     parts.append(_table("Lowered", "kLowered", runs))
     return "\n".join([*parts, "}  // namespace cifg\n"])

@@ -83,7 +83,7 @@ class ClientStore:
         self.card = store_card.read_card(self.directory)
         self.card_hash = store_card.card_hash(self.directory)
         self.vocabulary = Vocabulary.load(self.directory / names.VOCABULARY)
-        if self.vocabulary.fingerprint != self.card["vocabulary"]["fingerprint"]:
+        if self.vocabulary.fingerprint != self.card["vocabulary"].get("fingerprint"):
             raise errors.DataError(
                 f"{self.directory}: vocabulary and data card do not belong together. "
                 "Run `tff-keyboard prepare` again with --overwrite."

@@ -24,11 +24,14 @@ struct Rules {
   bool has_two_i = false;  // Turkish: I is the capital of a dotless i, and a dotted I that of i
 };
 
-template <size_t n>
-bool is_in(const Range (&ranges)[n], char32_t code) {
-  const Range* after = std::upper_bound(
-      ranges, ranges + n, code, [](char32_t c, const Range& range) { return c < range.first; });
-  return after != ranges && code <= (after - 1)->last;
+inline uint32_t last_of(const Range& range) { return range.last; }
+inline uint32_t last_of(const ShortRange& range) { return range.first + range.more; }
+
+template <class Any, size_t n>
+bool is_in(const Any (&ranges)[n], char32_t code) {
+  const Any* after = std::upper_bound(
+      ranges, ranges + n, code, [](char32_t c, const Any& range) { return c < range.first; });
+  return after != ranges && code <= last_of(after[-1]);
 }
 
 inline bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
