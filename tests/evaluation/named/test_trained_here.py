@@ -1,6 +1,9 @@
 """Hybrids whose weights are fitted on the validation people of a store."""
 
+import types
+
 import numpy as np
+import pytest
 
 from tests.support.hybrid_fakes import WORDS, hybrid, ngram, typed_by
 from tests.support.ngram_fakes import messages_of, vocabulary_of
@@ -9,6 +12,7 @@ from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.evaluation.counts import hybrid_stream, predictor_evaluation, typed_text
 from tff_keyboard.evaluation.named import trained_here
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
+from tff_keyboard.storage.errors import DataError
 
 
 def test_somebody_who_writes_much_does_not_speak_for_all(monkeypatch):
@@ -84,3 +88,11 @@ def test_an_ngram_in_place_of_the_network_is_computed_once():
     found, wanted = (predictor_evaluation.evaluate(model, text).sums for model in (same, copy))
     for name, values in wanted.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-6, err_msg=name)
+
+
+def test_where_the_table_was_chosen_with_noise_nobody_is_counted():
+    store = types.SimpleNamespace(directory="s", card={"vocabulary": {"min_word_users": 5}})
+    assert [trained_here.people_needed(store, wanted) for wanted in (0, 3)] == [5, 3]
+    store.card["vocabulary"] = {"epsilon": 2.0}
+    with pytest.raises(DataError, match="s: its vocabulary was chosen with differential privacy"):
+        trained_here.people_needed(store)

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.data.text.word_list import read_word_list
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary, is_mask
 from tff_keyboard.evaluation.counts import hybrid_stream, typed_text
@@ -139,8 +138,18 @@ def train_for_hybrid(
 
 
 def people_needed(store: ClientStore, wanted: int = 0) -> int:
-    """People who typed a listed word, at least: `wanted`, or as its table had; two in any case."""
-    return max(LEAST_PEOPLE, wanted or store.card["vocabulary"].get("min_word_users", 0))
+    """People who typed a listed word, at least: `wanted`, or as its table had; two in any case.
+
+    Raises `DataError` if the table was chosen with differential privacy, which exact counts break.
+    """
+    facts = store.card["vocabulary"]
+    if "epsilon" in facts:
+        raise DataError(
+            f"{store.directory}: its vocabulary was chosen with differential privacy, and a list "
+            "counted from the same people would say what the noise hides. Leave it out, or add "
+            "noise where that can be done."
+        )
+    return max(LEAST_PEOPLE, wanted or facts.get("min_word_users", 0))
 
 
 def count_tail(
@@ -153,16 +162,9 @@ def count_tail(
     """The lexicon of what a store's train people typed beyond its table, and of a public list.
 
     A word that is not on the list, a file of `word_list.py`, needs `people_needed` of
-    `least_people`. There are `size` words at most. Raises `DataError` if there is no such list, or
-    the table was chosen with differential privacy, which exact counts would break; `UsageError` if
-    no word is left.
+    `least_people`. There are `size` words at most. Raises `DataError` if there is no such list, and
+    as `people_needed`; `UsageError` if no word is left.
     """
-    facts = read_card(store.directory)["vocabulary"]
-    if "epsilon" in facts:
-        raise DataError(
-            f"{store.directory}: its vocabulary was chosen with differential privacy, and a "
-            "lexicon counted from the same people would say what the noise hides. Leave it out."
-        )
     known = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
     least = people_needed(store, least_people)
     typed = (store.words("train", person) for person in store.client_ids("train"))
