@@ -8,6 +8,7 @@ then keep nobody out, unless over `THREADS` of them begin in `HURRIED_SECONDS`.
 
 import contextlib
 import datetime
+import errno
 import hashlib
 import io
 import ipaddress
@@ -245,8 +246,9 @@ class _Connections(connections.ConnectionManager):
             made: _Connection | None = super()._from_server_socket(  # type: ignore[misc]
                 server_socket
             )
-        except OSError:  # this process may open no more files
-            self._make_room()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):  # no more files may be opened
+                self._make_room()
             return None
         if made is not None:
             self.server.open.add(made)
