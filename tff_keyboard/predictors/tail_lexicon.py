@@ -41,7 +41,7 @@ _EMOJI_MARK = word_characters.ranges_class(
 )
 _IN_EMOJI = f"(?<=[{_EMOJI}{_EMOJI_MARK}]){chr(word_characters.ZERO_WIDTH_JOINER)}(?=[{_EMOJI}])"
 _HIDDEN = re.compile(
-    f"(?!{_IN_EMOJI})[{word_characters.ranges_class(word_characters.HIDDEN_RANGES)}]"
+    f"[{word_characters.ranges_class(word_characters.HIDDEN_RANGES)}](?<!{_IN_EMOJI})"
 )
 
 
@@ -60,7 +60,7 @@ class TailLexicon:
         self.shares = np.asarray(shares, np.float32)
         if any(first >= second for first, second in zip(self.words, self.words[1:], strict=False)):
             raise ValueError("words of a lexicon must be in order, each once")
-        if not all(map(may_be_listed, self.words)):
+        if not may_be_listed(*self.words):
             raise ValueError("a word is empty, a mask, or holds a blank or a hidden character")
         if self.shares.shape != (len(self.words),):
             raise ValueError(f"{len(self.words)} words need as many shares")
@@ -95,15 +95,16 @@ class TailLexicon:
         return [(self.words[i], float(u)) for i, u in zip(places, shares, strict=True)]
 
 
-def may_be_listed(word: str) -> bool:
-    """Whether a strip can offer a word: it is there, no mask, and all of it can be seen.
+def may_be_listed(*words: str) -> bool:
+    """Whether a strip can offer each word: it is there, no mask, and all of it can be seen.
 
     Words of our languages need no joiner; emoji have one between two pictures.
 
     >>> [may_be_listed(word) for word in ("o'hara", "", "<url>", "so so", "so\\u202eos")]
     [True, False, False, False, False]
     """
-    return bool(word) and not is_mask(word) and _HIDDEN.search(word) is None
+    # Of a whole lexicon in one search: a joiner beside the letter in between is in no emoji.
+    return all(words) and not any(map(is_mask, words)) and not _HIDDEN.search("a".join(words))
 
 
 def completed(

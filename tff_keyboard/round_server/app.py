@@ -34,12 +34,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 _FOREVER = 365 * 24 * 3600  # seconds that what has a hash may be cached
-_CODES = {
-    404: "not_found",
-    405: "bad_method",
-    413: "too_large",
-    416: "bad_range",
-}  # of Werkzeug's own refusals
+# Of Werkzeug's own refusals.
+_CODES = {404: "not_found", 405: "bad_method", 413: "too_large", 416: "bad_range"}
 _NAME = "<string(length=64):name>"
 _ROUND = "/v1/rounds/<int(max=999999999):number>"
 _WAIT_SECONDS = 5  # until a device asks again whether it is to upload

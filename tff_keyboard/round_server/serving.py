@@ -176,6 +176,16 @@ class _Reader(io.BufferedReader):
         return self._counted.count > self._taken
 
 
+def _file(sock: socket.socket, mode: str, _: int) -> _Reader | io.BufferedWriter:
+    """Either end of a connection, in place of cheroot's.
+
+    An answer goes out whole, not in parts: each costs a record of TLS and a system call.
+    """
+    if "r" in mode:
+        return _Reader(sock)
+    return io.BufferedWriter(socket.SocketIO(sock, "w"), BUFFER_BYTES)
+
+
 class _Connection(server.HTTPConnection):
     """A connection that is shut when it takes too long."""
 
@@ -185,10 +195,7 @@ class _Connection(server.HTTPConnection):
     since = until = 0.0  # of the request
 
     def __init__(self, of: "_Server", sock: socket.socket, makefile: Any):
-        super().__init__(of, sock, makefile)
-        # An answer goes out whole, not in parts: each costs a record of TLS and a system call.
-        self.wfile = io.BufferedWriter(socket.SocketIO(sock, "w"), BUFFER_BYTES)
-        self.rfile = _Reader(sock)
+        super().__init__(of, sock, _file)
 
     def communicate(self) -> bool:
         """Requests, as long as the next one follows at once and nobody waits for the thread;

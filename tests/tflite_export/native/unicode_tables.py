@@ -35,8 +35,8 @@ def source() -> str:
     """The header's text."""
     words = word_characters
     everything = range(0x110000)
-    numbers = (c for c in everything if unicodedata.category(chr(c))[0] == "N")
-    numeric = (c for c in everything if unicodedata.numeric(chr(c), None) is not None)
+    numbers = [c for c in everything if unicodedata.category(chr(c))[0] == "N"]
+    numeric = {c for c in everything if unicodedata.numeric(chr(c), None) is not None}
     tables = {
         "kWordRanges": words.parse_ranges(words.WORD_RANGES),
         "kEmojiRanges": words.parse_ranges(words.EMOJI_RANGES),
@@ -45,7 +45,7 @@ def source() -> str:
     }
     short = {
         "kNumberRanges": _ranges(numbers),  # categories Nd, Nl and No
-        "kNumericRanges": _ranges(numeric),  # with a numeric value: ideographs, too
+        "kNumeralRanges": _ranges(sorted(numeric.difference(numbers))),  # ideographs with a value
     }
     parts = [_HEAD]
     for name, pairs in tables.items():

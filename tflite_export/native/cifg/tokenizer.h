@@ -256,12 +256,12 @@ class Tokenizer {
 // Whether a word, or what stands between white space, may be remembered of its owner: nothing with a
 // digit of any script, nor digits spelt out in ideographs. Source: predictors/hybrid/learnable.py.
 inline bool may_be_learnt(std::string_view text) {
-  bool is_all_numeric = true;
+  bool is_all_numerals = true;
   for (char32_t code : decode_utf8(text)) {
     if (is_in(kNumberRanges, code)) return false;
-    is_all_numeric &= is_in(kNumericRanges, code);
+    is_all_numerals &= is_in(kNumeralRanges, code);
   }
-  return !is_all_numeric;
+  return !is_all_numerals;
 }
 
 }  // namespace cifg
