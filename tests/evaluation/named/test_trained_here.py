@@ -3,7 +3,6 @@
 import types
 
 import numpy as np
-import pytest
 
 from tests.support.hybrid_fakes import WORDS, hybrid, ngram, typed_by
 from tests.support.ngram_fakes import messages_of, vocabulary_of
@@ -12,7 +11,6 @@ from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.evaluation.counts import hybrid_stream, predictor_evaluation, typed_text
 from tff_keyboard.evaluation.named import trained_here
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
-from tff_keyboard.storage.errors import DataError
 
 
 def test_somebody_who_writes_much_does_not_speak_for_all(monkeypatch):
@@ -90,9 +88,6 @@ def test_an_ngram_in_place_of_the_network_is_computed_once():
         np.testing.assert_allclose(found[name], values, rtol=1e-6, err_msg=name)
 
 
-def test_where_the_table_was_chosen_with_noise_nobody_is_counted():
-    store = types.SimpleNamespace(directory="s", card={"vocabulary": {"min_word_users": 5}})
+def test_a_list_needs_the_people_of_its_table():
+    store = types.SimpleNamespace(card={"vocabulary": {"min_word_users": 5}})
     assert [trained_here.people_needed(store, wanted) for wanted in (0, 3)] == [5, 3]
-    store.card["vocabulary"] = {"epsilon": 2.0}
-    with pytest.raises(DataError, match="s: its vocabulary was chosen with differential privacy"):
-        trained_here.people_needed(store)

@@ -143,7 +143,7 @@ def people_needed(store: ClientStore, wanted: int = 0) -> int:
     Raises `DataError` if the table was chosen with differential privacy, which exact counts break.
     """
     facts = store.card["vocabulary"]
-    if "epsilon" in facts:
+    if facts.get("privacy"):
         raise DataError(
             f"{store.directory}: its vocabulary was chosen with differential privacy, and a list "
             "counted from the same people would say what the noise hides. Leave it out, or add "
