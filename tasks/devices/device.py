@@ -68,21 +68,24 @@ def run(options: Options) -> None:
     from tflite_export.device.store import DeviceStore
 
     with contextlib.closing(DeviceStore(options.store)) as store:
-        _use_cache(options, store.cache)
+        _use_cache(options, store)
         if options.server:
             device = _device(options, store, options.server)
             step(f"public key {public_hex(store.key())}")
             device.once() if options.once else device.run()
 
 
-def _use_cache(options: Options, path: pathlib.Path) -> None:
+def _use_cache(options: Options, store: "DeviceStore") -> None:
     from tff_keyboard.wire.plan import Cache
     from tflite_export.device import cache as caches
 
-    with contextlib.closing(caches.ClientCache(path)) as cache:
+    limits, now = store.state.cache or Cache(), time.time()
+    most = limits.most_per_category
+    with contextlib.closing(caches.ClientCache(store.cache)) as cache:
+        cache.remove_old(now=now, ttl_days=limits.ttl_days, most_per_category=most)
         if options.typed is not None:
-            typed, most = caches.read_typed(options.typed), Cache().most_per_category
-            cache.add(typed, now=time.time(), most_per_category=most)
+            typed = caches.read_typed(options.typed)
+            cache.add(typed, now=now, most_per_category=most)
             print(f"{len(typed):,} messages added; the cache has {len(cache):,}")
         if options.decoder_recall:
             print(cache.decoder_recall())

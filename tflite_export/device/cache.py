@@ -17,12 +17,13 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import DataError
+from tff_keyboard.storage.errors import DataError, ProgramError
 
 CATEGORIES = ("chat", "social", "web", "other")  # Hard et al. 2018, Table 2
 LONGEST_TEXT = 10_000  # characters of an example
 
 _SECONDS_A_DAY = 86_400.0
+_MAY_PASS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR}
 _SCHEMA = """
 create table if not exists examples (
   id integer primary key autoincrement,
@@ -89,6 +90,8 @@ class ClientCache:
 
     Raises:
       DataError: The file is no cache.
+      ProgramError: The disk is full, or another process uses the file for too long; so do all
+        methods.
     """
 
     def __init__(self, path: pathlib.Path):
@@ -169,6 +172,8 @@ class ClientCache:
             with self._connection:
                 yield
         except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _MAY_PASS:
+                raise ProgramError(f"{self._path}: cannot be written now ({error}).") from None
             raise DataError(
                 f"{self._path}: cannot be used as a client cache ({error}). If it is no cache, "
                 "move it away."

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tff_keyboard.host.progress import step
 from tff_keyboard.storage.errors import ExportError, ProgramError, SecureSumError
 from tff_keyboard.wire.messages import PROTOCOL, Accepted, CheckIn, Loss, Refused
-from tff_keyboard.wire.plan import Plan
+from tff_keyboard.wire.plan import Cache, Plan
 from tflite_export.device import apply_change, eligibility, training_process
 from tflite_export.device.cache import ClientCache
 from tflite_export.device.client import RoundClient
@@ -100,6 +100,7 @@ class Device:
           ProgramError: The server speaks another protocol, or the store cannot be written.
           DataError: The cache cannot be used.
         """
+        self._remove_old()
         state, now = self._store.state, self._clock()
         if state.task is not None and now >= state.task.upload_before:
             self._masked = None  # all that is left is whether the server has what was sent
@@ -134,12 +135,9 @@ class Device:
         plan_bytes = self._client.newest_plan()
         plan = _plan(plan_bytes)
         now, state = self._clock(), self._store.state
-        limits = plan.cache
-        with self._cache() as cache:
-            cache.remove_old(
-                now=now, ttl_days=limits.ttl_days, most_per_category=limits.most_per_category
-            )
-            examples = len(cache)
+        if plan.cache != state.cache:
+            self._store.change(cache=plan.cache)
+        examples = self._remove_old()
         since = state.took_part_at
         unmet = eligibility.unmet(
             plan.conditions,
@@ -267,6 +265,20 @@ class Device:
         task = dataclasses.replace(task, used=used, weight=done.weight, loss=done.loss)
         self._store.change(task=task)
         return task
+
+    def _remove_old(self) -> int:
+        """Deletes what the newest plan gives no more time, also where no server answers.
+
+        Returns the messages left.
+        """
+        limits = self._store.state.cache or Cache()
+        with self._cache() as cache:
+            cache.remove_old(
+                now=self._clock(),
+                ttl_days=limits.ttl_days,
+                most_per_category=limits.most_per_category,
+            )
+            return len(cache)
 
     def _cache(self) -> contextlib.closing[ClientCache]:
         return contextlib.closing(ClientCache(self._store.cache))

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tff_keyboard.storage import directories, exclusive_file, files, names, typed_json
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard.wire import keys, messages
+from tff_keyboard.wire.plan import Cache
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,7 @@ class DeviceState:
       not_before: When the server may be asked again.
       task: The seat that is held.
       model: SHA-256 of the newest weights that it trained from.
+      cache: How long the newest plan lets it keep text.
     """
 
     token: str | None = None
@@ -67,6 +69,7 @@ class DeviceState:
     not_before: float = 0.0
     task: SavedTask | None = None
     model: str | None = None
+    cache: Cache | None = None
 
 
 class DeviceStore:

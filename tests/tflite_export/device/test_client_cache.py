@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from tff_keyboard.storage.errors import DataError
+from tff_keyboard.storage.errors import DataError, ProgramError
 from tflite_export.device import cache as caches
 from tflite_export.device.cache import ClientCache, Example
 
@@ -111,6 +111,14 @@ def test_a_file_that_is_no_cache(tmp_path):
     (tmp_path / "cache.db").write_bytes(b"no database" * 99)
     with pytest.raises(DataError, match="no cache"):
         ClientCache(tmp_path / "cache.db")
+
+
+def test_a_full_disk_is_no_damage(cache):
+    cache.add([Example(text="ok")], now=0, most_per_category=9)
+    cache._connection.execute("pragma max_page_count = 1")  # becomes what it has
+    with pytest.raises(ProgramError, match=r"cannot be written now .*full"):
+        cache.add([Example(text="long " * 1_000)], now=1, most_per_category=9)
+    assert texts(cache) == ["ok"]
 
 
 def test_the_schema_is_one_that_others_can_read(cache, tmp_path):

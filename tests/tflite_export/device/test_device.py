@@ -24,6 +24,7 @@ FACTS = DeviceFacts(
     ram_gib=4.0, charging=True, unmetered=True, idle=True, locale="en_US", app_version="1"
 )
 GRAPH = b"TFL3" * 9_000  # several pieces
+DAY = 86_400.0
 MODEL = weights.to_bytes(np.arange(50_000, dtype=np.float32))
 NEWER = weights.to_bytes(np.arange(50_000, dtype=np.float32) * np.float32(1.001))
 CONDITIONS = Conditions(least_examples=2)
@@ -226,6 +227,20 @@ def test_no_seat(phone, server):
     phone.now += 61
     phone.attempt()
     assert len(server.check_ins) == 2
+
+
+def test_text_gets_no_older_where_no_server_answers(phone, server):
+    server.task = None
+    assert phone.attempt() == 90  # the plan's 30 days are known
+    server.close()
+    phone.now += 29 * DAY
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    assert len(phone.texts()) == 3
+    phone.now += 2 * DAY
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    assert phone.texts() == []
 
 
 class Killed(BaseException):
