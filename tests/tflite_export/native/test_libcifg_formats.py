@@ -25,6 +25,7 @@ from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.graphs.flatbuffer_builder import model_to_bytes
 from tflite_export.graphs.quantization import quantize_rows_int4
 from tflite_export.graphs.trainable import WEIGHT_NAMES
+from tflite_export.keyboard.owner import Owner
 from tflite_export.runtime import interpreters
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -301,6 +302,12 @@ def test_java(built, tmp_path):
     sources = {path.name: path.read_text() for path in source.rglob("*.java")}
     done = run_java(built, tmp_path / "whole", sources)
     assert done.stdout.splitlines() == ["all right"], done.stdout + done.stderr
+    keyboard, path = open_keyboard(vectors.MODEL), tmp_path / "words.cache"
+    owner = Owner([keyboard], keyboard.cache, path)
+    for message in ("See you at Johann’s", "my zhqvx_2 pin. Xyzzq"):
+        for _ in range(2):
+            owner.learn(message)
+    assert (tmp_path / "whole" / "words.cache").read_bytes() == path.read_bytes()
     # Without NFKC, as a shrinker leaves it that finds no caller; and with one that throws.
     nfkc = "static byte[] nfkc(byte[] utf8) {"
     renamed = sources["Cifg.java"].replace(nfkc, nfkc.replace("nfkc", "a"))
@@ -320,7 +327,7 @@ def run_java(built, folder, sources):
     subprocess.run(["javac", "-d", folder, *(folder / name for name in sources)], check=True)
     command = ["java", "-Xcheck:jni", f"-Djava.library.path={built}", "-cp", folder]
     return subprocess.run(
-        [*command, "org.cifg.CifgTest", vectors.MODEL, vectors.FILE],
+        [*command, "org.cifg.CifgTest", vectors.MODEL, folder / "words.cache"],
         capture_output=True,
         text=True,
         check=False,

@@ -2,6 +2,9 @@ package org.cifg;
 
 import java.nio.charset.StandardCharsets;
 import java.text.Normalizer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Pattern;
 
 /** An export of tff-keyboard as a keyboard; a thin layer over cifg.h, which explains each call. */
 public final class Cifg implements AutoCloseable {
@@ -11,6 +14,14 @@ public final class Cifg implements AutoCloseable {
   static {
     System.loadLibrary("cifg_jni");
   }
+
+  // As tflite_export/keyboard/sentences.py and predictors/hybrid/learnable.py of tff-keyboard.
+  private static final Pattern SENTENCE_END =
+      Pattern.compile(
+          "\n|(?:(?<![.!?\u2026])\\.|(?<!\\.)[!?]+(?!\\.))[\"'\u2019\u201d)\\]]*"
+              + "[\\s\u0085\\p{Z}]");
+  private static final Pattern WHITE_SPACE = Pattern.compile("[\\s\u0085\\p{Z}]+");
+  private static final Pattern DIGIT = Pattern.compile("\\p{N}");
 
   private long keyboard;
 
@@ -39,7 +50,14 @@ public final class Cifg implements AutoCloseable {
 
   /** Learns a message that can no longer be taken back; never one of a field for passwords. */
   public void learn(String message) {
-    learn(held(), utf8(String.join("\n", tokens(message))));
+    for (String sentence : SENTENCE_END.split(message)) {
+      List<String> words = new ArrayList<>();
+      for (String run : WHITE_SPACE.split(sentence)) {
+        boolean hasDigit = DIGIT.matcher(run).find(); // what is glued to one is a gap
+        for (String word : tokens(run)) words.add(hasDigit ? "" : word);
+      }
+      if (!words.isEmpty()) learn(held(), utf8(String.join("\n", words)));
+    }
   }
 
   /** As if a word, as shown or typed, had never been typed; all words for null. */

@@ -4,7 +4,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 
-/** Run by tests/tflite_export/native: a model, used as an app would use it. */
+/** Run by tests/tflite_export/native: a model, used as an app would use it; its cache's file. */
 final class CifgTest {
   public static void main(String[] arguments) throws Exception {
     String stem = arguments[0].replaceFirst("[.]tflite$", "");
@@ -22,7 +22,11 @@ final class CifgTest {
       check(!words(keyboard, "see you at jo").contains("johann's"), "nothing learnt yet");
       for (int i = 0; i < 2; ++i) keyboard.learn("See you at Johann\u2019s");
       check(words(keyboard, "see you at jo").startsWith("johann's"), "a word that was learnt");
+      for (int i = 0; i < 2; ++i) keyboard.learn("my zhqvx_2 pin. Xyzzq");
+      check(!words(keyboard, "zhq").contains("zhqvx"), "what stands with a digit is not learnt");
+      check(words(keyboard, "xyz").startsWith("xyzzq "), "what stands in another sentence is");
       byte[] learnt = keyboard.cache();
+      Files.write(Path.of(arguments[1]), learnt);
       keyboard.forget("Johann\u2019s ");
       check(!words(keyboard, "see you at jo").contains("johann's"), "a word that was forgotten");
       keyboard.setCache(learnt);
