@@ -290,6 +290,9 @@ def test_a_greedy_device_is_slowed_down_and_nobody_else(world):
     assert 3 <= found[-100:].count("wrong_plan") <= 4  # two a second
     world.now += 1
     assert a.check_in().task
+    world.now -= 3600  # the clock was wrong
+    assert b.check_in("0" * 64) == "wrong_plan"
+    assert a.check_in("0" * 64) == "wrong_plan"
 
 
 def test_crowds_are_spread():
@@ -298,6 +301,12 @@ def test_crowds_are_spread():
     many = [pace.seconds() for _ in range(20_000)]
     assert 5 <= few <= 10
     assert 200 < max(many[-1000:]) <= 5 + 20_010 / limits.CHECK_INS_A_SECOND + 1
+
+
+def test_a_crowd_before_the_clock_was_set_back_is_forgotten():
+    times = [3600.0] * 1_000 + [0.0]
+    pace = limits.Pace(5.0, lambda: times.pop(0))
+    assert [pace.seconds() for _ in range(1_001)][-1] <= 10
 
 
 @hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])

@@ -30,7 +30,8 @@ class RateLimit:
         now = self._clock()
         with self._lock:
             left, since = self._buckets.pop(device, (float(REQUESTS_A_MINUTE), now))
-            left = min(left + (now - since) * REQUESTS_A_MINUTE / 60, REQUESTS_A_MINUTE)
+            passed = max(now - since, 0.0)  # clocks are set back
+            left = min(left + passed * REQUESTS_A_MINUTE / 60, REQUESTS_A_MINUTE)
             is_over = left < 1
             self._buckets[device] = (left if is_over else left - 1, now)
             if len(self._buckets) > MOST_DEVICES:
@@ -57,7 +58,7 @@ class Pace:
         now = self._clock()
         with self._lock:
             self._sent_away.append(now)
-            while self._sent_away[0] < now - self._least:
+            while not now - self._least <= self._sent_away[0] <= now:
                 self._sent_away.popleft()
             window = max(self._least, len(self._sent_away) / CHECK_INS_A_SECOND)
         return math.ceil(self._least + random.random() * window)

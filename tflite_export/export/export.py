@@ -224,6 +224,11 @@ def _model_bytes(
                 "`quantize` = 'int4-rows' needs text that the rounding is fitted to. Give --store "
                 "or --calibration_text."
             )
+        if weights.embedding.shape[1] % 2:
+            raise ExportError(
+                "`quantize` = 'int4-rows' puts two numbers of a row in a byte, and "
+                f"`model.embedding_size` = {weights.embedding.shape[1]} is odd. Take int8-rows."
+            )
         covariance = hidden_covariance(model, vocabulary, calibration)
         table = quantization.quantize_rows_int4(weights.embedding, covariance)
         return row_scaled.build(weights, table, top_k=options.top_k)

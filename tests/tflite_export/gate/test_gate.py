@@ -9,7 +9,7 @@ import pytest
 from tests.support.keyboard import export_corruptions, export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import EOS, PAD
-from tff_keyboard.storage.errors import CheckFailed
+from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export.export.export_options import QUANTIZATIONS, ExportOptions
 from tflite_export.gate import gate, parity
 from tflite_export.gate.errors import GateUndecided, ParityFailed
@@ -61,6 +61,12 @@ def test_sound_files_pass(small, tmp_path, quantization):
     assert shown.strips > result.parity.positions
     assert (shown.wrong_strips, shown.wrong_states) == (0, 0)
     assert not result.parity.little_text
+
+
+def test_half_a_byte_is_left_over(tmp_path):
+    odd = Run(tmp_path / "run", (300, 24, 15))
+    with pytest.raises(ExportError, match=r"`model.embedding_size` = 15 is odd"):
+        odd.export(tmp_path, quantization="int4-rows")
 
 
 @pytest.mark.parametrize("name", export_corruptions.of_size(SMALL[0]))
