@@ -76,7 +76,7 @@ def model_fn():
 # FedAtt is `model_aggregator`. It weighs clients by how far they moved, layer by layer, and its
 # epsilon is the server's learning rate. So the control is FedAvg **with the same learning rate**:
 # a smaller step alone already changes a result. FedAtt does not look at how much a person typed, so
-# a second control has equal weights. `UpdateGuard` keeps NaN out of all.
+# a second control has equal weights. `UpdateGuard` keeps NaN out of these.
 #
 # FedMed's clients report their loss and how far their weights went besides, so it comes as a whole
 # process.

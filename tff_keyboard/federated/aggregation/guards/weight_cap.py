@@ -7,7 +7,7 @@ b_t is the share of the round's clients of weight > 0 that claim more than m_t, 
 median claim and follows it. A weight is a number that the client sends: without a cap one client
 that claims 10^6 *is* the weighted mean, whatever clips its delta. For the median that is one vote,
 as a claim just above m is. From one token, where all weigh alike, m takes 2 ln(median) rounds to
-the median (450 tokens: 12 rounds), so there is no first round in which a liar is believed.
+the median (400 tokens: 12 rounds), so there is no first round in which a liar is believed.
 
 What lies are worth: ln m stays where it is in the long run, so on average half of the claims are
 above m_t. If a share a < 1/2 of clients lies, at least 1/2 - a are honest and bring m_t or more,
