@@ -83,7 +83,7 @@ class ConfigOptions(TaskOptions):
         """The config of --config, or the one that a run keeps, with --set and --store applied."""
         overrides = list(self.set)
         if self.store is not None:
-            overrides.append(f"data.store={json.dumps(str(self.store))}")
+            overrides.append(f"data.store={json.dumps(str(self.store), ensure_ascii=False)}")
         if of_run is not None:
             return config_lib.load_of_run(of_run, overrides)
         return config_lib.load(self.config, overrides)

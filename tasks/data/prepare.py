@@ -57,9 +57,9 @@ class Options(TaskOptions):
             raise UsageError("Give --out=FOLDER, where the store of this input is kept.")
         overrides = list(self.set)
         if self.out:
-            overrides.append(f"data.store={json.dumps(str(self.out))}")
+            overrides.append(f"data.store={json.dumps(str(self.out), ensure_ascii=False)}")
         if self.vocabulary:
-            overrides.append(f"data.vocabulary_path={json.dumps(self.vocabulary)}")
+            overrides.append(f"data.vocabulary_path={json.dumps(self.vocabulary, ensure_ascii=False)}")
         if self.vocabulary_epsilon is not None:
             overrides.append(f"data.vocabulary_epsilon={self.vocabulary_epsilon}")
         data = config_lib.load(self.config, overrides).data

@@ -1,7 +1,7 @@
 """Looks after a Ray cluster: its certificates, and whether its nodes can compute for this machine.
 
 tff-keyboard cluster authority --out=FOLDER                                once for a cluster
-tff-keyboard cluster certificate --authority=FOLDER --name=10.0.0.1 --out=~/ray     for a machine
+tff-keyboard cluster certificate --authority=FOLDER --name=10.0.0.1 --out=ray       for a machine
 tff-keyboard cluster status [--address=HOST:PORT] [--store=data/sms]
 
 `certificate` writes ca.crt, tls.crt and tls.key for a machine that others reach by these addresses

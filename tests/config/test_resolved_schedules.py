@@ -42,6 +42,12 @@ def test_a_run_that_goes_on_keeps_its_rates():
     assert config_lib.loads(begun, ["train.rounds=90"]) == longer
 
 
+def test_a_longer_warm_up_than_was_recorded_is_left_to_be_refused():
+    begun = config_lib.dump(resolved(None, COSINES["server"], "train.rounds=10"))
+    longer = resolved(begun, COSINES["server"], "server.schedule.warmup_rounds=20")
+    assert longer.server.schedule.warmup_rounds == 20
+
+
 def test_a_training_within_its_warm_up_has_rates_too():
     config = resolved(None, COSINES["server"], "server.schedule.warmup_rounds=50", "train.rounds=2")
     assert config.server.schedule == Cosine(rounds=51, warmup_rounds=50)

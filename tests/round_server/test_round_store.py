@@ -68,6 +68,17 @@ def code(call, *arguments):
     return refused.value.code
 
 
+def test_a_full_disk_is_told_and_can_be_tried_again(store):
+    database = store._db
+    number, assignment = seat(store, A)
+    database.do("PRAGMA max_page_count = 1")  # becomes what it has
+    sent = Upload(assignment, 1.0, 2.0, "float32", bytes(99_999), "")
+    with pytest.raises(ProgramError, match="full. Nothing that was accepted is lost"):
+        store.accept(number, A, sent)
+    database.do("PRAGMA max_page_count = 9999")
+    assert store.accept(number, A, sent) == (Participation("", 1, 1), 1)
+
+
 def test_uploads_come_back_in_the_order_of_their_arrival(store):
     seats = {device: seat(store, device)[1] for device in (A, B, C)}
     for place, device in enumerate((C, A), start=1):

@@ -1,5 +1,7 @@
 """The life of a round: what seats, uploads and the clock make of it."""
 
+import dataclasses
+
 import pytest
 
 from tff_keyboard.round_server import rounds
@@ -88,6 +90,13 @@ def test_after_the_server_was_away_the_clock_starts_anew():
     assert rounds.begun_again(NEW, TERMS, 5.0) == NEW
     closed = after(3, 3, 0)
     assert rounds.begun_again(closed, TERMS, 5.0) == closed
+
+
+def test_a_clock_set_back_starts_anew():
+    begun = after(4, 1, 0)
+    found = rounds.at(begun, TERMS, begun.begun - 3600.0)
+    assert found == dataclasses.replace(begun, begun=begun.begun - 3600.0)
+    assert rounds.seconds_left(found, TERMS, found.begun + 40.0) == 60
 
 
 def test_seconds_left():

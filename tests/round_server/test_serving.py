@@ -120,6 +120,11 @@ def test_a_certificate_is_made_once(certificate):
     assert certificate[1].stat().st_mode & 0o777 == 0o600
 
 
+def test_a_name_that_no_certificate_can_have(tmp_path):
+    with pytest.raises(ProgramError, match="--host = 'm\xfcnchen.example' is no name"):
+        serving.open_certificate(tmp_path, "m\xfcnchen.example")
+
+
 def test_silent_and_slow_clients_keep_nobody_waiting(certificate, monkeypatch):
     monkeypatch.setattr(serving, "THREADS", 2)
     monkeypatch.setattr(serving, "HEADER_SECONDS", 3.0)

@@ -100,9 +100,9 @@ def test_a_kill_during_creation_leaves_no_run(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(RunDirectory, "_write_text", killed)
         with pytest.raises(KeyboardInterrupt):
-            create(tmp_path)
+            create(tmp_path, truecase_text="NUS\n")
     assert not RunDirectory(tmp_path).exists()
-    create(tmp_path).close()  # the same command goes on
+    create(tmp_path, truecase_text="NUS\n").close()  # the same command goes on
 
 
 def damage_config(run):

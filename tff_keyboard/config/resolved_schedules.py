@@ -36,7 +36,9 @@ def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
             continue
         # A run of fewer rounds than its warm-up ends within it.
         rounds = max(config.train.rounds, schedule.warmup_rounds + 1)
-        rounds = begun.get(name, {}).get("schedule", {}).get("rounds", rounds)
+        recorded_rounds = begun.get(name, {}).get("schedule", {}).get("rounds", rounds)
+        if recorded_rounds > schedule.warmup_rounds:  # else the warm-up is another, and refused
+            rounds = recorded_rounds
         cosine = dataclasses.replace(schedule, rounds=rounds)
         found[name] = dataclasses.replace(table, schedule=cosine)
     return dataclasses.replace(config, **found)

@@ -66,7 +66,7 @@ class Option:
             if self.choices and item not in self.choices:
                 raise UsageError(f"{self.flag} must be of {', '.join(self.choices)}; got {item!r}.")
             low, high = self.range.low, self.range.high
-            if self.range != Range() and not low <= item <= high:
+            if self.range != Range() and not (low <= item <= high and math.isfinite(item)):
                 rule = f">= {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
                 raise UsageError(f"{self.flag} must be {rule}, got {item!r}.")
 

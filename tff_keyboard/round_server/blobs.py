@@ -61,6 +61,7 @@ class Blobs:
     def keep_only(self, names: set[str]) -> None:
         """Removes all other files."""
         self._shown = self._shown & names
-        for path in self._folder.iterdir():
-            if path.name.partition(_FROM)[0] not in names:
-                path.unlink(missing_ok=True)
+        with self._lock:  # a delta may be on its way
+            for path in self._folder.iterdir():
+                if path.name.partition(_FROM)[0] not in names:
+                    path.unlink(missing_ok=True)

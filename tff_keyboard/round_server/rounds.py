@@ -95,6 +95,8 @@ def at(round_: Round, terms: Terms, now: float) -> Round:
     """The round as the clock has it."""
     if round_.state not in OPEN or round_.begun is None:
         return round_
+    if now < round_.begun:  # the clock was set back
+        return dataclasses.replace(round_, begun=now)
     age = now - round_.begun
     if age >= terms.deadline_seconds:
         is_enough = terms.sums is None and terms.members(round_) >= terms.least

@@ -326,6 +326,9 @@ def open_certificate(directory: pathlib.Path, host: str) -> tuple[pathlib.Path, 
 
     Args:
       host: Name or address that devices call it by; loopback is added.
+
+    Raises:
+      ProgramError: No certificate can have this name.
     """
     certificate, key_file = directory / CERTIFICATE, directory / KEY
     if certificate.exists() and key_file.exists():
@@ -370,4 +373,7 @@ def fingerprint(certificate: pathlib.Path) -> str:
 def _alternative(name: str) -> x509.GeneralName:
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(name))
-    return x509.DNSName(name)
+    try:
+        return x509.DNSName(name)
+    except ValueError as error:
+        raise ProgramError(f"--host = {name!r} is no name for a certificate: {error}") from None

@@ -8,9 +8,10 @@ from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.rounds import Round
 from tff_keyboard.round_server.tables import FILE, newest_round
 from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import RunDirectoryError
+from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 
 RECENT = 10  # rounds that throughput is of
+_MAY_PASS = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,8 @@ def read_status(folder: pathlib.Path) -> Status:
         finally:
             db.close()
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _MAY_PASS:
+            raise ProgramError(f"{path} cannot be read now ({error}). Try again.") from None
         raise files.damaged(path, str(error)) from None
 
 

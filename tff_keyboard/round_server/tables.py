@@ -98,19 +98,23 @@ class Database:
 
     def newest_round(self) -> Round | None:
         """As the function of this name."""
-        return newest_round(self._db)
+        with self._told():
+            return newest_round(self._db)
 
     def one(self, query: str, *values: Any) -> Any:
         """The first row of an answer; None: there is none."""
-        return self._db.execute(query, values).fetchone()
+        with self._told():
+            return self._db.execute(query, values).fetchone()
 
     def all(self, query: str, *values: Any) -> list[Any]:
         """All rows of an answer."""
-        return self._db.execute(query, values).fetchall()
+        with self._told():
+            return self._db.execute(query, values).fetchall()
 
     def forget(self) -> None:
         """Takes out of the log of SQLite, too, what was deleted."""
-        self.do("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._told():
+            self.do("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextlib.contextmanager
     def transaction(self, *, is_forced: bool, kept: type[BaseException]) -> Iterator[None]:
@@ -126,7 +130,8 @@ class Database:
                 self.do("COMMIT")
                 raise
             except BaseException:
-                self.do("ROLLBACK")
+                if self.in_transaction:  # SQLite itself takes back what a full disk ends
+                    self.do("ROLLBACK")
                 raise
 
     def close(self) -> None:

@@ -47,6 +47,7 @@ class RunDirectory:
         self.config_path = self.path / names.CONFIG
         self.data_card_path = self.path / names.DATA_CARD
         self.vocabulary_path = self.path / names.VOCABULARY
+        self.truecase_path = self.path / names.TRUECASE
         self.environment_path = self.path / names.ENVIRONMENT
         self.checkpoints = self.path / names.CHECKPOINTS
         self.metrics_jsonl = self.path / names.METRICS
@@ -126,7 +127,7 @@ class RunDirectory:
                 if vocabulary_text is not None:
                     run._write_text(run.vocabulary_path, vocabulary_text)
                 if truecase_text:
-                    run._write_text(run.path / names.TRUECASE, truecase_text)
+                    run._write_text(run.truecase_path, truecase_text)
                 run._write_environment()
             if not run.exists() or config_text != run.config_text():
                 run._write_text(run.config_path, config_text)

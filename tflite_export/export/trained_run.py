@@ -49,7 +49,7 @@ class TrainedRun:
     def truecase(self) -> list[str]:
         """Forms with capitals that its store had for its words."""
         path = self.directory / names.TRUECASE
-        return truecase_table.read_forms(path.read_bytes()) if path.is_file() else []
+        return truecase_table.read_forms(path) if path.is_file() else []
 
     def privacy(self) -> str:
         """The statement of its differential privacy."""

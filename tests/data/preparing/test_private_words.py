@@ -6,7 +6,7 @@ import pytest
 
 from tasks.data import prepare as prepare_task
 from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.data.preparing import prepare
+from tff_keyboard.data.preparing import merged_vocabulary, prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.named import trained_here
 from tff_keyboard.storage.errors import ConfigError, DataError
@@ -34,6 +34,8 @@ def test_common_words_stay_and_those_of_one_person_do_not(tmp_path):
     assert facts["delta_of_words"] == 5e-9
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
         trained_here.count_tail(store, 100)  # of exact counts of the same people
+    with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
+        merged_vocabulary.merge_vocabularies([store], 100)
     again = prepare.prepare(config(path), tmp_path / "store")  # no second draw of noise
     assert again.was_up_to_date
 

@@ -44,7 +44,9 @@ def read_all(place):
 
 @hypothesis.given(st.data())
 @examples(200)
-@pytest.mark.parametrize("name", ["message_lengths.npy", "vocabulary.txt", "data_card.json"])
+@pytest.mark.parametrize(
+    "name", ["message_lengths.npy", "vocabulary.txt", "truecase.txt", "data_card.json"]
+)
 def test_damaged_files(place, sound, name, data):
     (place / name).write_bytes(data.draw(damaged(sound[name])))
     assert is_one_line(lambda: read_all(place))

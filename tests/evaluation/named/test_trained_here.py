@@ -1,6 +1,6 @@
 """Hybrids whose weights are fitted on the validation people of a store."""
 
-import types
+from unittest import mock
 
 import numpy as np
 
@@ -89,5 +89,5 @@ def test_an_ngram_in_place_of_the_network_is_computed_once():
 
 
 def test_a_list_needs_the_people_of_its_table():
-    store = types.SimpleNamespace(card={"vocabulary": {"min_word_users": 5}})
+    store = mock.Mock(card={"vocabulary": {"min_word_users": 5}})
     assert [trained_here.people_needed(store, wanted) for wanted in (0, 3)] == [5, 3]

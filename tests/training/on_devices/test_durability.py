@@ -100,10 +100,12 @@ def _without_cohorts(outcome):
 
 def test_a_lost_checkpoint_of_a_released_round_is_told(tmp_path):
     Server(tmp_path / "run").train()
+    ledger = (tmp_path / "run" / "ledger").read_bytes()
     for checkpoint in (tmp_path / "run" / "checkpoints").iterdir():
         checkpoint.unlink()
     with pytest.raises(RunDirectoryError, match="two models"):
         served_fakes.train(tmp_path / "run", lambda app: contextlib.nullcontext())
+    assert (tmp_path / "run" / "ledger").read_bytes() == ledger  # devices have those models
 
 
 @pytest.mark.slow

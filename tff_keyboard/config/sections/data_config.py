@@ -31,7 +31,8 @@ class DataConfig(Table, path="data"):
         in whole, and then training never meets the OOV row. Not used with `vocabulary_path`.
       min_word_users: Words that fewer train users typed stay out of the vocabulary, which every
         phone gets in the clear; >= 1. 0 goes by their number: 5 from 1,000 users on, else 2 (and 1
-        with "text" and "articles", whose clients are not people). Not used with `vocabulary_path`.
+        with "text" and "articles", whose clients are not people). With `vocabulary_path` it
+        decides on forms with capitals alone.
       vocabulary_epsilon: Price of a private choice of words, > 0; 0 goes by exact counts. With one,
         `min_word_count` and `min_word_users` have no say: noise and a threshold do
         (privacy/accounting/private_vocabulary.py), and every new store is a new release.

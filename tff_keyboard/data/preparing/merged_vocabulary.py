@@ -50,6 +50,7 @@ def merge_vocabularies(
                 f"{stores[0].directory}. Prepare both with the same `data.mode`, "
                 "`data.lowercase` and `data.language`."
             )
+        store.require_exact_counts()
         counts = WordCounts()
         for client_id in store.client_ids("train"):
             typed = itertools.chain.from_iterable(store.words("train", client_id))

@@ -74,7 +74,8 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             _write_card(work, card)  # last: a directory without it is not a store
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
-        is_full = getattr(error, "errno", None) == errno.ENOSPC or "full" in str(error)
+        is_of_sqlite = isinstance(error, sqlite3.Error)
+        is_full = "full" in str(error) if is_of_sqlite else error.errno == errno.ENOSPC
         raise errors.ProgramError(
             f"{out}: the store cannot be written: {why}. "
             f"{'Free some space or choose' if is_full else 'Choose'} another folder."
@@ -155,7 +156,9 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
     if config.source != "synthetic":
         yield from ("synthetic_typists", "synthetic_messages")
     if config.vocabulary_path:
-        yield from ("vocabulary_size", "min_word_count", "min_word_users")
+        yield from ("vocabulary_size", "min_word_count")
+        if not config.min_word_users:  # else it decides on forms with capitals
+            yield "min_word_users"
     if config.language == "en":
         yield "language"  # identities of stores are older than it
     if not config.vocabulary_epsilon:

@@ -129,6 +129,8 @@ class UserPlan:
 
     def _working_seed(self) -> int | None:
         """The nearest seed above under which no population is empty, if one is near."""
+        if self._config.max_users:  # it is of the seed, too, who they are
+            return None
         users = sorted({client.user for client in itertools.islice(self.clients(), 10_000)})
         for seed in range(self._config.seed + 1, self._config.seed + 1000):
             if len({self._population(user, seed) for user in users}) == 3:

@@ -90,7 +90,7 @@ class ClientStore:
             )
         forms = self.directory / names.TRUECASE
         has_forms = names.TRUECASE in self.card["file_bytes"]
-        self.truecase = truecase_table.read_forms(forms.read_bytes()) if has_forms else []
+        self.truecase = truecase_table.read_forms(forms) if has_forms else []
         self._threads = threading.local()
         self._lengths = _open_lengths(self.directory, self.card)
         try:
@@ -118,6 +118,15 @@ class ClientStore:
         without the store nobody can tell by trying ids who is meant.
         """
         return hmac.new(self._pseudonym_key, client_id.encode(), "sha256").hexdigest()[:16]
+
+    def require_exact_counts(self) -> None:
+        """Raises `DataError` if words were chosen privately, which a list of exact counts undoes."""
+        if self.card["vocabulary"].get("privacy"):
+            raise errors.DataError(
+                f"{self.directory}: its vocabulary was chosen with differential privacy, and a list "
+                "counted from the same people would say what the noise hides. Leave it out, or add "
+                "noise where that can be done."
+            )
 
     def client_ids(self, population: str) -> list[str]:
         """All clients of a population, sorted.

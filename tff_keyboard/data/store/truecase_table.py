@@ -9,6 +9,7 @@ frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 
 import collections
 import dataclasses
+import pathlib
 from collections.abc import Iterable, Sequence
 
 from tff_keyboard.data.store.store_card import CaseFacts, rate
@@ -17,6 +18,7 @@ from tff_keyboard.data.text.capitals import Capitals
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+from tff_keyboard.storage.errors import DataError
 
 MOST_FORMS = 50_000  # an export's manifest takes no more
 _LONGEST_FORM = 100
@@ -154,6 +156,9 @@ def to_bytes(table: dict[str, str]) -> bytes:
     return "".join(f"{form}\n" for form in table.values()).encode()
 
 
-def read_forms(data: bytes) -> list[str]:
-    """What `to_bytes` wrote."""
-    return data.decode("utf-8").split("\n")[:-1]
+def read_forms(path: pathlib.Path) -> list[str]:
+    """What `to_bytes` wrote. Raises `DataError` if the file is damaged."""
+    try:
+        return path.read_bytes().decode("utf-8").split("\n")[:-1]
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: is damaged, it is no UTF-8. Restore it from a copy.") from None

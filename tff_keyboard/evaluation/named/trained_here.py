@@ -142,14 +142,8 @@ def people_needed(store: ClientStore, wanted: int = 0) -> int:
 
     Raises `DataError` if the table was chosen with differential privacy, which exact counts break.
     """
-    facts = store.card["vocabulary"]
-    if facts.get("privacy"):
-        raise DataError(
-            f"{store.directory}: its vocabulary was chosen with differential privacy, and a list "
-            "counted from the same people would say what the noise hides. Leave it out, or add "
-            "noise where that can be done."
-        )
-    return max(LEAST_PEOPLE, wanted or facts.get("min_word_users", 0))
+    store.require_exact_counts()
+    return max(LEAST_PEOPLE, wanted or store.card["vocabulary"].get("min_word_users", 0))
 
 
 def count_tail(

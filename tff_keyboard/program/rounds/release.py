@@ -134,7 +134,7 @@ class TimingsRelease(RoundReleaseManager):
             text = files.read_bytes(self._path).decode("utf-8", errors="replace")
             for line in text.split("\n")[1:-1]:  # what follows the last line feed is incomplete
                 row = dict(zip(self._columns, next(csv.reader([line]), [""]), strict=False))
-                if row[ROUND].isdigit() and int(row[ROUND]) <= round_num:
+                if row.get(ROUND, "").isdigit() and int(row[ROUND]) <= round_num:
                     kept.append(row)
         content = _csv_lines(kept, self._columns, header=True)
         files.write_atomically(self._path, [content], mode=self._mode)

@@ -183,7 +183,8 @@ class TrainingLoop:
                 "least as many, or use another run directory."
             )
         self.checkpoint_manager.pin(loop.best_round)
-        for part in (*self.hooks, *self.release_managers, self.timings_manager):
+        # The last hook first: one that has released rounds refuses before the ledger forgets them.
+        for part in (*self.hooks[::-1], *self.release_managers, self.timings_manager):
             if isinstance(part, Restartable):  # TFF's own release managers are not
                 part.restart_after(round_num)
         training.state, training.loop = program_state.process, loop
