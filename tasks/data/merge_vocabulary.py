@@ -31,7 +31,8 @@ class Options(TaskOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.shares and not (
-            len(self.shares) == len(self.stores) and all(0 < share < math.inf for share in self.shares)
+            len(self.shares) == len(self.stores)
+            and all(0 < share < math.inf for share in self.shares)
         ):
             raise UsageError(
                 f"--shares must be {len(self.stores)} numbers > 0, one for each store; got "

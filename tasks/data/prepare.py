@@ -59,7 +59,8 @@ class Options(TaskOptions):
         if self.out:
             overrides.append(f"data.store={json.dumps(str(self.out), ensure_ascii=False)}")
         if self.vocabulary:
-            overrides.append(f"data.vocabulary_path={json.dumps(self.vocabulary, ensure_ascii=False)}")
+            path = json.dumps(self.vocabulary, ensure_ascii=False)
+            overrides.append(f"data.vocabulary_path={path}")
         if self.vocabulary_epsilon is not None:
             overrides.append(f"data.vocabulary_epsilon={self.vocabulary_epsilon}")
         data = config_lib.load(self.config, overrides).data

@@ -73,7 +73,7 @@ def test_a_full_disk_is_told_and_can_be_tried_again(store):
     number, assignment = seat(store, A)
     database.do("PRAGMA max_page_count = 1")  # becomes what it has
     sent = Upload(assignment, 1.0, 2.0, "float32", bytes(99_999), "")
-    with pytest.raises(ProgramError, match="full. Nothing that was accepted is lost"):
+    with pytest.raises(ProgramError, match=r"full\. Nothing that was accepted is lost"):
         store.accept(number, A, sent)
     database.do("PRAGMA max_page_count = 9999")
     assert store.accept(number, A, sent) == (Participation("", 1, 1), 1)

@@ -121,7 +121,7 @@ def test_a_certificate_is_made_once(certificate):
 
 
 def test_a_name_that_no_certificate_can_have(tmp_path):
-    with pytest.raises(ProgramError, match="--host = 'm\xfcnchen.example' is no name"):
+    with pytest.raises(ProgramError, match=r"--host = .* is no name for a certificate"):
         serving.open_certificate(tmp_path, "m\xfcnchen.example")
 
 

@@ -95,6 +95,7 @@ def open_run_privacy(
             recorded.key_id if recorded else begun_as,
             people.digests_of(client_ids, privacy.noise_secret),
             config.train.min_separation_rounds - 1,
+            people.salted((), privacy.noise_secret).salt_id,
         )
     if privacy.noise_multiplier:
         facts = _facts(config, mechanism, store_card["store_sha256"], initial_weights)
@@ -109,7 +110,7 @@ def open_run_privacy(
             secret=privacy.noise_secret,
             fixed_nonce=privacy.fixed_nonce,
         )
-        if recorded and rounds_released and recorded.key_id != key.key_id:
+        if recorded and recorded.key_id != key.key_id:
             raise noise_key.NoiseKeyError(
                 f"The noise key is not the one {ledger_path} was begun with: the same rounds would "
                 "be released under a second noise. Give the secret, the nonce, the store and its "

@@ -14,6 +14,7 @@ LEDGER = "privacy_ledger.jsonl"
 LIST_LEDGERS = "list_ledger_*.jsonl"
 NOISE_NONCE = "noise_nonce"
 PEOPLE = "people_digests"
+REHEARSED_PEOPLE = "rehearsed_people_digests"
 LOCK = "lock"
 ROUND_SERVER = "round_server"
 

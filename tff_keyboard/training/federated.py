@@ -145,10 +145,14 @@ def _participation(
 ) -> participation.ParticipationRecord:
     """The record beside the store; people of other runs' last rounds wait from here on."""
     assert isinstance(config.aggregation.privacy, MechanismConfig)
-    digests = people.digests_of(cohorts.client_ids, config.aggregation.privacy.noise_secret)
+    secret = config.aggregation.privacy.noise_secret
     cohorts.wait_after(privacy.earlier)
     return participation.ParticipationRecord(
-        participation.record_path(store.directory), privacy.header.key_id, digests, cohorts.selected
+        participation.record_path(store.directory),
+        privacy.header.key_id,
+        people.digests_of(cohorts.client_ids, secret),
+        cohorts.selected,
+        people.salted((), secret).salt_id,
     )
 
 

@@ -70,8 +70,10 @@ def open_run(
     """A new run directory, or one to go on with; locked until it is closed.
 
     It keeps digests of the people whose text will be trained on, that of `general_store` included:
-    a later run that starts from this one's model compares them with its own. Where the text is that
-    of devices (`trains_on_store` = False), nobody knows these people, and there are no digests.
+    a later run that starts from this one's model compares them with its own. Those of
+    `general_store` are kept for themselves, too: nothing bounds how often one of them is rehearsed.
+    Where the text is that of devices (`trains_on_store` = False), nobody knows these people, and
+    there are no digests.
     """
     run = RunDirectory.create(
         workdir,
@@ -83,10 +85,13 @@ def open_run(
         of_this_version=config_lib.of_this_version,
     )
     if trains_on_store and not run.people.exists():
-        stores = [one for one in (store, general_store) if one is not None]
-        client_ids = [name for one in stores for name in one.client_ids("train")]
         privacy = config.aggregation.privacy
         secret = privacy.noise_secret if isinstance(privacy, MechanismConfig) else ""
+        client_ids = store.client_ids("train")
+        if general_store is not None:
+            rehearsed = general_store.client_ids("train")
+            people.write(run.rehearsed_people, people.salted(rehearsed, secret))
+            client_ids = [*client_ids, *rehearsed]
         people.write(run.people, people.salted(client_ids, secret))
     return run
 

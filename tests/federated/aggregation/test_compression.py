@@ -127,6 +127,15 @@ def test_fits_under_fedatt():
     assert output.measurements["inner"]["clients"] == 2
 
 
+@pytest.mark.parametrize("rotated", [False, True])
+def test_what_is_finite_stays_so(rotated):
+    most = np.finfo(np.float32).max
+    value = [np.full(60, most), np.full(3, most)]
+    value[0][::2] *= np.float32(0.8)  # random rounding goes up to a step beyond
+    result = one_round(build(rotated=rotated), [value], [1.0]).result
+    assert all(np.isfinite(part).all() for part in result)
+
+
 def test_a_negative_seed_is_refused():
     with pytest.raises(ValueError, match="`seed` must be >= 0, got -1"):
         build(seed=-1)

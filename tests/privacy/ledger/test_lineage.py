@@ -11,7 +11,7 @@ from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
 from tff_keyboard.privacy.ledger.lineage import ancestors, ledger_of
-from tff_keyboard.privacy.mechanisms.mechanism import Tree
+from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
 
 OURS = ["ann", "bob", "eve"]
 TREE = ledger_header(mechanism=Tree(), uniform_sampling=False, min_separation_rounds=4)
@@ -58,6 +58,17 @@ def test_a_model_of_unknown_origin_leaves_no_claim(tmp_path):
     before = found(tmp_path / "model")
     assert [one.people for one in before] == ["unknown"]
     assert "NO CLAIM" in text_of(tmp_path, ancestors=before)
+
+
+@pytest.mark.parametrize(("rehearsed", "claims"), [(["dan"], True), (["dan", OURS[0]], False)])
+def test_who_was_rehearsed_is_not_covered(tmp_path, rehearsed, claims):
+    run = make_run(tmp_path / "first", [*OURS, *rehearsed], header=TREE)
+    config = run / "config.toml"
+    config.write_text(config.read_text() + '[fine_tuning]\ngeneral_store = "general"\n')
+    assert found(run)[0].header is None  # of a version that kept no such digests
+    people.write(run / "rehearsed_people_digests", people.salted(rehearsed))
+    assert (found(run)[0].header is not None) == claims
+    assert "people of the general corpus" in privacy_statement(run / "privacy_ledger.jsonl")
 
 
 def test_other_people_cost_nothing(tmp_path):
@@ -111,6 +122,18 @@ def test_composition_adds_up_by_hand():
     assert alone.method == "RDP"
 
 
+def test_more_releases_of_a_discrete_run_cost_no_less():
+    discrete = ledger_header(
+        mechanism=Gaussian(is_discrete=True), uniform_sampling=False, key_id="d"
+    )
+    alone = total_guarantee(discrete, 1)
+    with_words = dataclasses.replace(discrete, vocabulary_sha256="v", vocabulary_rho=1e-4)
+    both = total_guarantee(with_words, 1)
+    assert both.rho == pytest.approx(alone.rho + 1e-4)
+    assert both.epsilon > alone.epsilon
+    assert both.method == "zCDP, composed, RDP conversion"
+
+
 def test_a_noiseless_part_makes_it_infinite():
     bare = dataclasses.replace(TREE, noise_multiplier=0.0)
     private = dataclasses.replace(TREE, key_id="a")
@@ -142,6 +165,23 @@ def test_several_runs_compose_by_population(tmp_path):
     expected = composed([r for name in "ab" for r in history(headers[name], 3)])
     assert f"{expected.epsilon:.2f}" in text
     assert composed_statement.composed_statement({"a": runs["a"], "c": runs["c"]}) == ""
+
+
+def test_users_whom_another_run_rehearsed_have_no_claim_of_both(tmp_path):
+    paths = []
+    for name, users in (("one", ["ann"]), ("two", ["bob"])):
+        header = dataclasses.replace(TREE, key_id=name)
+        paths.append(make_run(tmp_path / name, [*users, "zoe"], header=header))
+        (paths[-1] / "config.toml").write_text('[fine_tuning]\ngeneral_store = "general"\n')
+        people.write(paths[-1] / "rehearsed_people_digests", people.salted(["zoe"]))
+
+    def statement():
+        parts = {path.name: composed_statement.LedgerAndPeople.of_run(path) for path in paths}
+        return composed_statement.composed_statement(parts)
+
+    assert statement().startswith("Together, one, two are 2 releases")
+    people.write(paths[0] / "rehearsed_people_digests", people.salted(["zoe", "bob"]))
+    assert statement().startswith("NO CLAIM for one, two together: one had people")
 
 
 def test_a_run_and_its_continuation_are_not_counted_twice(tmp_path):

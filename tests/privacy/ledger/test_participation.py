@@ -119,5 +119,23 @@ def test_damage_is_one_line_and_a_torn_end_is_forgotten(tmp_path):
         run_rounds(path, "one", 4, 4)
 
 
+def test_people_under_another_salt_are_not_taken_for_others(tmp_path):
+    path = tmp_path / "record"
+    run_rounds(path, "old", 1, 2)  # of a version that noted no salt
+    record = ParticipationRecord(path, "one", PEOPLE, lambda r: np.arange(3), "salt")
+    record.before_release(1, None, {})
+    assert len(cohorts_before(path, "two", PEOPLE, 4, "salt")) == 3
+    with pytest.raises(RunDirectoryError, match=r"run one had another .*noise_secret"):
+        cohorts_before(path, "two", PEOPLE, 4, "rotated")
+
+
+def test_a_record_that_lost_rounds_is_told(tmp_path):
+    path = tmp_path / "record"
+    run_rounds(path, "one", 1, 4)
+    path.unlink()
+    with pytest.raises(RunDirectoryError, match="has 0 of the 4 rounds"):
+        run_rounds(path, "one", 5, 6)
+
+
 def test_the_record_lies_beside_the_store(tmp_path):
     assert record_path(tmp_path / "data" / "sms") == (tmp_path / "data" / "sms.participation.jsonl")

@@ -74,8 +74,10 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             _write_card(work, card)  # last: a directory without it is not a store
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
-        is_of_sqlite = isinstance(error, sqlite3.Error)
-        is_full = "full" in str(error) if is_of_sqlite else error.errno == errno.ENOSPC
+        if isinstance(error, OSError):
+            is_full = error.errno == errno.ENOSPC
+        else:
+            is_full = "full" in str(error)
         raise errors.ProgramError(
             f"{out}: the store cannot be written: {why}. "
             f"{'Free some space or choose' if is_full else 'Choose'} another folder."

@@ -120,12 +120,12 @@ class ClientStore:
         return hmac.new(self._pseudonym_key, client_id.encode(), "sha256").hexdigest()[:16]
 
     def require_exact_counts(self) -> None:
-        """Raises `DataError` if words were chosen privately, which a list of exact counts undoes."""
+        """Raises `DataError` if words were chosen privately, which exact counts would undo."""
         if self.card["vocabulary"].get("privacy"):
             raise errors.DataError(
-                f"{self.directory}: its vocabulary was chosen with differential privacy, and a list "
-                "counted from the same people would say what the noise hides. Leave it out, or add "
-                "noise where that can be done."
+                f"{self.directory}: its vocabulary was chosen with differential privacy, and a "
+                "list counted from the same people would say what the noise hides. Leave it out, "
+                "or add noise where that can be done."
             )
 
     def client_ids(self, population: str) -> list[str]:

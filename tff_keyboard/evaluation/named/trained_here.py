@@ -28,7 +28,7 @@ from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor, Net
 from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, counted
-from tff_keyboard.storage.errors import DataError, UsageError
+from tff_keyboard.storage.errors import UsageError
 
 LEAST_PEOPLE = 2  # who typed an n-gram or a word, for a hybrid to list it
 TAIL_WORDS = 20_000  # of a lexicon, where nobody says

@@ -119,7 +119,7 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
         if self._codec.rotated:
             x = rotate(x)[:size] * signs
         parts = [
-            tf.cast(tf.reshape(part, tensor.shape), tensor.dtype)
+            tf.cast(tf.reshape(_finite(part, tensor.dtype), tensor.shape), tensor.dtype)
             for part, tensor in zip(tf.split(x, sizes), flat, strict=True)
         ]
         whole = sum(n * t.dtype.size for n, t in zip(sizes, flat, strict=True))
@@ -127,6 +127,12 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
             uploaded_bytes=counted_bytes(steps), uncompressed_bytes=tf.constant(whole, tf.int64)
         )
         return tf.nest.pack_sequence_as(value, parts), counts
+
+
+def _finite(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Random rounding goes up to a step beyond the largest number; an infinity stays one."""
+    most = tf.cast(dtype.max, x.dtype)
+    return tf.where(tf.math.is_finite(x), tf.clip_by_value(x, -most, most), x)
 
 
 def _random(seed: tf.Tensor, size: int) -> tf.Tensor:

@@ -57,7 +57,9 @@ def private_sums(
     )
     process = factory.create(tff.TensorType(np.float32, [size]))
     noised = NoisedProcess(process, lambda length: Gaussian().noise(keyed_draw(key), length))
-    clients = [np.where(np.isfinite(v).all(), v, 0.0).astype(np.float32) for v in vectors]
+    with np.errstate(over="ignore"):
+        whole = [np.asarray(v, np.float32) for v in vectors]
+    clients = [v if np.isfinite(v).all() else np.zeros_like(v) for v in whole]
     output = noised.next(noised.initialize(), clients)
     guarantee = accounting.unsampled_gaussian(
         noise_multiplier=noise_multiplier, participations=1, delta=delta

@@ -9,7 +9,9 @@ from tff_keyboard.privacy.claims.statement import epsilon_in_words
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.ledger.lineage import rehearses
 from tff_keyboard.privacy.ledger.list_releases import lists_of
+from tff_keyboard.privacy.ledger.people import People
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
@@ -22,6 +24,8 @@ class LedgerAndPeople:
     # People whose text it was trained on; None: the file that says so is gone
     people: people.People | None
     lists: Lists = ()  # word lists made of their text
+    rehearses: bool = False  # text of a general corpus, whose people no noise covers
+    rehearsed: People | None = None  # these people; None where nobody knows
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndPeople":
@@ -31,7 +35,14 @@ class LedgerAndPeople:
         """
         run = RunDirectory(path)
         header, rounds = read_ledger(run.privacy_ledger)
-        return cls(header, len(rounds), people.read(run.people), lists_of(path))
+        return cls(
+            header,
+            len(rounds),
+            people.read(run.people),
+            lists_of(path),
+            rehearses(run),
+            people.read(run.rehearsed_people),
+        )
 
     def shares(self, other: "LedgerAndPeople") -> bool:
         """Whether people may be in both runs; what is not known counts as shared."""
@@ -40,6 +51,14 @@ class LedgerAndPeople:
         if self.people is None or other.people is None:
             return True
         return self.people.overlap(other.people) != people.NONE
+
+    def may_have_rehearsed(self, other: "LedgerAndPeople") -> bool:
+        """Whether users of another run may be in this one's general corpus."""
+        if not self.rehearses or self.rehearsed is None or other.people is None:
+            return self.rehearses
+        own = other.rehearsed.digests if other.rehearsed else frozenset()
+        users = dataclasses.replace(other.people, digests=other.people.digests - own)
+        return self.rehearsed.overlap(users) != people.NONE
 
 
 def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
@@ -53,6 +72,11 @@ def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
             continue
         listed = [ledgers[name] for name in group]
         problems = {one.model for part in listed for one in unclaimed(part.header.ancestors)}
+        problems |= {
+            name
+            for name, part in zip(group, listed, strict=True)
+            if any(part.may_have_rehearsed(other) for other in listed if other is not part)
+        }
         names_text = ", ".join(group)
         if problems:
             texts.append(

@@ -174,6 +174,7 @@ class _Parts:
     def __init__(self, delta: float):
         self._delta = delta
         self._rho = 0.0
+        self._method = "exact Gaussian"
         self._sampled: list[dp_accounting.DpEvent] = []
 
     def add_rho(self, rho: float, replaced: bool) -> None:
@@ -192,6 +193,8 @@ class _Parts:
             rho = guarantee_of(header, rounds).rho
             assert rho is not None
             self.add_rho(rho, replaced)
+            if isinstance(header.mechanism, Gaussian) and header.mechanism.is_discrete:
+                self._method = "RDP conversion"  # of a discrete Gaussian rho alone is known
         elif header.sampling == "fixed_size":
             event = dp_accounting.GaussianDpEvent(noise / 2)
             one = dp_accounting.SampledWithoutReplacementDpEvent(header.population, drawn, event)
@@ -207,11 +210,11 @@ class _Parts:
         """All parts together."""
         if math.isinf(self._rho) or not self._sampled:
             return accounting.Guarantee(
-                epsilon=accounting.epsilon_of_zcdp(self._rho, self._delta, method="exact Gaussian"),
+                epsilon=accounting.epsilon_of_zcdp(self._rho, self._delta, method=self._method),
                 delta=self._delta,
                 rho=self._rho,
                 adjacency=accounting.REPLACE_ONE if replaced else accounting.ZERO_OUT_ONE,
-                method="zCDP, composed, exact Gaussian",
+                method=f"zCDP, composed, {self._method}",
             )
         relations = dp_accounting.NeighboringRelation
         accountant = rdp.RdpAccountant(

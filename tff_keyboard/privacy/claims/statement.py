@@ -5,18 +5,25 @@ section 5.3, https://arxiv.org/abs/2303.00654): unit, adjacency, mechanism, samp
 accounting, parameters, and what is not covered.
 """
 
+import dataclasses
 import math
 import pathlib
 from collections.abc import Sequence
 
 from tff_keyboard.privacy.accounting import accounting
-from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee, unclaimed
+from tff_keyboard.privacy.claims.guarantee import (
+    Lists,
+    guarantee_of,
+    total_guarantee,
+    unclaimed,
+)
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
 from tff_keyboard.privacy.ledger.list_releases import lists_of
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
+from tff_keyboard.storage.run_directory import RunDirectory
 
 # Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above it weak or none.
 REASONABLE_EPSILON = 10
@@ -30,6 +37,10 @@ _MECHANISMS = {
     "blt": "DP-FTRL: buffered linear Toeplitz noise, fixed clip norm",
     "banded": "DP-FTRL: banded matrix factorisation, fixed clip norm",
 }
+_REHEARSED = (
+    "Not covered: people of the general corpus. Their messages are rehearsed by any number of "
+    "clients a round, and no noise is measured by what one of them may change."
+)
 _SOURCES = {
     noise_key.SECRET: "AES-256, key from a secret outside the run directory and the run's nonce",
     noise_key.NONCE: "AES-256, key from the run's nonce, which lies in the run directory",
@@ -72,21 +83,29 @@ def privacy_statement(path: pathlib.Path) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    refused = [*_refusal(header), *_projection(header, len(rounds))]
-    return "\n".join([*refused, *lines, "", *_caveats(header, guarantee)])
+    refused = [*_refusal(header), *_projection(header, len(rounds), lists)]
+    caveats = _caveats(header, guarantee)
+    if RunDirectory(path.parent).rehearsed_people.exists():
+        caveats.append(f"* {_REHEARSED}")
+    return "\n".join([*refused, *lines, "", *caveats])
 
 
-def _projection(header: LedgerHeader, rounds: int) -> list[str]:
+def _projection(header: LedgerHeader, rounds: int, lists: Lists) -> list[str]:
     """The first lines of a statement about a federation that was only simulated."""
     if not header.noise_cohort_size:
         return []
-    real = guarantee_of(header.unprojected, rounds)
+    before = [
+        dataclasses.replace(one, header=one.header and one.header.unprojected)
+        for one in header.ancestors
+    ]
+    released = dataclasses.replace(header.unprojected, ancestors=tuple(before))
+    real = total_guarantee(released, rounds, lists)
     larger = header.projected
     return [
         f"PROJECTION: epsilon below is that of a federation with {header.noise_cohort_size} "
         f"clients a round among {larger.population} people, whose noise was simulated with "
-        f"{header.clients_per_round} clients. What this run released has epsilon "
-        f"{epsilon_in_words(real.epsilon)}.\n"
+        f"{header.clients_per_round} clients. What this run released has "
+        f"{'no epsilon' if real is None else f'epsilon {epsilon_in_words(real.epsilon)}'}.\n"
     ]
 
 
@@ -191,7 +210,9 @@ def _across_runs(header: LedgerHeader) -> str:
 
 
 def _figure(value: float) -> str:
-    return "infinite: no guarantee" if math.isinf(value) else f"{value:.2f}"
+    if math.isinf(value):
+        return "infinite: no guarantee"
+    return f"{value:.2f}" if value >= 0.1 or not value else f"{value:.2g}"
 
 
 def epsilon_in_words(value: float) -> str:

@@ -33,8 +33,9 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
             found.append(Ancestor(model=initial_model, people=people_lib.UNKNOWN))
             break
         seen.add(run.path.resolve())
-        one = Ancestor(model=initial_model, people=_overlap(run, ours))
-        if run.privacy_ledger.exists():
+        one = Ancestor(model=initial_model, people=_overlap(run.people, ours))
+        # Noise is for users: of who is rehearsed a message goes to any number of them.
+        if run.privacy_ledger.exists() and not _may_have_rehearsed(run, ours):
             header, rounds = read_ledger(run.privacy_ledger)
             # This list has its ancestors, compared with our own people.
             header = dataclasses.replace(header, ancestors=())
@@ -67,8 +68,18 @@ def ledger_of(model: pathlib.Path) -> pathlib.Path:
     return run.privacy_ledger if run is not None else RunDirectory(model).privacy_ledger
 
 
-def _overlap(run: RunDirectory, ours: Sequence[people_lib.People]) -> str:
-    theirs = people_lib.read(run.people)
+def rehearses(run: RunDirectory) -> bool:
+    """Whether its clients may train on text of a general corpus beside their own."""
+    table = tomllib.loads(run.config_text()).get("fine_tuning", {}) if run.exists() else {}
+    return bool(table.get("general_store"))
+
+
+def _may_have_rehearsed(run: RunDirectory, ours: Sequence[people_lib.People]) -> bool:
+    return rehearses(run) and _overlap(run.rehearsed_people, ours) != people_lib.NONE
+
+
+def _overlap(path: pathlib.Path, ours: Sequence[people_lib.People]) -> str:
+    theirs = people_lib.read(path)
     if theirs is None:
         return people_lib.UNKNOWN
     known = [own.overlap(theirs) for own in ours]

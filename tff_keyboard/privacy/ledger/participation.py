@@ -5,9 +5,9 @@ last round of one run could be in the first of the next. So private runs of a de
 cohorts in one file beside the store, and the next run lets the people of the last rounds wait.
 
 JSON lines, mode 0600, as secret as the data: run (the id of its noise key), round, digests of the
-people selected. A run's rounds must be the last of the file when it goes on, or people would take
-part too early unnoticed. Who waits at the beginning decides the cohorts of a run, so it is one of
-the facts of its noise key.
+people selected, what names their salt. A run's rounds must be the last of the file when it goes on,
+or people would take part too early unnoticed. Who waits at the beginning decides the cohorts of a
+run, so it is one of the facts of its noise key.
 """
 
 import json
@@ -30,29 +30,38 @@ def record_path(store: pathlib.Path) -> pathlib.Path:
 
 
 def cohorts_before(
-    path: pathlib.Path, run: str | None, digests: Sequence[str], rounds: int
+    path: pathlib.Path, run: str | None, digests: Sequence[str], rounds: int, salt_id: str = ""
 ) -> list[np.ndarray]:
     """Who was selected in the last `rounds` rounds of other runs before a run began.
 
     `run` is the id of its noise key, None of a run that begins; `digests` are of the store's
-    people, in the order of their positions. [selected] int64 positions a round, sorted, without
-    those who are not in the store any more. Raises `RunDirectoryError` if the record is damaged.
+    people, in the order of their positions, under the salt of `salt_id` (`people.People`).
+    [selected] int64 positions a round, sorted, without those who are not in the store any more.
+    Raises `RunDirectoryError` if the record is damaged, or one of these rounds has another salt.
     """
     lines = _read(path)
     before = lines[: _begin(lines, run)]
+    before = before[-rounds:] if rounds > 0 else []
+    other = next((line.run for line in before if line.salt and line.salt != salt_id), None)
+    if other is not None:
+        raise RunDirectoryError(
+            f"{path}: run {other} had another `aggregation.privacy.noise_secret`, so nobody can "
+            "tell which people have to wait. Give that secret, or claim a separation within this "
+            'run alone: `aggregation.privacy.participation` = "off".'
+        )
     position = {digest: number for number, digest in enumerate(digests)}
     return [
         np.array(sorted(position[d] for d in line.people if d in position), np.int64)
-        for line in (before[-rounds:] if rounds > 0 else [])
+        for line in before
     ]
 
 
 class ParticipationRecord:
     """The record as one run sees it; a `program.rounds.training_loop.Hook`.
 
-    `digests` are of the store's people, in the order of their positions; `selected` gives the
-    positions of a round >= 1. Raises `RunDirectoryError` if the record is damaged, or another run
-    has used the store since this one began.
+    `digests` are of the store's people, in the order of their positions, under the salt of
+    `salt_id`; `selected` gives the positions of a round >= 1. Raises `RunDirectoryError` if the
+    record is damaged, or another run has used the store since this one began.
     """
 
     def __init__(
@@ -61,8 +70,10 @@ class ParticipationRecord:
         run: str,
         digests: Sequence[str],
         selected: Callable[[int], np.ndarray],
+        salt_id: str = "",
     ):
         self._path = path
+        self._salt_id = salt_id
         self._run = run
         self._digests = list(digests)
         self._selected = selected
@@ -80,6 +91,11 @@ class ParticipationRecord:
 
     def restart_after(self, round_num: int) -> None:
         """Forgets the run's later rounds, which will be run again with the same people."""
+        if len(self._own) < round_num:
+            raise RunDirectoryError(
+                f"{self._path} has {len(self._own)} of the {round_num} rounds that this run has "
+                "done: their people would take part again too early. Restore it from a copy."
+            )
         if len(self._own) > round_num:
             self._own = self._own[:round_num]
             lines = [_line(line) for line in (*self._before, *self._own)]
@@ -91,7 +107,7 @@ class ParticipationRecord:
         """Writes the round's people to disk; an error here keeps the round unreleased."""
         del state, metrics
         people = sorted(self._digests[i] for i in self._selected(round_num))
-        line = _Line(self._run, round_num, people)
+        line = _Line(self._run, round_num, people, self._salt_id)
         files.append(self._path, _line(line), mode=files.OWNER_ONLY)
         self._own.append(line)
         return {}
@@ -108,6 +124,7 @@ class _Line(NamedTuple):
     run: str
     round: int
     people: list[str]
+    salt: str = ""  # "": of a version that did not say
 
 
 def _line(line: _Line) -> bytes:

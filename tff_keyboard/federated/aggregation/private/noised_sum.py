@@ -131,6 +131,8 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
             return tf.nest.map_structure(lambda x: tf.cast(x, tf.int64), record)
         clip_norm, estimate = params
         clipped, norm = clip_with_norm(record, clip_norm)
+        is_sound = tf.math.is_finite(norm)  # else it has no direction
+        clipped = tf.nest.map_structure(lambda x: tf.where(is_sound, x, tf.zeros_like(x)), clipped)
         if self._grid:
             steps = self._grid / self._stddev(clip_norm)
             # A cast to integers rounds towards zero.

@@ -3,8 +3,8 @@
     w <- w - r min(1, c / ||g||_2) g,    the norm over all tensors of the gradient together
 
 The bound scales the rate rather than the gradient, so nothing the size of the model is written but
-the weights; `tff.learning`'s SGD behind `ClippedOptimizer` sweeps four times. A non-finite norm
-leaves the rate as it is, so that the update guard sees what happened.
+the weights; `tff.learning`'s SGD behind `ClippedOptimizer` sweeps four times. A norm of NaN
+leaves the rate as it is, so that the update guard sees what happened; an infinite one makes it 0.
 
 Source of the bound: Pascanu et al. 2013, Algorithm 1, https://arxiv.org/abs/1211.5063.
 """
@@ -87,7 +87,7 @@ class ClippedOptimizer(tff.learning.optimizers.Optimizer):
         return self._inner.initialize(specs)
 
     def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
-        # A non-finite norm leaves the gradient as it is, so that the update guard sees it.
+        # A norm of NaN leaves the gradient as it is, so that the update guard sees it.
         norm = tf.linalg.global_norm(tf.nest.flatten(gradients))
         scale = tf.where(norm > self._clip_norm, self._clip_norm / norm, 1.0)
         clipped = tf.nest.map_structure(lambda g: None if g is None else g * scale, gradients)
