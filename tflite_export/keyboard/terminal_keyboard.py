@@ -176,7 +176,7 @@ class _Line:
 def _said(forgotten: list[str], unknown: list[str]) -> str:
     """What became of a wish to forget."""
     named = [("Forgotten", forgotten), ("Not remembered", unknown)]
-    return " ".join(f"{what}: {', '.join(words)}." for what, words in named if words)
+    return " ".join(f"{what}: {', '.join(map(_shown, words))}." for what, words in named if words)
 
 
 def _shown(text: str) -> str:
