@@ -69,7 +69,7 @@ def an_ngram_and_its_text():
 def a_hybrid_that_knows_somebody_else():
     predictor = hybrid_fakes.hybrid()
     hybrid_fakes.learn(predictor, hybrid_fakes.typed_by(1, seed=2))
-    return predictor, hybrid_fakes.typed_by(1, seed=3, messages=40).messages[0]
+    return predictor, hybrid_fakes.typed_by(1, seed=4, messages=40).messages[0]
 
 
 @pytest.mark.parametrize("made", [an_ngram_and_its_text, a_hybrid_that_knows_somebody_else])
