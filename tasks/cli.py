@@ -41,8 +41,9 @@ class Task(Protocol):
 
 
 def fail(message: str) -> None:
-    """Prints one line of error to stderr."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    """Prints one line of error to stderr, and nothing that a terminal would obey."""
+    line = "".join(c for c in " ".join(message.split()) if c.isprintable())
+    print(f"error: {line}", file=sys.stderr)
 
 
 def launch(task: Task, arguments: Sequence[str]) -> int:

@@ -77,6 +77,7 @@ def run(options: Options) -> None:
 def _replay(options: Options) -> None:
     from ..predictors import open_predictors
     from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.evaluation.counts.typed_text import check_rules
     from tff_keyboard.evaluation.events import event_log, replay
     from tff_keyboard.host.progress import Progress
     from tff_keyboard.storage import files
@@ -84,6 +85,7 @@ def _replay(options: Options) -> None:
     assert options.replay and options.store and options.out  # noqa: PT018, checked above
     store = ClientStore(options.store)
     (named,) = open_predictors([options.replay], store)
+    check_rules(store, named.predictor.vocabulary.rules)
     people = store.client_ids(options.clients)[: options.people]
     people.sort(key=store.pseudonym)  # numbered as the ids are sorted, a log would name its person
     hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")

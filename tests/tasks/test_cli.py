@@ -80,7 +80,7 @@ def fake_task(error):
 @pytest.mark.parametrize(
     "error, code",
     [
-        (DataError("bad\nline"), cli.BAD_INPUT),
+        (DataError("bad\nline\x1b[2J\x9b"), cli.BAD_INPUT),
         (cli.UsageError("flags"), cli.USAGE),
         (OSError(28, "No space left on device", "runs/a"), cli.MACHINE),
         (KeyboardInterrupt(), cli.INTERRUPTED),
@@ -88,7 +88,9 @@ def fake_task(error):
 )
 def test_errors_become_one_line_and_a_code(error, code, capsys):
     assert cli.launch(fake_task(error), []) == code
-    assert capsys.readouterr().err.count("\n") == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said[:-1].isprintable()
 
 
 # Ctrl-C falls into the import of this module; nothing else of the command differs.

@@ -84,6 +84,15 @@ def is_mask(word: str) -> bool:
     return _MASK.fullmatch(word) is not None
 
 
+def may_be_row(word: str) -> bool:
+    """Whether a vocabulary can hold a word: it is not empty, holds no blank, and is no mask.
+
+    >>> may_be_row("york"), may_be_row("new york"), may_be_row("<url>")
+    (True, False, False)
+    """
+    return bool(word) and not is_mask(word) and not _SEPARATOR.search(word)
+
+
 class Vocabulary:
     """An immutable two-way table of words and ids.
 
@@ -110,7 +119,7 @@ class Vocabulary:
             raise ValueError(f"The first rows of a vocabulary must be {', '.join(SPECIAL_WORDS)}.")
         ordinary = self.words[NUM_SPECIAL:]
         for row, word in enumerate(ordinary, start=NUM_SPECIAL):
-            if not word or is_mask(word) or _SEPARATOR.search(word):
+            if not may_be_row(word):
                 raise ValueError(
                     f"Row {row} of the vocabulary is empty, holds a blank, or is a mask."
                 )

@@ -67,7 +67,7 @@ def _people(comparison: Comparison) -> Section:
         for model in known:
             found = model.spreads[name]
             others = map(metric.format, (found.worst_tenth, *found.deciles))
-            rows.append((html.escape(model.model.name), [_cell(metric, found.mean), *others]))
+            rows.append((model.model.name, [_cell(metric, found.mean), *others]))
     return (
         "Every person counts once",
         _table(head, rows),
@@ -108,7 +108,7 @@ def _table(head: list[str], rows: list[Row]) -> str:
     for label, cells in rows:
         scope = "row" if cells is not None else f'rowgroup" colspan="{len(head) + 1}'
         row = "".join(f"<td>{cell}</td>" for cell in cells or ())
-        lines.append(f'<tr><th scope="{scope}">{label}</th>{row}</tr>')
+        lines.append(f'<tr><th scope="{scope}">{html.escape(label)}</th>{row}</tr>')
     columns = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     return (
         f'<div class="scroll"><table class="slices"><thead><tr><td></td>{columns}</tr></thead>'

@@ -5,6 +5,11 @@ way out. It never quotes text that people typed. An error that is no `UserError`
 """
 
 
+def in_one_line(error: Exception) -> str:
+    """What an error of Python says, cut and escaped: it may quote a stranger's file."""
+    return str(error)[:200].encode("unicode_escape").decode()
+
+
 class UserError(Exception):
     """Base of them all; a process that ends with one has its `exit_code`."""
 

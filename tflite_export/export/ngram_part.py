@@ -57,7 +57,8 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
 
     The weights are fitted with the float model: what rounding changes is far below what they
     follow. The spec is one of `ngram_spec.of_file`. Raises `ExportError` if the run claims
-    differential privacy, or the store has another vocabulary or no people to fit on.
+    differential privacy, or the store has another vocabulary or no people to fit on; `DataError` if
+    the vocabulary of the store was chosen with it.
     """
     private_runs.refuse(run.directory, "an n-gram counted from", "Export without --ngram.")
     store = ClientStore(store_directory)
@@ -66,6 +67,7 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
             f"{store.directory}: its vocabulary is not the one of the run. Give the store the run "
             "was trained on with --store."
         )
+    store.require_exact_counts()
     try:
         text = trained_here.read_train_text(store)
         ngram, data = trained_here.train_for_hybrid(spec, text, run.vocabulary)

@@ -18,6 +18,8 @@ NAMES = (VOCABULARY, MANIFEST, NGRAM, TAIL, CARD, SIGNATURE)  # all that an expo
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files give the same bytes
 _END_MARK, _END_BYTES = b"PK\5\6", 22  # of the record that ends an archive
+_LOCATOR_MARK, _LOCATOR_BYTES = b"PK\6\7", 20  # ZIP64's, before it: names another directory
+_MOST_DIRECTORY_BYTES = sum(46 + len(name) for name in NAMES)
 
 
 def append(model: bytes, files: Mapping[str, bytes]) -> bytes:
@@ -60,12 +62,14 @@ def extract(data: bytes, path: pathlib.Path | str = "model") -> dict[str, bytes]
 def _has_archive(data: bytes) -> bool:
     """Whether the file ends in a directory of entries, as an archive without comment does.
 
-    Raises `ExportError` where it lists more of them than an export has.
+    Raises `ExportError` where that is larger than an export's. `zipfile` reads as many entries as
+    its bytes hold, whatever their count says.
     """
     end = data[-_END_BYTES:]
     if len(end) < _END_BYTES or not end.startswith(_END_MARK):
         return False
-    if int.from_bytes(end[10:12], "little") > len(NAMES):
+    is_large = int.from_bytes(end[12:16], "little") > _MOST_DIRECTORY_BYTES
+    if is_large or data[:-_END_BYTES][-_LOCATOR_BYTES:].startswith(_LOCATOR_MARK):
         raise ExportError("Behind the model lie more files than an export packs. Export it again.")
     return True
 

@@ -20,6 +20,7 @@ MOST_MODEL_BYTES = 2**30
 _MOST_STATES = 100_000
 _MOST_FORMS = 50_000
 _LONGEST_FORM = 100
+_LONGEST_NAME = 50  # of a kind of weights
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,8 @@ class ModelFacts:
     sha256: str
 
     def __post_init__(self) -> None:
+        shown = self.quantization.isprintable() and len(self.quantization) <= _LONGEST_NAME
+        _require(shown, "manifest.model.quantization", "must be a name in one line")
         _require_range("model.top_k", self.top_k, 1, _MOST_STATES)
         _require_range("model.bytes", self.bytes, 1, MOST_MODEL_BYTES)
         if self.training_length is not None:

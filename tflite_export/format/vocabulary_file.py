@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Sequence
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_WORDS, NormalisationRules, Vocabulary
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.errors import ExportError, in_one_line
 
 FORMAT = b"tff-keyboard sorted vocabulary 2"
 _FORMAT_1 = b"tff-keyboard sorted vocabulary 1"
@@ -98,7 +98,7 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
             raise ValueError("the fingerprint differs from the header")
     except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
         raise ExportError(
-            f"{name}: not a whole vocabulary file ({error}). Export the model again."
+            f"{name}: not a whole vocabulary file ({in_one_line(error)}). Export the model again."
         ) from None
     return vocabulary
 

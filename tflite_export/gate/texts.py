@@ -3,6 +3,7 @@
 import gzip
 import math
 import pathlib
+import zlib
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -150,7 +151,7 @@ def _lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
                     first = number // LINES_A_PERSON * LINES_A_PERSON + 1
                     user, text = f"{UNNAMED}{first} to {first + LINES_A_PERSON - 1}", user
                 yield user, text
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise ExportError(f"{path}: cannot be read as UTF-8 text ({reason}).") from None
 

@@ -62,7 +62,7 @@ def entries_of(path: pathlib.Path) -> list[str]:
             f"{path}: a blocklist may have {_MOST_BYTES} bytes, this has {len(data)}."
         )
     try:
-        lines = data.decode("utf-8").splitlines()
+        lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise ExportError(f"{path}: not UTF-8. Save the blocklist as UTF-8.") from None
     entries = []

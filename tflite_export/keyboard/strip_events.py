@@ -64,7 +64,7 @@ class KeyboardEvents:
         """As `add`, for the strips that the page kept; a `ValueError` where it sends none such."""
         try:
             return self.add([self._from_page(**strip) for strip in strips], message)
-        except (TypeError, AttributeError, IndexError):
+        except (TypeError, AttributeError, LookupError):
             raise ValueError("a strip has other fields than the page sends") from None
 
     def _from_page(

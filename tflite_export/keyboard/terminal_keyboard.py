@@ -58,6 +58,9 @@ def run(
             digit = read_key()
             if digit in ("1", "2", "3"):
                 line.accept(strip, int(digit) - 1)
+            elif digit in ("[", "O"):  # an arrow, or another key of several bytes
+                while (key := read_key()) not in _END and not "@" <= key <= "~":
+                    pass
         elif key in _BACKSPACE:
             line.backspace()
         elif key in ("\r", "\n"):
@@ -173,16 +176,21 @@ class _Line:
 def _said(forgotten: list[str], unknown: list[str]) -> str:
     """What became of a wish to forget."""
     named = [("Forgotten", forgotten), ("Not remembered", unknown)]
-    return " ".join(f"{what}: {', '.join(words)}." for what, words in named if words)
+    return " ".join(f"{what}: {', '.join(map(_shown, words))}." for what, words in named if words)
+
+
+def _shown(text: str) -> str:
+    """What may be printed of it: a stranger's vocabulary may hold codes for the terminal."""
+    return "".join(filter(str.isprintable, text))
 
 
 def _screen(session: typing_session.TypingSession, strip: typing_session.SlottedStrip) -> str:
     """Moves up three lines and writes them anew: text, strip, counter."""
-    words = [slot.word[:_SLOT_WIDTH] if slot else "" for slot in strip.slots]
+    words = [_shown(slot.word)[:_SLOT_WIDTH] if slot else "" for slot in strip.slots]
     cells = " | ".join(f"{word:^{_SLOT_WIDTH}}" for word in words)
-    clear = "\x1b[K"
+    clear, typed = "\x1b[K", _shown(session.text)[-70:]
     return (
-        f"\x1b[2A\r{clear}{'' if session.learn else '(not learnt) '}> {session.text[-70:]}\n"
+        f"\x1b[2A\r{clear}{'' if session.learn else '(not learnt) '}> {typed}\n"
         f"{clear}[ {cells} ]  {1000 * strip.latency_seconds:.2f} ms\n"
         f"{clear}  {session.summary()}"
     )

@@ -52,6 +52,11 @@ def _nfkc(user: Any, text: Any, size: int, out: Any, capacity: int) -> int:
     return len(done)
 
 
+def _said(error: bytes) -> str:
+    """Its text, which C may have cut within a letter."""
+    return error.decode("utf-8", "replace")
+
+
 class Libcifg:
     """An open export, packed or with its files beside it. Not thread-safe.
 
@@ -92,7 +97,7 @@ class Libcifg:
         else:
             found = self._library.cifg_open(str(path).encode(), error, 300)
         if not found:
-            raise ExportError(error.value.decode())
+            raise ExportError(_said(error.value))
         self._keyboard = ctypes.c_void_p(found)
         self.sizes = self._call("get_sizes")
         self._call("set_nfkc", _nfkc, None)
@@ -140,5 +145,5 @@ class Libcifg:
     def _checked(self, name: str, *arguments: Any) -> int:
         status: int = self._call(name, *arguments)
         if status < 0:
-            raise ExportError(self._call("error").decode())
+            raise ExportError(_said(self._call("error")))
         return status

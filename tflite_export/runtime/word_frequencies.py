@@ -8,6 +8,7 @@ hundred positions tell a word from one that is twenty times as common, and no mo
 import numpy as np
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
+from tff_keyboard.storage.errors import ExportError
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 _SENTENCES = 16
@@ -15,7 +16,10 @@ _WORDS = 12
 
 
 def word_frequencies(predictor: KeyboardPredictor) -> dict[str, float]:
-    """Word -> probability; the same for the same file. Takes some 0.1 s for 10,000 words."""
+    """Word -> probability; the same for the same file. Takes some 0.1 s for 10,000 words.
+
+    Raises `ExportError` if it gives no word any.
+    """
     random = np.random.default_rng(0)
     words = predictor.vocabulary.words
     total = np.zeros(len(words))
@@ -24,6 +28,10 @@ def word_frequencies(predictor: KeyboardPredictor) -> dict[str, float]:
         for _ in range(_WORDS):
             probabilities = predictor.next_word(context).astype(np.float64)
             probabilities[:NUM_SPECIAL] = 0.0
+            if not probabilities.any():
+                raise ExportError(
+                    f"{predictor.path}: every word has probability 0. Export it again."
+                )
             probabilities /= probabilities.sum()
             total += probabilities
             context.append(words[random.choice(len(words), p=probabilities)])

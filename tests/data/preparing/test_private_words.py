@@ -1,6 +1,7 @@
 """A store whose words were chosen privately."""
 
 import dataclasses
+import types
 
 import pytest
 
@@ -9,7 +10,9 @@ from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.preparing import merged_vocabulary, prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.storage.errors import ConfigError, DataError
+from tflite_export.export import ngram_part
 
 
 def chat(path, people=300):
@@ -36,6 +39,9 @@ def test_common_words_stay_and_those_of_one_person_do_not(tmp_path):
         trained_here.count_tail(store, 100)  # of exact counts of the same people
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
         merged_vocabulary.merge_vocabularies([store], 100)
+    run = types.SimpleNamespace(directory=tmp_path, vocabulary=store.vocabulary)
+    with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
+        ngram_part.build(run, tmp_path / "store", ngram_spec.of_file("6kB"))
     again = prepare.prepare(config(path), tmp_path / "store")  # no second draw of noise
     assert again.was_up_to_date
 

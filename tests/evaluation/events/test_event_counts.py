@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.evaluation.events.test_event_log import GOOD
+from tests.support import hybrid_fakes
 from tests.support.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.evaluation.counts import predictor_evaluation
@@ -13,6 +14,7 @@ from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.events import event_counts, replay
 from tff_keyboard.evaluation.events.event_counts import COUNTS
 from tff_keyboard.evaluation.events.event_log import Strip
+from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 
 
@@ -57,14 +59,27 @@ def test_intervals_are_over_people():
     assert interval.clients == 4
 
 
-def test_a_replay_has_the_impression_recall_of_evaluate():
+def an_ngram_and_its_text():
     vocabulary = vocabulary_of(20)
     ids = messages_of(1, 40, size=20, longest=5)
-    predictor = NGramPredictor.train(ids, vocabulary, order=2)
     messages = [[vocabulary.words[i] for i in message if i > OOV] for message in ids]
+    return NGramPredictor.train(ids, vocabulary, order=2), messages
+
+
+def a_hybrid_that_knows_somebody_else():
+    predictor = hybrid_fakes.hybrid()
+    hybrid_fakes.learn(predictor, hybrid_fakes.typed_by(1, seed=2))
+    return predictor, hybrid_fakes.typed_by(1, seed=4, messages=40).messages[0]
+
+
+@pytest.mark.parametrize("made", [an_ngram_and_its_text, a_hybrid_that_knows_somebody_else])
+def test_a_replay_has_the_impression_recall_of_evaluate(made):
+    predictor, messages = made()
     text = TypedText("t", ("p",), (messages,))
+    log = list(replay.replay(predictor, messages, model="0" * 12, hour="2026-11-21T19"))
+    if isinstance(predictor, HybridPredictor):
+        assert not predictor.cache.words
     sums = predictor_evaluation.evaluate(predictor, text).sums
-    log = replay.replay(predictor, messages, model="0" * 12, hour="2026-11-21T19")
     found = dict(zip(COUNTS, event_counts.count(log), strict=True))
     assert found["next_word_strips"] == sums["impressions"][0]
     assert found["next_word_matches"] == sums["impression_matches"][0]

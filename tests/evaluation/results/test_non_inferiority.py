@@ -50,6 +50,7 @@ def test_margins_of_a_command_line():
         ("", "'' is no metric"),
         ("top-4:0.2", "'top-4' is no metric of top-1, top-3, tap-counted, recall_at_1_no_eos"),
         ("oov_rate:1", "'oov_rate' is no metric"),
+        ("recall_at_1_all:1", "'recall_at_1_all' is no metric"),  # in no comparison
         ("kss", "margin of 'kss' must be a number >= 0"),
         ("kss:much", "must be a number"),
         ("kss:-1", "must be a number >= 0"),

@@ -94,6 +94,14 @@ def test_a_strip_by_hand():
         engine.suggest([], "t", 0)
 
 
+def test_what_is_no_row_of_a_vocabulary_is_left_out():
+    bigrams = {"to": {"new york": 240, "<url>": 240, "the": 230}, "new york": {"the": 240}}
+    words = {"the": 229, "to": 228, "new york": 200, "<url>": 190}
+    engine = AospPredictor(WordList({"dictionary": "main:en"}, words, bigrams), RULES)
+    assert engine.vocabulary.words[NUM_SPECIAL:] == ("the", "to")
+    assert [word for word, _ in engine.suggest(["to"], "")] == ["the"]
+
+
 def test_bigrams_are_rounded_as_makedict_and_the_keyboard_do():
     f = np.repeat(np.arange(256), 256)
     bigram = np.tile(np.arange(256), 256)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import hybrid_fakes
 from tests.support.examples import examples
 from tests.support.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV
@@ -55,6 +56,15 @@ def test_one_position_is_that_of_the_batch():
             np.testing.assert_allclose(
                 compact.distribution(contexts), together[row, place], rtol=1e-6
             )
+
+
+def test_a_unigram_has_no_contexts():
+    _, compact = both([np.array([4, 5]), np.array([6])], order=1)
+    assert compact.contexts([BOS, 4]) == compact.step([], 5) == []
+    np.testing.assert_array_equal(compact.distribution([]), compact.unigram)
+    hybrid = hybrid_fakes.hybrid(ngram=hybrid_fakes.ngram(1, compact=True))
+    for context in (["i"], ["i", "am"]):
+        assert hybrid.suggest(context)
 
 
 def test_an_unheard_text_is_read_by_the_unigram():

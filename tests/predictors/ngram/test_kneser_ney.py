@@ -259,7 +259,7 @@ def test_suggests_what_the_scores_say():
     ]
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "other_vocabulary"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "directory", "other_vocabulary"])
 def test_a_damaged_directory_is_one_clear_error(tmp_path, damage):
     trained().save(tmp_path)
     if damage == "missing":
@@ -267,6 +267,14 @@ def test_a_damaged_directory_is_one_clear_error(tmp_path, damage):
     elif damage == "cut":
         content = (tmp_path / names.NGRAM).read_bytes()
         (tmp_path / names.NGRAM).write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        content = bytearray((tmp_path / names.NGRAM).read_bytes())
+        start = 30 + sum(content[26:30:2])  # behind the name and the further fields of an entry
+        content[start : start + 4] = b"\xff" * 4
+        (tmp_path / names.NGRAM).write_bytes(content)
+    elif damage == "directory":
+        (tmp_path / names.NGRAM).unlink()
+        (tmp_path / names.NGRAM).mkdir()
     else:
         vocabulary_of(21).save(tmp_path / "vocabulary.txt")
     with pytest.raises(DataError, match=r"ngram\.npz"):

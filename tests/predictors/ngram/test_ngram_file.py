@@ -123,6 +123,13 @@ def test_a_hostile_header_is_refused_cheaply(data, field, value):
     assert peak < 40_000_000
 
 
+def test_an_unknown_rule_is_quoted_cut_and_escaped(data):
+    rules = {"\x1b[2J" + "x" * 999: 1}
+    with pytest.raises(DataError, match=r"'\\x1b\[2Jx{99}") as caught:
+        ngram_file.decode(rewritten(data, lambda header: header.update(rules=rules)))
+    assert len(str(caught.value)) < 300
+
+
 def test_orders_are_bounded_together(data):
     hostile = rewritten(data, lambda header: header.update(rows=3 * [2**23]))
     with pytest.raises(DataError, match="too many n-grams"):

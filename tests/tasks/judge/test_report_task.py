@@ -179,11 +179,21 @@ def test_loads_nothing_from_anywhere(written):
     assert "url(" not in styles.replace("url(#", "")
 
 
-def test_escapes_names_and_values(written):
+def test_escapes_names_and_values(place, written, tmp_path):
     content = written.read_text(encoding="utf-8")
     assert "n&amp;&lt;gram&gt;" in content
     assert "<gram>" not in content
     assert "<b>0</b>" not in content
+    assert "&amp;amp;" not in content
+    found = json.loads((place / "comparison" / "comparison.json").read_text())
+    for model in found["models"]:
+        slices = model["slices"]
+        slices["<i>family"] = {"<i>label": slices["place"]["first word"]}
+    (tmp_path / "comparison.json").write_text(json.dumps(found))
+    content = report(tmp_path, strips=False).read_text(encoding="utf-8")
+    assert "&lt;i&gt;family" in content
+    assert "&lt;i&gt;label" in content
+    assert "<i>" not in content
 
 
 def test_shows_no_message_of_the_corpus(place, written):

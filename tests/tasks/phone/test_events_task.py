@@ -1,5 +1,8 @@
 """The events task: logs of a replay, their figures, and the private sums."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from tasks.phone import events
@@ -7,7 +10,9 @@ from tests.support.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import SPECIAL_WORDS, Vocabulary
 from tff_keyboard.evaluation.events import replay
+from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.storage.errors import DataError, UsageError
 
 
@@ -37,6 +42,16 @@ def test_replays_logs_and_reads_them(tmp_path, capsys, monkeypatch):
     private = capsys.readouterr().out
     assert "epsilon = " in private
     assert "5 people" not in private
+
+
+def test_a_replay_takes_no_store_that_was_cut_by_other_rules(store, tmp_path):
+    words, opened = [*SPECIAL_WORDS, "See", "you"], ClientStore(store)
+    cased = Vocabulary(words, dataclasses.replace(opened.vocabulary.rules, lowercase=False))
+    NGramPredictor.train([np.array([4, 5])], cased, order=2).save(tmp_path / "cased")
+    wish = events.Options(replay=str(tmp_path / "cased"), store=store, out=tmp_path / "logs")
+    with pytest.raises(DataError, match="cut into words by other rules than the model's"):
+        events.run(wish)
+    assert not wish.out.exists()
 
 
 def test_flags_that_do_not_fit(tmp_path):

@@ -146,6 +146,7 @@ def test_text_with_and_without_names(tmp_path, packed):
         ("a.txt", b"\xff\xfe\x00"),
         ("a.gz", b"no gzip"),
         ("b.gz", gzip.compress(b"a b" * 99, mtime=0)[:20]),
+        ("c.gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20),
     ],
 )
 def test_a_file_that_is_no_text_is_rejected(tmp_path, name, data):

@@ -136,6 +136,8 @@ class TestPageInDetail:
             ("ok. see", "Ok. See"),
             ("ok.see", "Ok.see"),
             ("ok... see", "Ok... see"),
+            ("wait\u2026! see", "Wait\u2026! See"),
+            ("ok?. see", "Ok?. see"),
             ("see  you", "See. You"),
             ("see?  you", "See? You"),
             ("see!  you", "See! You"),

@@ -34,6 +34,8 @@ def test_files_have_remarks_and_say_where_they_are_wrong(tmp_path):
     path = tmp_path / "list.txt"
     path.write_text("# mine\n\nduck  # a bird\ngoos*\n")
     assert entries_of(path) == ["duck", "goos*"]
+    path.write_bytes(b"\xef\xbb\xbfduck\n")  # as Windows' editor saves it
+    assert entries_of(path) == ["duck"]
     path.write_text("duck\ntwo words\n")
     with pytest.raises(ExportError, match="line 2: an entry must be one word") as raised:
         entries_of(path)

@@ -1,7 +1,14 @@
+import itertools
+import json
+import pathlib
+import shutil
+import subprocess
+
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from tflite_export.keyboard import server
 from tflite_export.keyboard.sentences import sentence_of
 
 
@@ -27,6 +34,27 @@ from tflite_export.keyboard.sentences import sentence_of
 )
 def test_where_a_sentence_begins(text, sentence):
     assert sentence_of(text) == sentence
+
+
+STARTS = """
+globalThis.document = { getElementById: () => ({}) };
+const field = await import(process.argv[1]);
+const isStart = (text) => {
+  Object.assign(field.textarea, { value: text, selectionStart: text.length });
+  return field.isSentenceStart();
+};
+console.log(JSON.stringify(JSON.parse(process.argv[2]).map(isStart)));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_page_has_the_same_rule_for_its_shift_key(tmp_path):
+    ends = itertools.product(["", "ok"], *[["", *'.!?\u2026")\n ']] * 3, ["", " ", "\n"])
+    texts = sorted({"".join(parts) for parts in ends})
+    module = shutil.copy(pathlib.Path(server.__file__).parent / "page/field.js", tmp_path / "f.mjs")
+    command = ["node", "--input-type=module", "-e", STARTS, str(module), json.dumps(texts)]
+    starts = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert dict(zip(texts, starts, strict=True)) == {text: not sentence_of(text) for text in texts}
 
 
 @hypothesis.given(st.text(max_size=60))

@@ -8,6 +8,7 @@ import pytest
 from tests.support.keyboard import export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
+from tff_keyboard.storage.errors import ExportError
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.keyboard.strip import StripKeyboard
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
@@ -154,6 +155,13 @@ def test_forms_of_the_export_are_shown(predictor, monkeypatch):
     forms = dataclasses.replace(predictor.manifest, truecase=["LATER"])
     monkeypatch.setattr(predictor, "manifest", forms)
     assert "LATER" in shown(StripKeyboard(predictor).strip_for("see you lat"))
+
+
+def test_a_model_that_expects_no_word_is_refused_in_one_line(predictor, monkeypatch):
+    nothing = np.zeros(len(predictor.vocabulary), np.float32)
+    monkeypatch.setattr(predictor, "next_word", lambda context: nothing)
+    with pytest.raises(ExportError, match=r"k\.tflite: every word has probability 0"):
+        StripKeyboard(predictor)
 
 
 def test_frequencies_are_the_models_own_and_repeatable(predictor):

@@ -175,6 +175,7 @@ class TestServer:
             {"strips": [STRIP | {"slot": None}]},
             {"strips": [STRIP | {"words": ["a"]}]},
             {"strips": [STRIP | {"words": [1, 2, 3]}]},
+            {"strips": [STRIP | {"words": {"a": "", "b": "", "c": ""}}]},
             {"strips": [STRIP | {"outcome": "bought"}]},
             {"strips": [STRIP | {"place": "0"}]},
             {"strips": [STRIP | {"place": -1}]},

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import types
 
 import hypothesis
 import pytest
@@ -16,7 +17,7 @@ from tflite_export.export.export_options import ExportOptions
 from tflite_export.keyboard import terminal_keyboard, typing_session
 from tflite_export.keyboard.server import keyboard_server
 from tflite_export.keyboard.strip import StripKeyboard
-from tflite_export.keyboard.typing_session import Sent, Slot, TypingSession
+from tflite_export.keyboard.typing_session import Sent, Slot, SlottedStrip, TypingSession
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 
@@ -249,6 +250,19 @@ def test_terminal_types_accepts_and_sends(predictor, keyboard):
     assert session.keystrokes == len("see you l") + 1 + 1 + len("are") + 1 + 1  # Enter twice
     assert best[1][0] in shown
     assert f"{session.saved} saved" in shown
+
+
+def test_terminal_shows_no_code_of_a_strangers_vocabulary():
+    strip = SlottedStrip((None, Slot("a\x1b[2J", 1.0, 0, "a\x1b[2J "), None), 0.0)
+    shown = typed(types.SimpleNamespace(strip_for=lambda text: strip), "\t")[1]
+    assert "> a[2J " in shown
+    assert "\x1b[2J" not in shown
+
+
+@pytest.mark.parametrize("key", ["[A", "OA", "[3~", "[1;5C"])
+def test_an_arrow_key_types_nothing(keyboard, key):
+    session, _ = typed(keyboard, f"see\x1b{key} you")
+    assert session.messages == ["see you"]
 
 
 @pytest.mark.parametrize("place", [1, 2, 3])

@@ -5,13 +5,15 @@ import hashlib
 import json
 import shutil
 import subprocess
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from benchmarks.phone import libcifg
 from tests.tflite_export.native import vectors
-from tflite_export.native.libcifg import _NFKC
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.native.libcifg import _NFKC, Libcifg
 
 pytestmark = pytest.mark.skipif(not libcifg.compiler(), reason="no C++ compiler")
 
@@ -191,6 +193,16 @@ def test_orders_of_an_ngram_are_bounded_together(library, tmp_path):
     path.with_suffix(".json").write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match="n-gram: it has too many n-grams"):
         libcifg.NativeKeyboard(library, tmp_path / "keyboard.tflite")
+
+
+def test_an_error_that_is_cut_within_a_letter_is_still_one(monkeypatch):
+    library = mock.MagicMock()
+    library.cifg_open_files.side_effect = library.cifg_open.side_effect = (
+        lambda given, error, size: setattr(error, "value", "no caf\u00e9".encode()[:-1])
+    )
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: library)
+    with pytest.raises(ExportError, match="no caf\ufffd"):
+        Libcifg("libcifg.so", vectors.MODEL)
 
 
 def test_fast_math_is_refused(tmp_path):

@@ -2,7 +2,8 @@
 
 The typist of `evaluation/metrics/keystrokes.py`: looks at every strip, takes the word as soon as it
 is there, types on otherwise, sends the message behind its last word. So a replay's impression
-recall is that of `evaluate` on the same text; live logs also have people who do not look.
+recall is that of `evaluate` on the same text; live logs also have people who do not look. A hybrid
+learns each message behind it; its cache is empty before and after.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tff_keyboard.evaluation.events.event_log import Strip
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
+from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.predictor import Predictor
 
 
@@ -23,6 +25,9 @@ def replay(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Strip]:
     """The strips of one person's messages of normalised words; `model` is a `model_digest`."""
+    hybrid = predictor if isinstance(predictor, HybridPredictor) else None
+    if hybrid:
+        hybrid.cache.forget_all()
     for number, message in enumerate(messages):
         for place, word in enumerate([*message, None]):
             for prefix in range(len(word) if word else 1):
@@ -46,6 +51,10 @@ def replay(
                 )
                 if match is not None:
                     break
+        if hybrid:
+            hybrid.learn(message)
+    if hybrid:
+        hybrid.cache.forget_all()
 
 
 def model_digest(content: bytes) -> str:

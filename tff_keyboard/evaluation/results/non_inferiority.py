@@ -15,7 +15,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from tff_keyboard.evaluation.metrics.metric_table import METRICS, SHORT_NAMES, Metric
+from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, SHORT_NAMES, Metric
 from tff_keyboard.evaluation.results.comparison import Comparison
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.storage.errors import CheckFailed, UsageError
@@ -82,15 +82,16 @@ class GateLine:
 def parse_margins(text: str) -> tuple[Margin, ...]:
     """Margins of a command line, as "top-3:0.2,kss:0.2".
 
-    Raises `UsageError` if it names no metric that can be better, or no number >= 0.
+    Raises `UsageError` if it names no metric that is compared, or no number >= 0.
     """
+    compared = {metric.name: metric for metric in HEADLINES if metric.better}
     margins = []
     for item in text.split(","):
         name, _, number = item.strip().partition(":")
-        metric = METRICS.get(SHORT_NAMES.get(name, name))
-        if metric is None or not metric.better:
-            known = [*SHORT_NAMES, *(m.name for m in METRICS.values() if m.headline and m.better)]
-            raise UsageError(f"{name!r} is no metric of {', '.join(known)}. {_EXAMPLE}")
+        metric = compared.get(SHORT_NAMES.get(name, name))
+        if metric is None:
+            known = ", ".join([*SHORT_NAMES, *compared])
+            raise UsageError(f"{name!r} is no metric of {known}. {_EXAMPLE}")
         try:
             points = float(number)
         except ValueError:

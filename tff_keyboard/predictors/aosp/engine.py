@@ -38,6 +38,7 @@ from tff_keyboard.data.vocabulary import (
     SPECIAL_WORDS,
     NormalisationRules,
     Vocabulary,
+    may_be_row,
 )
 from tff_keyboard.predictors.aosp.combined_file import BASE, MOST, WordList
 from tff_keyboard.predictors.predictor import Suggestion, best_with_prefix
@@ -69,7 +70,8 @@ class AospPredictor:
     """The lookup of one dictionary.
 
     Args:
-      words: The dictionary. Words of f = 0 are never suggested, and left out.
+      words: The dictionary. Words of f = 0 are never suggested, and left out; so is what a
+        vocabulary cannot hold.
       rules: How the text to be typed was cut into words; forms that become one word by them count
         as one, by the largest f.
     """
@@ -78,7 +80,7 @@ class AospPredictor:
         unigrams: dict[str, int] = {}
         for word, f in words.words.items():
             name = _normalised(word, rules)
-            if f:
+            if f and may_be_row(name):
                 unigrams[name] = max(f, unigrams.get(name, 0))
         ordered = sorted(unigrams, key=lambda word: (-unigrams[word], len(word), word))
         self.vocabulary = Vocabulary((*SPECIAL_WORDS, *ordered), rules)

@@ -125,7 +125,8 @@ class CompactNGram:
         found = []
         row = word_id
         # Scalars of the arrays' own types: for others NumPy would convert whole arrays.
-        for table, number in zip(self.tables, [*contexts[:-1], -1], strict=True):
+        numbers = [*contexts[:-1], -1][: len(self.tables)]
+        for table, number in zip(self.tables, numbers, strict=True):
             place = -1
             if row >= 0:
                 place = int(table.context_rows.searchsorted(np.int32(row)))

@@ -42,7 +42,7 @@ from tff_keyboard.data.vocabulary import (
 )
 from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram, CompactTable
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey, Table
-from tff_keyboard.storage.errors import DataError
+from tff_keyboard.storage.errors import DataError, in_one_line
 
 FORMAT = b"tff-keyboard n-gram 1"
 
@@ -148,7 +148,8 @@ def decode(data: bytes, name: str = "n-gram") -> tuple[CompactNGram, Vocabulary]
     try:
         return _decode(data)
     except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
-        raise DataError(f"{name}: not a whole n-gram file ({error}). Write it again.") from None
+        why = in_one_line(error)
+        raise DataError(f"{name}: not a whole n-gram file ({why}). Write it again.") from None
 
 
 def load(path: str | os.PathLike[str]) -> tuple[CompactNGram, Vocabulary]:

@@ -13,6 +13,7 @@ import io
 import os
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -106,7 +107,7 @@ class NGramPredictor:
                 return cls(KneserNey.from_arrays(dict(arrays)), vocabulary)
         except FileNotFoundError:
             raise DataError(f"{path}: there is no n-gram model; train one first.") from None
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
             raise DataError(
                 f"{path}: not a whole n-gram model ({error}). Train it again."
             ) from None

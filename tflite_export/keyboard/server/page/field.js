@@ -4,8 +4,7 @@ export const element = (id) => document.getElementById(id);
 export const textarea = element("text");
 
 // The same rule as `sentences.py`: a newline or one mark ends a sentence; dots that trail off do not.
-const SENTENCE_START = /(^|\n|(^|[^.!?\u2026])[.!?]+["'\u2019\u201d)\]]*\s)\s*$/u;
-const TRAILING_OFF = /(\.\.|\u2026)["'\u2019\u201d)\]]*\s*$/u;
+const SENTENCE_END = /\n|(?:(?<![.!?\u2026])\.|(?<!\.)[!?]+(?!\.))["'\u2019\u201d)\]]*\s/u;
 
 let isOurEdit = false;
 let language = "en";
@@ -30,8 +29,7 @@ export const afterCursor = () => textarea.value.slice(textarea.selectionEnd);
 export const hasSelection = () => textarea.selectionStart !== textarea.selectionEnd;
 
 export function isSentenceStart() {
-  const before = beforeCursor();
-  return SENTENCE_START.test(before) && !TRAILING_OFF.test(before);
+  return beforeCursor().split(SENTENCE_END).pop().trim() === "";
 }
 
 /** Whether an `input` event comes from `replaceAround` and is counted already. */
