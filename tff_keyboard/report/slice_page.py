@@ -50,7 +50,7 @@ def _slices(comparison: Comparison) -> Section | None:
 def _slice_cells(models: list[Evaluation], family: str, label: str) -> list[str]:
     cells = []
     for model in models:
-        part = model.parts[family].get(label)
+        part = model.parts.get(family, {}).get(label)
         intervals = part.intervals if part else {}
         cells += [_cell(METRICS[n], intervals[n]) if n in intervals else "–" for n in _SHOWN]
     return cells
