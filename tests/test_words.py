@@ -17,7 +17,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TUTORIALS = sorted(tutorials.FOLDER.glob("*.py"))
 # Words that a page may have; a page that gets shorter keeps its budget until somebody lowers it.
 BUDGETS = {
-    "CHANGELOG.md": 290,
+    "CHANGELOG.md": 300,
     "CONTRIBUTING.md": 670,
     "README.md": 665,
     "docs/aggregation.md": 360,
