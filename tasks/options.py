@@ -22,7 +22,6 @@ Flags are spelled with hyphens; underscores mean the same, and --noflag is --no-
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -83,7 +82,7 @@ class ConfigOptions(TaskOptions):
         """The config of --config, or the one that a run keeps, with --set and --store applied."""
         overrides = list(self.set)
         if self.store is not None:
-            overrides.append(f"data.store={json.dumps(str(self.store), ensure_ascii=False)}")
+            overrides.append(config_lib.override("data.store", str(self.store)))
         if of_run is not None:
             return config_lib.load_of_run(of_run, overrides)
         return config_lib.load(self.config, overrides)

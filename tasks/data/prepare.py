@@ -11,7 +11,6 @@ docs/data.md.
 """
 
 import dataclasses
-import json
 import pathlib
 import time
 from typing import Annotated
@@ -57,10 +56,9 @@ class Options(TaskOptions):
             raise UsageError("Give --out=FOLDER, where the store of this input is kept.")
         overrides = list(self.set)
         if self.out:
-            overrides.append(f"data.store={json.dumps(str(self.out), ensure_ascii=False)}")
+            overrides.append(config_lib.override("data.store", str(self.out)))
         if self.vocabulary:
-            path = json.dumps(self.vocabulary, ensure_ascii=False)
-            overrides.append(f"data.vocabulary_path={path}")
+            overrides.append(config_lib.override("data.vocabulary_path", self.vocabulary))
         if self.vocabulary_epsilon is not None:
             overrides.append(f"data.vocabulary_epsilon={self.vocabulary_epsilon}")
         data = config_lib.load(self.config, overrides).data

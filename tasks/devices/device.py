@@ -76,10 +76,9 @@ def run(options: Options) -> None:
 
 
 def _use_cache(options: Options, store: "DeviceStore") -> None:
-    from tff_keyboard.wire.plan import Cache
     from tflite_export.device import cache as caches
 
-    limits, now = store.state.cache or Cache(), time.time()
+    limits, now = store.limits, time.time()
     most = limits.most_per_category
     with contextlib.closing(caches.ClientCache(store.cache)) as cache:
         cache.remove_old(now=now, ttl_days=limits.ttl_days, most_per_category=most)

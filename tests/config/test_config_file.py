@@ -289,3 +289,8 @@ def test_reading_a_config_imports_no_tensorflow():
         "assert not {'tensorflow', 'tensorflow_federated'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_override_says_any_path():
+    for path in ("data/sms", "data/\U0001f600 \u00fc", 'data/"quoted"\\x'):
+        assert config.load(None, [config.override("data.store", path)]).data.store == path

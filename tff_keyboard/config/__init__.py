@@ -7,6 +7,7 @@ from tff_keyboard.config.config_file import (
     load_of_run,
     loads,
     of_this_version,
+    override,
     to_dict,
 )
 from tff_keyboard.config.run_config import RunConfig
@@ -21,5 +22,6 @@ __all__ = [
     "load_of_run",
     "loads",
     "of_this_version",
+    "override",
     "to_dict",
 ]

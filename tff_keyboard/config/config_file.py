@@ -11,6 +11,7 @@ base as a whole. What a run used is written back in full by `dump`, so a run dir
 neither on files of other places nor on defaults that may change later.
 """
 
+import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -163,6 +164,15 @@ def _table_of(overrides: Sequence[str]) -> Toml:
     for override in overrides:
         _add_override(above, override)
     return above
+
+
+def override(key: str, value: object) -> str:
+    """`key=value` as `load` takes it: text as TOML has it, which knows no halves of characters.
+
+    >>> override("data.store", "data/sms")
+    'data.store="data/sms"'
+    """
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
 def _add_override(above: Toml, override: str) -> None:

@@ -95,7 +95,7 @@ def open_run_privacy(
             recorded.key_id if recorded else begun_as,
             people.digests_of(client_ids, privacy.noise_secret),
             config.train.min_separation_rounds - 1,
-            people.salted((), privacy.noise_secret).salt_id,
+            people.salt_id_of(privacy.noise_secret),
         )
     if privacy.noise_multiplier:
         facts = _facts(config, mechanism, store_card["store_sha256"], initial_weights)

@@ -11,7 +11,6 @@ from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 
 RECENT = 10  # rounds that throughput is of
-_MAY_PASS = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,7 @@ def read_status(folder: pathlib.Path) -> Status:
         finally:
             db.close()
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _MAY_PASS:
+        if files.may_pass(error):
             raise ProgramError(f"{path} cannot be read now ({error}). Try again.") from None
         raise files.damaged(path, str(error)) from None
 

@@ -141,6 +141,14 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return content
 
 
+def may_pass(error: Exception) -> bool:
+    """Whether SQLite says that the disk is full or does not answer, or the file is in use."""
+    import sqlite3  # is there, if it made an error
+
+    full, busy = sqlite3.SQLITE_FULL, (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (full, *busy, sqlite3.SQLITE_IOERR)
+
+
 def damaged(path: pathlib.Path, what: str) -> errors.RunDirectoryError:
     """One line for a file that is not what we wrote."""
     return errors.RunDirectoryError(

@@ -152,7 +152,7 @@ def _participation(
         privacy.header.key_id,
         people.digests_of(cohorts.client_ids, secret),
         cohorts.selected,
-        people.salted((), secret).salt_id,
+        people.salt_id_of(secret),
     )
 
 

@@ -23,7 +23,6 @@ CATEGORIES = ("chat", "social", "web", "other")  # Hard et al. 2018, Table 2
 LONGEST_TEXT = 10_000  # characters of an example
 
 _SECONDS_A_DAY = 86_400.0
-_MAY_PASS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR}
 _SCHEMA = """
 create table if not exists examples (
   id integer primary key autoincrement,
@@ -172,7 +171,7 @@ class ClientCache:
             with self._connection:
                 yield
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _MAY_PASS:
+            if files.may_pass(error):
                 raise ProgramError(f"{self._path}: cannot be written now ({error}).") from None
             raise DataError(
                 f"{self._path}: cannot be used as a client cache ({error}). If it is no cache, "

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from tff_keyboard.host.progress import step
 from tff_keyboard.storage.errors import ExportError, ProgramError, SecureSumError
 from tff_keyboard.wire.messages import PROTOCOL, Accepted, CheckIn, Loss, Refused
-from tff_keyboard.wire.plan import Cache, Plan
+from tff_keyboard.wire.plan import Plan
 from tflite_export.device import apply_change, eligibility, training_process
 from tflite_export.device.cache import ClientCache
 from tflite_export.device.client import RoundClient
@@ -271,7 +271,7 @@ class Device:
 
         Returns the messages left.
         """
-        limits = self._store.state.cache or Cache()
+        limits = self._store.limits
         with self._cache() as cache:
             cache.remove_old(
                 now=self._clock(),

@@ -105,6 +105,11 @@ class DeviceStore:
         """The device's key, made at first use."""
         return keys.open_key(self.directory / "key.pem")
 
+    @property
+    def limits(self) -> Cache:
+        """How long text is kept: as the newest plan says, or as plans do that say nothing."""
+        return self.state.cache or Cache()
+
     def save(self, state: DeviceState) -> None:
         """On disk when it returns."""
         data = json.dumps(typed_json.plain(state)).encode()

@@ -45,11 +45,13 @@ def salted(client_ids: Iterable[str], secret: str = "") -> People:
     `secret` is `aggregation.privacy.noise_secret`: "", "env:NAME" or "file:PATH". Raises
     `NoiseKeyError` if it is missing or too short.
     """
+    return People(salt_id_of(secret), frozenset(digests_of(client_ids, secret)))
+
+
+def salt_id_of(secret: str = "") -> str:
+    """What names the salt of a secret; errors as of `salted`."""
     salt = read_secret(secret) or _CONSTANT
-    return People(
-        salt_id=hashlib.sha256(b"people salt id" + salt).hexdigest()[:_DIGITS],
-        digests=frozenset(digests_of(client_ids, secret)),
-    )
+    return hashlib.sha256(b"people salt id" + salt).hexdigest()[:_DIGITS]
 
 
 def digests_of(client_ids: Iterable[str], secret: str = "") -> list[str]:

@@ -8,7 +8,6 @@ Reads the data card only: counts, no text.
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -121,7 +120,7 @@ def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
     known = {field.name for field in dataclasses.fields(DataConfig)}
     data = {key: value for key, value in card["options"].items() if key in known}
     data |= {"store": store, "input": []}
-    return [f"data.{key}={json.dumps(value, ensure_ascii=False)}" for key, value in data.items()]
+    return [config_lib.override(f"data.{key}", value) for key, value in data.items()]
 
 
 def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunConfig) -> float:
