@@ -26,7 +26,9 @@ class BuildPy(build_py.build_py):
         return [] if package == NAMES["."] else found
 
 
-found = setuptools.find_packages(include=["tff_keyboard*", "tflite_export*", "tasks*"])
+found = setuptools.find_packages(
+    include=["tff_keyboard*", "tflite_export*", "tasks*"], exclude=["*.tests", "*.tests.*"]
+)
 named = [[name] if name in NAMES else name.split(".", 1) for name in sorted({*found, *NAMES})]
 setuptools.setup(
     packages=[".".join([NAMES.get(top, top), *below]) for top, *below in named],

@@ -1,5 +1,4 @@
-# A node of a Ray cluster, and its head: the IMAGE of docs/cluster/kuberay.yaml, which says how both
-# are started.
+# A node of a Ray cluster, and its head; docs/cluster.md has the commands that start both.
 #   docker build -f docker/node.Dockerfile -t tff-keyboard-node .
 FROM python:3.11.7-slim-bookworm AS build
 # The user cannot keep bytecode: each start would compile four thousand modules.
@@ -19,11 +18,6 @@ COPY tflite_export tflite_export
 RUN uv pip install --no-deps --no-build-isolation .
 
 FROM python:3.11.7-slim-bookworm
-# KubeRay's probes ask with wget. Debian keeps one version of it, so none is named.
-# hadolint ignore=DL3008
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends wget \
-    && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH HOME=/tmp
 USER 1000:1000

@@ -2,7 +2,7 @@
 #   docker build -f docker/trainer.Dockerfile -t tff-keyboard .
 #   docker run --rm -v "$PWD/data:/data:ro" -v "$PWD/runs:/runs" tff-keyboard \
 #     train --store=/data/mine --workdir=/runs/mine
-# /runs must be writable for user 1000. Nothing listens but a worker inside the container.
+# /runs must be writable for user 1000. Nothing listens.
 FROM python:3.11.7-slim-bookworm AS build
 # The user cannot keep bytecode: each start would compile four thousand modules.
 ENV UV_COMPILE_BYTECODE=1

@@ -1,13 +1,13 @@
-"""What every task shares: launching, one-line errors, exit codes.
+"""Launches tasks, prints errors as one line, and returns exit codes.
 
 Exit codes:
-  0    done (or nothing to do)
-  1    a bug of ours: a traceback follows
-  2    wrong flags or config
-  3    wrong input text, client store or saved model
-  4    a run directory that is not one, a full disk, no permission, a port in use, a failing worker
-  5    a check failed (parity gate, doctor, a signature, a model that crashes)
-  130  interrupted (Ctrl-C); 143 terminated: a training goes on when the same command is run again
+  0    success, or nothing to do
+  1    a bug in tff-keyboard; a traceback follows
+  2    invalid flags or config
+  3    invalid input text, client store or saved model
+  4    not a run directory, disk full, permission denied, port in use, or a worker failed
+  5    a check failed: parity gate, doctor, signature, or a model that crashes the interpreter
+  130  interrupted (Ctrl-C); 143: terminated. Run the same command again to resume a training
 """
 
 import sys
@@ -20,18 +20,18 @@ from tff_keyboard.storage import errors
 from tff_keyboard.storage.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from .options import TaskOptions  # imports every config, which the list of tasks can do without
+    from .options import TaskOptions  # imports every config; the list of tasks does not need them
 
 __all__ = ["UsageError", "fail", "launch"]
 
 OK, USAGE, BAD_INPUT = 0, errors.UsageError.exit_code, errors.DataError.exit_code
 MACHINE, CHECK_FAILED = errors.ProgramError.exit_code, errors.CheckFailed.exit_code
 INTERRUPTED = 130
-RESUMED = frozenset({"train", "train-server", "study", "attack", "audit-tail"})  # by a second start
+RESUMED = frozenset({"train", "train-server", "study", "attack", "audit-tail"})  # tasks that resume
 
 
 class Task(Protocol):
-    """A task module: what it can be told, and what it then does and prints."""
+    """A task module: its options, and a function that runs it."""
 
     __name__: str
     __doc__: str | None
@@ -41,9 +41,14 @@ class Task(Protocol):
 
 
 def fail(message: str) -> None:
-    """Prints one line of error to stderr, and nothing that a terminal would obey."""
+    """Prints a one-line error to stderr, without control characters."""
     line = "".join(c for c in " ".join(message.split()) if c.isprintable())
     print(f"error: {line}", file=sys.stderr)
+
+
+def way_on_of(name: str) -> str:
+    """Returns how to resume a task that stopped; "" if the task starts from the beginning."""
+    return "Run the same command again to resume." if name in RESUMED else ""
 
 
 def launch(task: Task, arguments: Sequence[str]) -> int:
@@ -51,10 +56,10 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
 
     Args:
       task: A module with `Options` and `run(options)`.
-      arguments: The words after the task's name.
+      arguments: The arguments after the task's name.
 
     Returns:
-      The exit code. Known errors are printed as one line; unknown ones raise.
+      The exit code. Known errors are printed as one line; unknown errors raise.
     """
     name = task.__name__.rpartition(".")[2].replace("_", "-")
     try:
@@ -67,8 +72,7 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
                 task.run(parsed)
         return OK
     except KeyboardInterrupt:
-        way_on = "Run the same command again to go on where it stopped."
-        fail(f"interrupted. {way_on if name in RESUMED else ''}")
+        fail(f"interrupted. {way_on_of(name)}")
         return INTERRUPTED
     except UserError as error:
         fail(str(error))
@@ -78,4 +82,11 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
         return MACHINE
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename or ''}")
+        return MACHINE
+    except Exception as error:
+        # Compared by name, so that a command without TensorFlow does not import it here.
+        if type(error).__name__ not in ("MemoryError", "ResourceExhaustedError"):
+            raise
+        less = "Close other programs, or set `execution.threads` = 1 and smaller batches."
+        fail(f"out of memory. {less} {way_on_of(name)}".rstrip())
         return MACHINE

@@ -1,9 +1,9 @@
-"""`make demo`: the whole chain on synthetic typists, in a minute. Run again, it resumes or is done.
+"""Runs `make demo`: prepares, trains and evaluates on synthetic clients, in about a minute.
 
 python -m tasks.demo
 
-The tasks are those of `tff-keyboard`, one after the other in one process: TensorFlow, which three
-of them need, is imported once.
+A second run resumes, or does nothing if all is done. The tasks of `tff-keyboard` run one after the
+other in one process, because three of them need TensorFlow and its import takes seconds.
 """
 
 import sys
@@ -13,26 +13,26 @@ from .__main__ import module_of
 
 STEPS = (
     (
-        "Text of synthetic typists becomes a client store",
+        "Prepare a client store from the text of synthetic clients",
         ("prepare", "--config=configs/demo.toml"),
     ),
     (
-        "Federated training",
+        "Train with federated learning",
         ("train", "--config=configs/demo.toml", "--workdir=runs/demo"),
     ),
     (
-        "Evaluation on people the model never trained on",
+        "Evaluate on clients that the model never trained on",
         ("evaluate", "runs/demo"),
     ),
     (
-        "Against ranking words by how often train users typed them",
+        "Compare with a baseline that ranks words by frequency",
         ("compare", "runs/demo", "unigram", "--clients=held_out", "--out=runs/demo/comparison"),
     ),
 )
 
 
 def main() -> int:
-    """Runs the steps until one fails; its exit code, or 0."""
+    """Runs the steps until one fails. Returns its exit code, or 0."""
     for number, (title, (task, *arguments)) in enumerate(STEPS):
         print(f"== {title}" if not number else f"\n== {title}", flush=True)
         code = cli.launch(module_of(task), arguments)

@@ -1,9 +1,10 @@
-"""Opens whatever a person calls a model, as a `Predictor`.
+"""Opens the models named on a command line as `Predictor`s.
 
-`tff_keyboard/evaluation/named/references.py` has the words; baselines and hybrids are trained here,
-from the pooled text of a store's train clients.
+`tff_keyboard/evaluation/named/references.py` describes the names. Baselines and hybrids are trained
+here on the pooled text of a store's train clients.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from tff_keyboard.evaluation.named import references
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import names
-from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.errors import ExportError, UsageError
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def open_predictors(
     words: Sequence[str], store: "ClientStore | None", word_list: pathlib.Path | None = None
 ) -> "list[NamedPredictor]":
-    """Opens each model; baselines take the vocabulary of `store`.
+    """Opens each model. Baselines use the vocabulary of `store`.
 
     Args:
       words: Names of models.
@@ -31,16 +32,18 @@ def open_predictors(
       word_list: Public list for the lexicons of hybrids.
 
     Raises:
-      UsageError: A word is neither a model nor a baseline, or is given twice, or a baseline has no
-        store to be trained from.
-      DataError, SavedModelError, ExportError: A model is damaged.
+      UsageError: If a name is neither a model nor a baseline, if a name occurs twice, or if a
+        baseline has no store.
+      DataError, SavedModelError, ExportError: If a model is damaged.
     """
     from tff_keyboard.evaluation.named import trained_here
 
     references.check_words(words)
     trained = [word for word in words if references.is_trained_here(word)]
     if trained and store is None:
-        raise UsageError(f"'{trained[0]}' is trained on a store's train clients: give --store=DIR.")
+        raise UsageError(
+            f"'{trained[0]}' is trained on the train clients of a store. Pass --store=DIR."
+        )
     specs = {word: trained_here.read_spec(word) for word in trained}
     text = trained_here.read_train_text(store) if trained and store is not None else None
     opened: list[NamedPredictor] = []
@@ -81,9 +84,13 @@ def _open_path(
 def _open_tflite(
     path: pathlib.Path, name: str, known: "Sequence[Vocabulary]", *, alone: bool
 ) -> "NamedPredictor":
-    """An exported file; in the ids of a known vocabulary where that holds the same words, so that
-    the two are compared word by word and rank ties alike."""
+    """Opens an exported file.
+
+    If a known vocabulary has the same words, the predictor uses its ids, so that the two models are
+    compared word by word and break ties in the same way.
+    """
     from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+    from tflite_export.runtime import libcifg
     from tflite_export.runtime.hybrid_keyboard import with_parts
     from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
@@ -93,6 +100,10 @@ def _open_tflite(
         if vocabulary.rules == own.rules and set(vocabulary.words) == set(own.words):
             predictor = KeyboardPredictor(path, vocabulary)
             break
+    library = libcifg.built_library()
+    if library is not None:
+        with contextlib.suppress(ExportError):  # the interpreter reads every file, but more slowly
+            predictor.read_states_with(library)
     details = {"bytes": path.stat().st_size}
     if alone:
         return NamedPredictor(name, "tflite", predictor, details, str(path))
@@ -108,11 +119,11 @@ def _open_tflite(
 def _open_word_list(
     path: pathlib.Path, name: str, known: "Sequence[Vocabulary]"
 ) -> "NamedPredictor":
-    """A dictionary in its keyboard's lookup, of text cut into words as the first model's."""
+    """Opens a word list with AOSP's lookup. Uses the first model's tokenization."""
     from tff_keyboard.data.vocabulary import NormalisationRules
     from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
-    from tff_keyboard.predictors.aosp import combined_file
-    from tff_keyboard.predictors.aosp.engine import AospPredictor
+    from tff_keyboard_app.aosp import combined_file
+    from tff_keyboard_app.aosp.engine import AospPredictor
 
     words = combined_file.read(path)
     rules = known[0].rules if known else NormalisationRules()

@@ -20,7 +20,9 @@ def test_it_is_said_in_one_voice():
     assert [p["version"] for p in lock["package"] if p["name"] == "tff-keyboard"] == [
         tff_keyboard.__version__
     ]
-    newest = re.search(r"^## (\S+), \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    newest = re.search(
+        r"^## \[([0-9]\S+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.M
+    )
     assert newest is not None
     assert newest.group(1) == tff_keyboard.__version__
 

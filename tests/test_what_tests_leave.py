@@ -12,26 +12,26 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.support.processes import interrupted_run, processes_below
-from tools import process_tree
 
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def test_what_tests_compute_in_listens_on_no_port():
+@pytest.mark.slow
+def test_what_tests_compute_in_starts_no_process():
     @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
     def total(values):
         return tff.federated_sum(values)
 
     assert total([1, 2, 4]) == 7
-    below = process_tree.descendants(os.getpid())
-    assert any(process_tree.name(pid).startswith("worker_binary") for pid in below)
-    assert processes_below.listening_workers(os.getpid()) == {}
+    below = processes_below.descendants(os.getpid())
+    assert not any(processes_below.name(pid).startswith("worker_binary") for pid in below)
 
 
 LISTENS = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); input()"
 
 
-def test_a_worker_that_listened_would_be_seen(tmp_path):
+@pytest.mark.slow
+def test_a_server_of_tffs_that_listened_would_be_seen(tmp_path):
     named = tmp_path / "worker_binary"
     named.symlink_to(sys.executable)
     worker = subprocess.Popen([named, "-S", "-E", "-c", LISTENS], stdin=subprocess.PIPE)
@@ -54,6 +54,7 @@ input()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_the_reaper_ends_what_is_below_a_run_that_ends(number):
     run = subprocess.Popen(
@@ -65,8 +66,8 @@ def test_the_reaper_ends_what_is_below_a_run_that_ends(number):
     )
     kept = int(run.stdout.readline())
     below = list(map(int, run.stdout.readline().split()))
-    below += [pid for each in below for pid in process_tree.descendants(each)]
-    assert all(map(process_tree.is_running, [kept, *below]))
+    below += [pid for each in below for pid in processes_below.descendants(each)]
+    assert all(map(processes_below.is_running, [kept, *below]))
     run.send_signal(number)
     run.communicate()
     wait_until_gone([kept, *below])
@@ -74,14 +75,14 @@ def test_the_reaper_ends_what_is_below_a_run_that_ends(number):
 
 def wait_until_gone(pids):
     """For as long as `timeout` of pytest."""
-    while any(map(process_tree.is_running, pids)):
+    while any(map(processes_below.is_running, pids)):
         time.sleep(0.01)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_run_leaves_no_process(tmp_path, number):
-    """Of xdist, with a worker of TFF and a program below a test."""
+    """Of xdist, with a program below a test."""
     started = tmp_path / "started"
     started.mkdir()
     command = [sys.executable, "-m", "pytest", "--numprocesses=1", "-p", "no:cacheprovider"]
@@ -95,9 +96,8 @@ def test_an_interrupted_run_leaves_no_process(tmp_path, number):
     while not (started / "all").exists():
         assert run.poll() is None
         time.sleep(0.01)
-    below = process_tree.descendants(run.pid)
-    names = list(map(process_tree.name, below))
-    assert any(name.startswith("worker_binary") for name in names), names
+    below = processes_below.descendants(run.pid)
+    names = list(map(processes_below.name, below))
     assert "sleep" in names
     ports = {pid: processes_below.listening_ports(pid) for pid in below}
     assert not any(ports.values()), ports

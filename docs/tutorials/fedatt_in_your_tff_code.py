@@ -1,11 +1,13 @@
 # %% [markdown]
 # # FedAtt and FedMed in your own TFF code
 #
-# You have TFF code with a Keras model. Here it gets two rules of aggregation that were made for
-# keyboards, beside the control that tells whether they help.
+# This tutorial is for users of TFF who have a Keras model. You will train it with FedAtt and
+# FedMed, two algorithms made for keyboards, and with two controls that show whether they help. At
+# the end you have four trained models and one picture of their losses on held-out clients, round
+# by round.
 #
-# Any `ClientData` with a feature of text will do, such as TFF's Stack Overflow. These people are
-# made up: each has favourite topics, a greeting and a length of message.
+# You can use any `ClientData` with a text feature, such as TFF's Stack Overflow. The clients here
+# are made up. Each has favourite topics, a greeting, and a number of messages.
 
 # %%
 import matplotlib.pyplot as plt
@@ -25,37 +27,41 @@ GREETINGS = ["hey", "hello there", "good morning", "hi"]
 rng = np.random.default_rng(1)
 
 
-def messages_of_a_person(number):
+def messages_of_client(number):
     taste = rng.dirichlet([0.4] * len(TOPICS))
     greeting = rng.choice(GREETINGS)
     for topic in rng.choice(list(TOPICS), size=number, p=taste):
         yield f"{greeting} {rng.choice(TOPICS[topic].split(' | '))}"
 
 
-typed = {f"person {k:02}": {"text": list(messages_of_a_person(10 + 2 * k))} for k in range(40)}
-people = tff.simulation.datasets.TestClientData(typed)
-typed["person 03"]["text"][:3]
+typed = {f"client {k:02}": {"text": list(messages_of_client(10 + 2 * k))} for k in range(40)}
+client_data = tff.simulation.datasets.TestClientData(typed)
+typed["client 03"]["text"][:3]
 
 # %% [markdown]
-# The vocabulary, then batches of word ids: special ids come first, 0 is padding.
+# First we count a vocabulary, and then turn the text into batches of word ids. The special ids
+# come first; 0 is padding.
 
 # %%
-words = tk.data.client_data_vocabulary(people, feature="text", size=100)
-batches = tk.data.client_data_batches(people, words, feature="text", batch_size=8, max_length=12)
+words = tk.data.client_data_vocabulary(client_data, feature="text", size=100)
+batches = tk.data.client_data_batches(
+    client_data, words, feature="text", batch_size=8, max_length=12
+)
 train_ids, test_ids = batches.client_ids[:32], batches.client_ids[32:]
 datasets = {name: batches.create_tf_dataset_for_client(name) for name in batches.client_ids}
-spec = datasets["person 00"].element_spec
-print(f"{len(words)} words; {len(train_ids)} people train, {len(test_ids)} judge")
+spec = datasets["client 00"].element_spec
+print(f"{len(words)} words; {len(train_ids)} clients train, {len(test_ids)} are held out")
 spec
 
 # %% [markdown]
-# Your model is yours; optimizers are TFF's, as TFF 0.87 takes no Keras ones.
+# The model can be any Keras model. The optimizers are TFF's, because TFF 0.87 does not accept
+# Keras optimizers.
 
 # %%
 
 
 def keras_model():
-    tf.keras.utils.set_random_seed(7)  # all rules begin with the same weights
+    tf.keras.utils.set_random_seed(7)  # all four trainings start from the same weights
     return tf.keras.Sequential(
         [
             tf.keras.layers.Embedding(len(words), 24, input_shape=(None,)),
@@ -73,13 +79,14 @@ def model_fn():
 
 
 # %% [markdown]
-# FedAtt is `model_aggregator`. It weighs clients by how far they moved, layer by layer, and its
-# epsilon is the server's learning rate. So the control is FedAvg **with the same learning rate**:
-# a smaller step alone already changes a result. FedAtt does not look at how much a person typed, so
-# a second control has equal weights. `UpdateGuard` keeps NaN out of these.
+# FedAtt is an aggregator, so it is passed as `model_aggregator`. For each layer, it gives clients
+# a weight that depends on how far their weights moved. Its epsilon is the server's learning rate.
+# So the control is FedAvg **with the same learning rate**, because a smaller step alone already
+# changes a result. FedAtt ignores how much a client typed, so a second control has equal weights.
+# `UpdateGuard` rejects updates with NaN.
 #
-# FedMed's clients report their loss and how far their weights went besides, so it comes as a whole
-# process.
+# In FedMed, clients also report their loss and how far their weights moved. So it is a whole
+# learning process, not an aggregator.
 
 # %%
 EPSILON = 0.8
@@ -97,7 +104,7 @@ def fed_avg_with(rule, weights=tff.learning.ClientWeighting.NUM_EXAMPLES):
     )
 
 
-tk.algorithms.local_context()  # workers that end with this script
+tk.algorithms.local_context()  # computations run in this process
 processes = {
     "FedAvg": fed_avg_with(tff.aggregators.MeanFactory()),
     "FedAvg, equal weights": fed_avg_with(
@@ -113,46 +120,50 @@ processes = {
 }
 
 # %% [markdown]
-# The loop, with the same cohorts for all. People who never train judge: the mean loss of a word
-# in nats.
+# Now the training loop, with the same cohorts for all four. The held-out clients evaluate each
+# model by the mean loss of a word, in nats.
 
 # %%
 ROUNDS, COHORT = 20, 8
-judge = keras_model()
-whole = tk.data.client_data_batches(people, words, feature="text", batch_size=200, max_length=12)
-test = [batch for name in test_ids for batch in whole.create_tf_dataset_for_client(name)]
+evaluated = keras_model()
+all_batches = tk.data.client_data_batches(
+    client_data, words, feature="text", batch_size=200, max_length=12
+)
+test = [batch for name in test_ids for batch in all_batches.create_tf_dataset_for_client(name)]
 
 
-def judged(process, state):
-    process.get_model_weights(state).assign_weights_to(judge)
+def held_out_loss(process, state):
+    process.get_model_weights(state).assign_weights_to(evaluated)
     counts = [np.count_nonzero(batch["y"]) for batch in test]
-    losses = [float(loss(batch["y"], judge(batch["x"]))) for batch in test]
+    losses = [float(loss(batch["y"], evaluated(batch["x"]))) for batch in test]
     return np.average(losses, weights=counts)
 
 
 curves, last = {}, {}
 for name, process in processes.items():
     draw, state = np.random.default_rng(3), process.initialize()
-    curves[name] = {0: judged(process, state)}
+    curves[name] = {0: held_out_loss(process, state)}
     for done in range(1, ROUNDS + 1):
         cohort = draw.choice(train_ids, COHORT, replace=False)
         state, last[name] = process.next(state, [datasets[one] for one in cohort])
         if done % 2 == 0:
-            curves[name][done] = judged(process, state)
+            curves[name][done] = held_out_loss(process, state)
     print(f"{name:22} {curves[name][0]:.3f} -> {curves[name][ROUNDS]:.3f} nats")
 
 # %%
 figure, axes = plt.subplots(figsize=(6, 3.4))
 for name, curve in curves.items():
     axes.plot(curve.keys(), curve.values(), label=name)
-axes.set(xlabel="round", ylabel="loss on others, nats a word")
+axes.set(xlabel="round", ylabel="held-out loss, nats per word")
 axes.legend()
 figure
 
 # %% [markdown]
-# Those who typed much teach more here, so the control with equal weights is behind; FedAtt is in
-# between. A difference counts once it holds for several seeds. What FedAtt did is in the metrics:
-# of eight clients, how many did the attention to each layer amount to?
+# In this data, clients that typed more teach the model more. So the control with equal weights is
+# worse, and FedAtt is in between. Trust such a difference only if it holds for several seeds.
+#
+# The metrics show what FedAtt did. The effective number of clients says to how many of the eight
+# clients the attention of each layer amounts:
 
 # %%
 attention = last["FedAtt"]["aggregator"]["inner"]["attention"]

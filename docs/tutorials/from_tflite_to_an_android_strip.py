@@ -1,8 +1,12 @@
 # %% [markdown]
 # # From the `.tflite` to an Android strip
 #
-# All that a keyboard app does with an export, in NumPy: read the words, cut the text, run the
-# model, fill the strip.
+# This tutorial is for developers of keyboard apps. At the end you have a suggestion strip of your
+# own, made with NumPy and LiteRT, which shows the same words as the library's. On the way you see
+# everything that an app does with an exported model: read the words, split the text, run the
+# model, and fill the strip. The last picture is the strip:
+#
+#     see you |        [ at ]  [ later ]  [ soon ]
 
 # %%
 import bisect
@@ -22,22 +26,23 @@ except ImportError:
 
     Interpreter = tf.lite.Interpreter
 
-# What the app must agree with; a shipped model, or your own export.
+# The library's keyboard, which ours must agree with. Use a shipped model, or your own export.
 reference = tk.runtime.KeyboardPredictor("models/messages/keyboard.tflite")
 path = reference.path
 manifest = json.loads(path.with_suffix(".json").read_text())
 for file in sorted(path.parent.glob("keyboard.*")):
     print(f"{file.name:20} {file.stat().st_size:9,} bytes")
-told = ("name", "quantization", "state_sizes", "training_length")
-print({name: manifest["model"][name] for name in told})
+shown = ("name", "quantization", "state_sizes", "training_length")
+print({name: manifest["model"][name] for name in shown})
 print("special ids:", manifest["special_ids"])
 print("text rules: ", manifest["vocabulary"]["rules"])
 
 # %% [markdown]
 # ## The tensors
 #
-# `step` reads one word from a state (`c`, `h`) and gives the best next words and the new state.
-# `logits` scores every word after a state. `predict` is `step` over a whole text.
+# The model file has three functions, called signatures. `step` reads one word. It takes the state
+# before the word (`c`, `h`) and returns the best next words and the new state. `logits` scores
+# every word after a state. `predict` is `step` over a whole text.
 
 # %%
 interpreter = Interpreter(model_path=str(path))
@@ -56,14 +61,15 @@ for name, runner in run.items():
 # %% [markdown]
 # ## The words
 #
-# The vocabulary is sorted: each word is the letters it shares with the word before, and its rest.
+# The vocabulary is sorted. For each word, the file stores how many letters it shares with the
+# word before, and the rest of the word.
 
 # %%
 PAD, BOS, EOS, OOV = range(4)
 
 
 def read_words(data):
-    header, packed = data.split(b"\n", 3)[2:]  # behind the format's name and a checksum
+    header, packed = data.split(b"\n", 3)[2:]  # after the format's name and a checksum
     count = json.loads(header)["size"] - 4
     unpacked = zlib.decompress(packed)
     words = []
@@ -81,9 +87,10 @@ print(f"{len(words):,} words: {', '.join(words[1000:1008])}, ...")
 # %% [markdown]
 # ## The text
 #
-# Words must be cut as in training. For English typed in ASCII this is one pattern; all rules
-# (links, curly quotes, emoji, scripts) are in `tff_keyboard/data/text/python_tokenizer.py`. The
-# library tells what your own tokeniser must give: keep such pairs as test data.
+# A text must be split into words exactly as in training. For English in ASCII, one pattern is
+# enough. The [format reference](../phone/format.md#tokens) has all rules: links, curly quotes,
+# emoji and other scripts. The library's `words_of` returns what your own tokeniser must return,
+# so use it to make test data. The last text below needs more than the pattern.
 
 # %%
 WORD = re.compile(r"[0-9]+(?:[.,:][0-9]+)+|[a-z0-9]+(?:['-][a-z0-9]+)*")
@@ -95,9 +102,10 @@ for text in ("I'll call U at 7:30!", "see you tomorrow?", "well-known, snake_cas
 # %% [markdown]
 # ## The strip
 #
-# A message starts with zeros and BOS; each finished word is one `step`. With letters typed, the
-# words that begin so are one range of ids: the best three of `logits` there. Of a long text feed
-# the last words only, as many as sequences had in training (`training_length`).
+# A message starts with a state of zeros and the id BOS. Each finished word is one `step`. If some
+# letters of the next word are typed, the words that begin with them are one range of ids, and the
+# strip shows the best three of `logits` in this range. Of a long text, read only the last words,
+# as many as sequences had in training (`training_length`).
 
 # %%
 sizes = manifest["model"]["state_sizes"]
@@ -127,7 +135,7 @@ typed = ["", "see you ", "see you t", "see you tom", "i am on my ", "what are yo
 strips = [strip(text) for text in typed]
 for text, shown in zip(typed, strips, strict=True):
     assert shown == [word for word, _ in reference.strip_for(text).suggestions]
-print("the same as the library's in all", len(typed), "places")
+print("our strips and the library's are equal for all", len(typed), "texts")
 
 # %%
 figure, axes = plt.subplots(len(typed), figsize=(6, 4.2))
@@ -143,8 +151,10 @@ plt.show()
 # %% [markdown]
 # ## In Kotlin, Swift, C++
 #
-# [Put it into your keyboard](../phone/integrate.md) has a library without dependencies for these,
-# the layouts of all files, and test vectors. It adds what `open_keyboard` adds here, the n-gram:
+# You need not write this again. [Suggestions in your keyboard in fifteen
+# minutes](../phone/integrate.md) uses `libcifg`, a library without dependencies that has all of
+# it, and also the n-gram model and the rare words. With these, suggestions get better. In Python,
+# `open_keyboard` has them:
 
 # %%
 keyboard = tk.runtime.open_keyboard(path)

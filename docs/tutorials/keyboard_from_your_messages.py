@@ -1,8 +1,9 @@
 # %% [markdown]
 # # A keyboard from your own messages
 #
-# Messages by person go in, a page to type on comes out. All stays on this machine. Run it in an
-# empty folder.
+# This tutorial turns a file of messages into a keyboard. At the end you have a trained model, its
+# file for a phone (`mine.tflite`), and a page in your browser on which you type with it; the last
+# picture shows the page. Everything stays on this machine. Run it in an empty folder.
 
 # %%
 import pathlib
@@ -15,7 +16,7 @@ import matplotlib.pyplot as plt
 
 import tff_keyboard as tk
 
-COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # that of this Python
+COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # of this Python
 
 
 def tff_keyboard(*words):
@@ -26,8 +27,8 @@ def tff_keyboard(*words):
 # %% [markdown]
 # ## The text
 #
-# One message a line, `user<TAB>text`. These people are invented: each has habits of their own. Put
-# your file in place of this cell.
+# The file has one message per line: `user<TAB>text`. The users here are invented, and each has
+# habits of their own. To use your own messages, replace this cell by your file.
 
 # %%
 CHOICES = {
@@ -52,12 +53,12 @@ let me know when you are at {place}""".splitlines()
 
 draw = random.Random(1)
 lines = []
-for person in range(200):
+for user in range(200):
     habits = {name: draw.sample(values, 3) for name, values in CHOICES.items()}
     messages = draw.sample(MESSAGES, 10)
     for _ in range(draw.randint(20, 60)):
         words = {name: draw.choice(values) for name, values in habits.items()}
-        lines.append(f"person{person}\t{draw.choice(messages).format(**words)}")
+        lines.append(f"user{user}\t{draw.choice(messages).format(**words)}")
 pathlib.Path("messages.tsv").write_text("\n".join(lines) + "\n")
 print(*lines[:4], sep="\n")
 
@@ -65,12 +66,13 @@ print(*lines[:4], sep="\n")
 tff_keyboard("prepare", "--input=messages.tsv", "--out=data/mine")
 
 # %% [markdown]
-# Some people are held out: no model learns from them. A word that one person alone typed stays out.
+# `prepare` makes a client store. It holds some users out for the evaluation: no model learns from
+# them. A word that only one user typed is not in the vocabulary.
 #
 # ## Training
 #
-# Without the three `--set`, `train` does what `advise` says. With them it takes half a minute: a
-# small network, few rounds.
+# Without the three `--set` options, `train` uses the settings that `advise` recommends. With
+# them, the network is small and there are few rounds, so that training takes half a minute.
 
 # %%
 small = ("train.rounds=100", "model.units=128", "model.embedding_size=48")
@@ -80,22 +82,28 @@ tff_keyboard("train", "--store=data/mine", "--workdir=runs/mine", *sets)
 # %% [markdown]
 # ## The export
 #
-# A network, an n-gram, and on the phone the owner's own words. The file is written only if it
-# suggests to held-out people what the trained model does. The default, a byte a weight, halves the
-# network; but then recall may move by 0.1 points, three of so few words, and the check may refuse.
+# The export has the network and an n-gram model. On the phone, the user's own words are added.
+# The file is written only if it suggests the same words to held-out users as the trained model
+# does.
+#
+# By default, the network is stored with one byte per weight and has a quarter of the size. But
+# the check allows recall to change by 0.1 percentage points only. With so few held-out words,
+# that is three words, so the check may refuse the file. `--quantize=none` keeps the exact
+# weights.
 
 # %%
-tff_keyboard("export", "runs/mine", "--out=mine.tflite", "--ngram=100kB", "--quantize=float16")
+tff_keyboard("export", "runs/mine", "--out=mine.tflite", "--ngram=100kB", "--quantize=none")
 models = ("mine.tflite", "network:mine.tflite", "ngram")
 tff_keyboard("compare", *models, "--store=data/mine", "--out=runs/comparison")
 
 # %% [markdown]
-# After so little training the network is the weakest, and the n-gram alone as good as all three
-# together; `advise` warns of that. Read it [like a statistician](read_an_evaluation.md).
+# After so little training, the network is the weakest model, and the n-gram alone is as good as
+# all three together. `advise` warns of this. [Read an evaluation like a
+# statistician](read_an_evaluation.md) explains the table.
 #
 # ## Typing
 #
-# The strip for any text, from the file alone:
+# Three strips, computed from the exported file only:
 
 # %%
 keyboard = tk.runtime.open_keyboard("mine.tflite")
@@ -107,8 +115,10 @@ for axis, typed in zip(axes, ("see you ", "i am on my ", "shall we have p"), str
 plt.show()
 
 # %% [markdown]
-# `play` serves a page for you alone: its address has a token. `--cache=words.cache` keeps what it
-# learns from you. Open the address that it prints; here headless Chromium does, where there is one.
+# `tff-keyboard play mine.tflite` opens a page for you alone, because its address has a secret
+# token. Open the address that it prints. With `--cache=words.cache` the keyboard remembers what
+# it learns from you. Here, headless Chromium opens the page and takes a picture, if it is
+# installed.
 
 # %%
 play = [COMMAND, "play", "mine.tflite", "--port=0"]
@@ -119,7 +129,7 @@ with subprocess.Popen(play, stdout=subprocess.PIPE, text=True) as server:
     picture = pathlib.Path("page.png").resolve()
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     flags += [f"--user-data-dir={picture.with_name('browser')}", f"--screenshot={picture}"]
-    flags += ["--disable-background-networking"]  # it would try to reach its servers
+    flags += ["--disable-background-networking"]  # no requests to its own servers
     flags += ["--window-size=1100,900", "--virtual-time-budget=3000", address]
     try:
         if browser:

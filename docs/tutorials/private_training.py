@@ -1,11 +1,16 @@
 # %% [markdown]
 # # Private training and its statement
 #
-# Differential privacy bounds what a model can tell about any one person. It costs accuracy, and
-# what may be claimed depends on who joined when. So: plan, train, state.
+# Differential privacy bounds how much a model can reveal about any one client. It costs accuracy,
+# and the claim depends on how often each client takes part. In this tutorial you plan a private
+# training, run it, and print its privacy statement. At the end you have two trained models, one
+# without and one with privacy, their accuracy on held-out clients, and the statement that you
+# could publish.
 #
-# A plan takes who joins when and gives the least noise that keeps epsilon at a target. Its *error*
-# is the noise that is left in the model: this is what to compare mechanisms by.
+# ## Plan
+#
+# A plan takes the schedule of the training and returns the smallest noise that keeps epsilon at a
+# target. Its *error* is the noise that is left in the model. Compare mechanisms by their error.
 
 # %%
 import pathlib
@@ -32,21 +37,25 @@ axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="error, clip norms
 figure
 
 # %% [markdown]
-# The noise of a tree or a BLT is correlated: later rounds take back some of that of earlier ones.
-# We take the BLT at epsilon 8. What would more people a round buy?
+# The noise of a tree or a BLT is correlated: later rounds cancel part of the noise of earlier
+# rounds. So their error is smaller. We choose the BLT with epsilon 8. How much would more clients
+# per round help?
 
 # %%
 chosen = tk.privacy.plan("blt", schedule, target_epsilon=8)
 larger = tk.privacy.Schedule(rounds=40, cohort=500, population=4_660, min_separation=8, delta=DELTA)
 for plan in (chosen, tk.privacy.plan("blt", larger, target_epsilon=8)):
-    print(f"{plan.schedule.cohort:4} a round: error {plan.error:.4f}")
+    print(f"{plan.schedule.cohort:4} clients per round: error {plan.error:.4f}")
 
 # %% [markdown]
-# The same epsilon at a tenth of the error: real federations are large. Ours is a toy, so expect to
-# pay.
+# Ten times as many clients give the same epsilon with a tenth of the error. Real federations are
+# large. Ours is a toy, so privacy will cost accuracy.
 #
-# A claim needs more than noise: cohorts that keep the separation, a key, a record of every round.
-# `tff-keyboard train` sees to these; in a loop of your own (`PrivateMean`, `with_noise`) you do.
+# ## Train
+#
+# A privacy claim needs more than noise. Cohorts must keep the minimum separation, the noise needs
+# a secret key, and every round must be recorded. `tff-keyboard train` does all of this. In a loop
+# of your own (`PrivateMean`, `with_noise`) you have to do it.
 
 # %%
 COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")
@@ -65,14 +74,14 @@ pathlib.Path("open.toml").write_text(f"""
 [data]
 store = "chat"
 [model]
-name = "cifg"
+type = "cifg"
 units = 64
 embedding_size = 32
 [client]
 learning_rate = 0.5
 batch_size = 8
 [server]
-optimizer = "fedavgm"
+type = "fedavgm"
 learning_rate = 4.0
 momentum = 0.0
 [aggregation]
@@ -87,7 +96,7 @@ every = {schedule.rounds}
 pathlib.Path("private.toml").write_text(f"""
 base = "open.toml"
 [aggregation.privacy]
-mechanism = "blt"
+type = "blt"
 clip_norm = 0.3
 noise_multiplier = {chosen.noise_multiplier}
 delta = {DELTA}
@@ -96,8 +105,10 @@ for name in ("open", "private"):
     tff_keyboard("train", f"--config={name}.toml", f"--workdir={name}")
 
 # %% [markdown]
-# What did privacy cost? The two differ in nothing else, and are judged by people who never
-# trained.
+# ## Compare
+#
+# How much accuracy did privacy cost? The two runs differ in nothing else. Both are evaluated on
+# clients that no model was trained on.
 
 # %%
 for name in ("open", "private"):
@@ -105,13 +116,21 @@ for name in ("open", "private"):
     print(f"{name:8} top-1 {found.value:.1%}, 95 % interval {found.low:.1%} to {found.high:.1%}")
 
 # %% [markdown]
-# The statement comes from the run's ledger alone, which has a line for each round that was
-# released. Read what it does *not* cover: it is as much a part of the claim as epsilon.
+# ## State
+#
+# The statement is computed from the run's ledger only. The ledger has a line for each released
+# round. Read also what the statement does *not* cover. This is as much a part of the claim as
+# epsilon.
 
 # %%
 print(tk.privacy.privacy_statement(pathlib.Path("private/privacy_ledger.jsonl")))
 
 # %% [markdown]
-# Epsilon is that of the plan. (Server momentum would change the BLT: give it to `plan`, too.)
-# Before you publish: a key outside the run directory, a vocabulary chosen privately, and every run
-# counted that saw these people (`tff-keyboard privacy RUN RUN`).
+# Epsilon is the one of the plan. (Server momentum changes the BLT. If you use it, pass it to
+# `plan`, too.)
+#
+# Before you publish a model:
+#
+# - Keep the key outside the run directory.
+# - Choose the vocabulary privately.
+# - Count every run that was trained on these clients: `tff-keyboard privacy RUN RUN`.

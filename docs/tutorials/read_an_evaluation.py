@@ -1,8 +1,10 @@
 # %% [markdown]
 # # Read an evaluation like a statistician
 #
-# Is an n-gram of five words better than one of four? We ask people whom neither has seen. The text
-# is by synthetic typists. Run it in an empty folder.
+# Is a 5-gram model better than a 4-gram model? In this tutorial you evaluate both on clients that
+# neither was trained on, and learn how sure the answer is. At the end you have one picture of
+# four intervals for the same question, and you know which of them to trust and how many clients a
+# test needs. The text is written by synthetic typists. Run the tutorial in an empty folder.
 
 # %%
 import json
@@ -16,7 +18,7 @@ import numpy as np
 
 import tff_keyboard as tk
 
-COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # that of this Python
+COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # of this Python
 
 
 def tff_keyboard(*words):
@@ -31,14 +33,16 @@ models = ("ngram:4", "ngram:5", "unigram")
 tff_keyboard("compare", *models, "--store=data/typists", "--out=runs/comparison")
 
 # %% [markdown]
-# **Controls.** `ngram:4`, the control, comes first: verdicts are against it. `unigram` ranks words
-# by frequency alone and saves most keystrokes already, so never compare with zero.
+# **Controls.** The first model, `ngram:4`, is the control: `compare` judges the others against
+# it. `unigram` ranks words by frequency only. It already saves most keystrokes, so a comparison
+# with zero would be misleading.
 #
-# ## The unit is a person
+# ## The unit is a client
 #
-# The file has a row of counts for each person. Words of one person are alike, so a hundred thousand
-# words say less than a hundred thousand people would. An interval that takes words for independent
-# is too narrow; `metric_interval` leaves out one person at a time instead.
+# The results have a row of counts for each client. The words of one client resemble each other,
+# so a hundred thousand words of few clients tell less than the same number of words of many
+# clients. An interval that treats words as independent is too narrow. `metric_interval` leaves
+# out one client at a time instead (the jackknife).
 
 # %%
 METRIC = "recall_at_3_no_eos"  # top-3 recall: chosen before looking
@@ -54,15 +58,16 @@ def points(value):
 interval = tk.metrics.metric_interval(control, METRIC)
 words = comparison.text.words
 over_words = 1.96 * math.sqrt(interval.value * (1 - interval.value) / words)
-over_people = (interval.high - interval.low) / 2
-print(f"top-3 recall {points(interval.value)} %: {words:,} words, {interval.clients} people")
+over_clients = (interval.high - interval.low) / 2
+print(f"top-3 recall {points(interval.value)} %: {words:,} words, {interval.clients} clients")
 print(f"half width over words   {points(over_words)} (too narrow)")
-print(f"half width over people  {points(over_people)}")
+print(f"half width over clients {points(over_clients)}")
 
 # %% [markdown]
 # ## A paired difference
 #
-# Both models read the same people. What makes a person hard to predict cancels in the difference.
+# Both models read the text of the same clients. Some clients are hard to predict for any model.
+# In the paired difference this cancels, so its interval is much narrower.
 
 # %%
 other = tk.metrics.metric_interval(longer, METRIC)
@@ -73,48 +78,45 @@ print(f"half width paired   {points((paired.high - paired.low) / 2)}")
 print(f"half width unpaired {points(unpaired)}")
 
 # %% [markdown]
-# ## How many people?
+# ## How many clients?
 #
-# Say that we had only ten at first. 2.80 standard errors are the smallest difference that a test
-# shows with 80 % power. `power` does this sum for any metric. The test itself takes people who were
-# not in the pilot, and is looked at once.
-#
-# A pilot of ten says "not distinguishable", which is not "equal".
-# "Two groups" is an experiment in which each person has one model: nothing cancels.
+# Suppose that we have only ten clients at first, a pilot. If it finds no difference, the models
+# are "not distinguishable", which does not mean "equal". The smallest difference that a test
+# shows with a power of 80 % is 2.80 standard errors. From this we compute the number of clients
+# for a test. The test itself uses clients that were not in the pilot, and we look at it once.
 
 # %%
 order = np.random.default_rng(1).permutation(interval.clients)
 pilot, test = order[:10], order[10:]
 
 
-def of(people, sums):
-    return {name: values[people] for name, values in sums.items()}
+def of(clients, sums):
+    return {name: values[clients] for name, values in sums.items()}
 
 
-def difference(people):
-    return tk.metrics.metric_difference(of(people, longer), of(people, control), METRIC)
+def difference(clients):
+    return tk.metrics.metric_difference(of(clients, longer), of(clients, control), METRIC)
 
 
 first, last = difference(pilot), difference(test)
 for name, found in (("pilot", first), ("test", last)):
     print(
-        f"{name}: {found.clients} people, {points(found.value)} "
+        f"{name}: {found.clients} clients, {points(found.value)} "
         f"[{points(found.low)}, {points(found.high)}], "
-        f"shows {points(2.80 * found.standard_error)} and more"
+        f"shows differences from {points(2.80 * found.standard_error)}"
     )
 takes = math.ceil(len(pilot) * (2.80 * first.standard_error / 0.0025) ** 2)
-print(f"by the pilot, a lift of 0.25 points takes {takes} people")
-tff_keyboard("power", results, "--lift=top-3:0.25")
+print(f"from the pilot: to show a lift of 0.25 points, a test needs {takes} clients")
 
 # %% [markdown]
-# ## Would the method cry wolf?
+# ## Does the method find differences that do not exist?
 #
-# Toss a coin for each person and swap the models where it shows heads: no true difference is left.
-# Some 5 of 100 intervals should miss zero, by chance. So will one of 20 metrics that you look at:
-# name yours beforehand.
+# For each client we toss a coin, and swap the two models if it shows heads. Then there is no true
+# difference. About 5 of 100 intervals of 95 % should miss zero by chance. For the same reason,
+# one of 20 metrics will show a difference by chance: choose your metric before you look.
 #
-# No interval here is for another training of the models. That takes several seeds
-# ([studies](../studies.md)).
+# These intervals say nothing about another training of the same models. For that you need several
+# seeds ([studies](../studies.md)).
 
 # %%
 coins = np.random.default_rng(2)
@@ -130,15 +132,15 @@ def swapped():
 
 nothing = [swapped() for _ in range(1000)]
 missed = sum(found.low > 0 or found.high < 0 for found in nothing)
-print(f"{missed} of 1,000 intervals miss zero where nothing differs")
+print(f"{missed} of 1,000 intervals miss zero although nothing differs")
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2), width_ratios=(3, 2))
 rows = [
     ("all, unpaired", paired.value, paired.value - unpaired, paired.value + unpaired),
     ("all, paired", *paired[:3]),
-    (f"pilot, {len(pilot)} people", *first[:3]),
-    (f"test, {len(test)} people", *last[:3]),
+    (f"pilot, {len(pilot)} clients", *first[:3]),
+    (f"test, {len(test)} clients", *last[:3]),
 ]
 for place, (_, value, low, high) in enumerate(reversed(rows)):
     left.plot([100 * low, 100 * high], [place, place], color="tab:blue")
@@ -147,8 +149,13 @@ left.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
 left.axvline(0, color="black", linewidth=0.8)
 left.set_xlabel("ngram:5 minus ngram:4, points of top-3 recall")
 right.hist([100 * found.value for found in nothing], bins=30, color="lightgrey")
-right.axvline(100 * paired.value, color="tab:blue", label="found")
-right.set_xlabel("models swapped by coin: points")
+right.axvline(100 * paired.value, color="tab:blue", label="measured")
+right.set_xlabel("models swapped at random: points")
 right.legend()
 figure.tight_layout()
 plt.show()
+
+# %% [markdown]
+# The left picture is the answer. The two paired intervals exclude zero, so the 5-gram is a little
+# better. The unpaired interval is too wide to show it, and the pilot has too few clients. On the
+# right, the measured difference is far outside of what swapping the models at random produces.

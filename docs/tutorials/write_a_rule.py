@@ -1,14 +1,19 @@
 # %% [markdown]
-# # Write an aggregation rule and prove it
+# # Write an aggregator and test it
 #
-# A rule says how the updates of a round's clients become one. Ours will be a mean that follows
-# *agreement*: each number of the update is made smaller where clients contradict each other,
+# An aggregator combines the updates of a round's clients into one. In this tutorial you write one
+# and test it against NumPy and against attackers. At the end you have an aggregator that you can
+# use in any TFF training, and a picture that compares it with the mean and the median.
+#
+# Our aggregator is a mean that depends on *agreement*. It makes each number of the update smaller
+# if the clients contradict each other:
 #
 #     result = mean * |mean| / mean of |update|
 #
-# The fraction is 1 where all clients pull one way and 0 where they cancel out.
+# The fraction is 1 if all clients move the number in the same direction, and 0 if they cancel
+# out.
 #
-# It is a TFF factory like any other: sums are taken over clients, the server divides.
+# It is a TFF factory like any other: it sums over clients, and the server divides.
 
 # %%
 import matplotlib.pyplot as plt
@@ -20,7 +25,7 @@ import tff_keyboard as tk
 
 
 class Agreement(tff.aggregators.WeightedAggregationFactory):
-    """Weighted mean, less where clients contradict each other; no state."""
+    """Weighted mean, made smaller where clients contradict each other. It has no state."""
 
     divide = staticmethod(tf.math.divide)
 
@@ -58,11 +63,12 @@ class Agreement(tff.aggregators.WeightedAggregationFactory):
 
 
 # %% [markdown]
-# `check_rule` puts a factory to the properties that every rule of this library has: five small
-# clients, merged workers, a client that sends NaN, a round in which nobody reports.
+# `check_rule` checks the properties that every aggregator of this library has. It runs small
+# rounds of five clients, merges workers, sends NaN from a client, and runs a round without any
+# client.
 
 # %%
-tk.algorithms.local_context()  # workers that end with this script
+tk.algorithms.local_context()  # computations run in this process
 
 
 def show(found):
@@ -73,9 +79,10 @@ def show(found):
 show(tk.aggregators.check_rule(Agreement()))
 
 # %% [markdown]
-# Two mistakes. A round without clients divides by zero, and the NaN would stay in the model for
-# good. And one broken phone spoils everybody's round. The first is the rule's to mend; the second
-# is what `UpdateGuard` is for: it refuses such an update and says so in the metrics.
+# It finds two mistakes. First, a round without clients divides by zero, and the resulting NaN
+# would stay in the model. We mend this in the aggregator. Second, one broken phone that sends NaN
+# spoils the round for all clients. `UpdateGuard` prevents this: it rejects such an update and
+# counts it in the metrics.
 
 
 # %%
@@ -89,8 +96,7 @@ assert not any(found.values())
 show(found)
 
 # %% [markdown]
-# The battery knows nothing of agreement. That the rule computes what its formula says is for a
-# check of its own, against NumPy in double precision:
+# These checks do not know our formula. So we compare the result with NumPy in double precision:
 
 
 # %%
@@ -108,10 +114,10 @@ mean, size = (
     np.average(x.astype(np.float64), axis=0, weights=weights) for x in (updates, abs(updates))
 )
 np.testing.assert_allclose(aggregate(rule, updates, weights), mean * abs(mean) / size, rtol=1e-5)
-print("as NumPy has it")
+print("The result is the same as in NumPy.")
 
 # %% [markdown]
-# What does the rule do that others do not? Four clients send 1, the fifth sends x:
+# How does it differ from other aggregators? Four clients send 1, the fifth sends x:
 
 # %%
 x = np.linspace(-8, 8, 81)
@@ -123,16 +129,17 @@ for name, each in {
     "median": tk.aggregators.Median(),
 }.items():
     axes.plot(x, aggregate(each, updates, np.ones(5, np.float32)), label=name)
-axes.set(xlabel="x, what the fifth client sends", ylabel="result")
+axes.set(xlabel="x, the update of the fifth client", ylabel="result")
 axes.legend()
 figure
 
 # %% [markdown]
-# A contradiction is damped, not refused: near x = -4 nothing moves, and beyond it the fifth client
-# wins. So this is no defence against attackers; the median is.
-# Exaggeration in the same direction goes through in full: put `tk.aggregators.clipping` around the
-# rule.
+# Our aggregator damps a contradiction, but does not reject it. At x = -4 the result is 0, and
+# below -4 the fifth client wins. So it is not a defence against attackers; the median is. An
+# exaggerated update in the same direction passes in full. To prevent this, put
+# `tk.aggregators.clipping` around the aggregator.
 #
-# In training the rule is `model_aggregator=rule` of
-# `tff.learning.algorithms.build_weighted_fed_avg`, as in *FedAtt and FedMed in your own TFF code*.
-# To add it to this library, see CONTRIBUTING.md.
+# To train with it, pass `model_aggregator=rule` to
+# `tff.learning.algorithms.build_weighted_fed_avg`, as in [FedAtt and FedMed in your own TFF
+# code](fedatt_in_your_tff_code.md). To add it to this library, follow
+# [Contributing](../../CONTRIBUTING.md#add-an-aggregator).

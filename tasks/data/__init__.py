@@ -1,1 +1,1 @@
-"""Tasks that make and describe client stores."""
+"""Tasks that build and describe client stores."""

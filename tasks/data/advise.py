@@ -1,9 +1,10 @@
-"""Says what to train on a client store: which config, how many rounds and minutes, what to expect.
+"""Recommends what to train on a client store: config, rounds, expected minutes and recall.
 
 tff-keyboard advise data/mine
 
-It follows from the store's data card, what was measured on corpora of about that size, and half a
-second of matrix products on this machine. `train --store` without --config does what is advised.
+The recommendation is based on the store's data card, on measurements with corpora of similar size,
+and on half a second of matrix products on this machine. `train --store` without --config uses the
+recommended config.
 """
 
 import dataclasses
@@ -13,19 +14,19 @@ from typing import Annotated
 from ..options import TaskOptions, Words
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import machine_speed
-from tff_keyboard.study.advice import advice
-from tff_keyboard.study.advice.advice_text import advice_text, unused_workdir
+from tff_keyboard.training.advice import advice
+from tff_keyboard.training.advice.advice_text import advice_text, unused_workdir
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Arguments of `advise`."""
 
     store: Annotated[pathlib.Path, Words("a client store")]
 
 
 def run(options: Options) -> None:
-    """Reads the data card and prints."""
+    """Reads the data card and prints the advice."""
     found = advice.advise(read_card(options.store), str(options.store))
     workdir = str(unused_workdir(options.store))
     print(advice_text(found, machine_speed.measured(), workdir))

@@ -1,9 +1,9 @@
-"""Makes one vocabulary for several corpora: a general one and the users' text, say.
+"""Builds one vocabulary for several corpora, for example a general corpus and the users' text.
 
 tff-keyboard merge-vocabulary data/general data/nus_sms --out=data/merged.txt [--size=10000]
 
-Each corpus counts equally, however large it is, unless --shares says otherwise; only train
-populations count. To encode the corpora with it, prepare them again with
+Only the train populations are counted. All corpora have equal weight, whatever their size, unless
+--shares is given. To use the vocabulary, prepare the corpora again with
 --set=data.vocabulary_path=data/merged.txt.
 """
 
@@ -12,21 +12,21 @@ import math
 import pathlib
 from typing import Annotated
 
-from ..options import Range, TaskOptions, Words
+from ..options import Bounds, TaskOptions, Words
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `merge-vocabulary`."""
 
-    stores: Annotated[tuple[pathlib.Path, ...], Words("two client stores or more", least=2)]
+    stores: Annotated[tuple[pathlib.Path, ...], Words("at least two client stores", least=2)]
     out: Annotated[pathlib.Path, "Vocabulary file to write."]
-    size: Annotated[int, "V, the rows of the table, the four special ones included.", Range(5)] = (
-        10_000
-    )
-    shares: Annotated[tuple[float, ...], "Weight of each store, as in 1,2; equal if left out."] = ()
+    size: Annotated[int, "Number of rows, including the four special ones.", Bounds(5)] = 10_000
+    shares: Annotated[
+        tuple[float, ...], "Weight of each store, for example 1,2. Default: equal."
+    ] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,7 +41,7 @@ class Options(TaskOptions):
 
 
 def run(options: Options) -> None:
-    """Merges, writes the file and prints how much of each corpus it covers."""
+    """Merges, writes the file and prints its coverage of each corpus."""
     from tff_keyboard.data.preparing.merged_vocabulary import coverage, merge_vocabularies
     from tff_keyboard.data.store.client_store import ClientStore
 
@@ -54,6 +54,6 @@ def run(options: Options) -> None:
         own = coverage(store.vocabulary, store, "train")
         merged = coverage(vocabulary, store, "train")
         print(
-            f"{store.directory}: {100 * merged:.2f} % of train words in it "
-            f"({100 * own:.2f} % in its own vocabulary)"
+            f"{store.directory}: covers {100 * merged:.2f} % of the train words "
+            f"(the store's own vocabulary: {100 * own:.2f} %)"
         )

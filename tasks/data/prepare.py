@@ -1,13 +1,18 @@
-"""Turns per-user text into a client store: populations by user, vocabulary, data card.
+"""Builds a client store from per-user text: populations of clients, a vocabulary and a data card.
 
-tff-keyboard prepare --out=data/demo                              the synthetic typists
-tff-keyboard prepare --input=messages.tsv --out=data/mine         your own: user<TAB>text
-tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary=models/base   its words
-tff-keyboard prepare --config=configs/wikitext2.toml              as a config says
-tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary-epsilon=2   private words
+tff-keyboard prepare --out=data/demo                               text of synthetic clients
+tff-keyboard prepare --input=messages.tsv --out=data/mine          your text, lines of user<TAB>text
+tff-keyboard prepare "WhatsApp Chat with Family.txt" --out=data/mine           an exported chat
+tff-keyboard prepare posts.csv --out=data/mine --client-column=author --text-column=body
+tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary=models/base
+                                                                   with the vocabulary of a model
+tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary-epsilon=2
+                                                                   with a private vocabulary
+tff-keyboard prepare --config=configs/wikitext2.toml               section [data] of a config
 
-A second run with the same inputs and options changes nothing. What happens to bad input is in
-docs/data.md.
+Recognises TSV, CSV, JSON lines, Parquet, and exports of WhatsApp, Telegram, Messenger, Discord,
+Slack and SMS Backup & Restore by the file's name and first bytes. A second run with the same inputs
+and options does nothing. docs/data.md describes the formats and the handling of invalid input.
 """
 
 import dataclasses
@@ -17,8 +22,9 @@ from typing import Annotated
 
 from ..options import TaskOptions, Words
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.config.sections.data_config import COLUMN_KEYS, DataConfig
 from tff_keyboard.data.preparing import prepare
+from tff_keyboard.data.sources import formats, open_source
 from tff_keyboard.data.store import store_card
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.storage.errors import UsageError
@@ -26,34 +32,46 @@ from tff_keyboard.storage.errors import UsageError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `prepare`."""
 
-    inputs: Annotated[tuple[str, ...], Words("text files or folders, instead of `data.input`")] = ()
-    config: Annotated[pathlib.Path | None, "TOML file; its section [data] counts."] = None
+    inputs: Annotated[
+        tuple[str, ...], Words("text files or folders; they replace `data.input`")
+    ] = ()
+    config: Annotated[pathlib.Path | None, "TOML file. Only its section [data] is used."] = None
     input: Annotated[
         tuple[str, ...],
-        "Text instead of `data.input`; may be repeated. Words that are not flags count too.",
+        "Text file or folder; replaces `data.input`. Repeatable. The flag itself is optional.",
     ] = ()
-    out: Annotated[pathlib.Path | None, "Folder of the store; `data.store` if left out."] = None
+    client_column: Annotated[
+        str, "Column of the client: its name, or its position from 1 (`data.client_column`)."
+    ] = ""
+    text_column: Annotated[str, "Column of the text (`data.text_column`)."] = ""
+    time_column: Annotated[
+        str, "Column of the time; messages are sorted by it (`data.time_column`)."
+    ] = ""
+    out: Annotated[pathlib.Path | None, "Folder of the store. Default: `data.store`."] = None
     vocabulary: Annotated[
         str,
-        "Words of this model, run or file (`data.vocabulary_path`), to train on from there.",
+        "Use the vocabulary of this model, run or file, to fine-tune that model "
+        "(`data.vocabulary_path`).",
     ] = ""
     vocabulary_epsilon: Annotated[
-        float | None, "Choose the words privately, at this price (`data.vocabulary_epsilon`)."
+        float | None,
+        "Choose the vocabulary with differential privacy at this epsilon "
+        "(`data.vocabulary_epsilon`).",
     ] = None
-    overwrite: Annotated[bool, "Replace a store made from something else."] = False
-    set: Annotated[tuple[str, ...], "Override `section.key=value`; may be repeated."] = ()
+    overwrite: Annotated[bool, "Replace a store that was built from other input."] = False
+    set: Annotated[tuple[str, ...], "Override a config key: `section.key=value`. Repeatable."] = ()
 
     def data_config(self) -> DataConfig:
-        """Section [data] of the config, reading what was named here.
+        """Returns section [data] of the config, with these options applied.
 
         Raises:
-          UsageError: Nothing says where the store of the input is kept.
+          UsageError: If there is input, but no folder for the store.
         """
         inputs = (*self.input, *self.inputs)
         if inputs and not self.out and not self.config:
-            raise UsageError("Give --out=FOLDER, where the store of this input is kept.")
+            raise UsageError("Pass --out=FOLDER, the folder for the client store.")
         overrides = list(self.set)
         if self.out:
             overrides.append(config_lib.override("data.store", str(self.out)))
@@ -61,17 +79,24 @@ class Options(TaskOptions):
             overrides.append(config_lib.override("data.vocabulary_path", self.vocabulary))
         if self.vocabulary_epsilon is not None:
             overrides.append(f"data.vocabulary_epsilon={self.vocabulary_epsilon}")
+        for name in COLUMN_KEYS:
+            if getattr(self, name):
+                overrides.append(config_lib.override(f"data.{name}", getattr(self, name)))
         data = config_lib.load(self.config, overrides).data
         if not inputs:
             return data
         source = data.source
-        if source == "synthetic":  # which takes no input
-            source = "text" if len(inputs) == 1 and pathlib.Path(inputs[0]).is_dir() else "tsv"
-        return dataclasses.replace(data, source=source, input=inputs)
+        if source == "synthetic":  # it takes no input
+            paths = [open_source.expand_path(name, "--input") for name in inputs]
+            source = formats.common_format(paths, has_columns=data.has_columns)
+        try:
+            return dataclasses.replace(data, source=source, input=inputs)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
 
 
 def run(options: Options) -> None:
-    """Prepares the store and says what is in it."""
+    """Prepares the store and prints a summary."""
     data_config = options.data_config()
     start = time.monotonic()
     prepared = prepare.prepare(

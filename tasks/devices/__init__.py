@@ -1,1 +1,1 @@
-"""Rounds with devices: who serves them, who takes part, who watches."""
+"""Tasks for training with devices: server, device, status."""

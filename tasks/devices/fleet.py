@@ -1,8 +1,8 @@
-"""Shows how the rounds of a fleet stand: devices, rounds, throughput, time left.
+"""Shows the progress of a training with devices: devices, rounds, throughput, time left.
 
 tff-keyboard fleet status runs/fleet
 
-Reads what `serve-rounds` keeps, while it runs or afterwards, and changes nothing.
+Reads the files of `serve-rounds`, during the training or afterwards, and changes nothing.
 """
 
 import dataclasses
@@ -13,26 +13,28 @@ from ..options import TaskOptions, UsageError, Words
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Arguments of `fleet`."""
 
-    words: Annotated[tuple[str, ...], Words("status, and a run directory of serve-rounds", 2, 2)]
+    words: Annotated[tuple[str, ...], Words("`status` and a run directory of serve-rounds", 2, 2)]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.words[0] != "status":
-            raise UsageError(f"`fleet` knows 'status', got {self.words[0]!r}. See --help.")
+            raise UsageError(
+                f"The only command of `fleet` is 'status', got {self.words[0]!r}. See --help."
+            )
 
 
 def run(options: Options) -> None:
     """Prints the status.
 
     Raises:
-      RunDirectoryError: There is no run, or it serves no rounds.
+      RunDirectoryError: If there is no run, or if it was not trained with `serve-rounds`.
     """
     from tff_keyboard import config as config_lib
     from tff_keyboard.host.text_table import aligned
-    from tff_keyboard.round_server.status import read_status
     from tff_keyboard.storage.run_directory import RunDirectory
+    from tff_keyboard_fleet.round_server.status import read_status
 
     run_directory = RunDirectory.open(options.words[1])
     train = config_lib.load_of_run(run_directory.config_path).train

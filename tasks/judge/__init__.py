@@ -1,1 +1,1 @@
-"""Tasks that say what a model is worth."""
+"""Tasks that evaluate models."""

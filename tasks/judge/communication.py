@@ -1,4 +1,4 @@
-"""Prints what federated training sent over the network: model, rehearsal data, uploads, and all.
+"""Prints how many bytes federated training sent: model, rehearsal data, uploads and their total.
 
 tff-keyboard communication RUN_DIR [RUN_DIR ...] [--out=FILE.json]
 """
@@ -30,23 +30,24 @@ _HEADER = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `communication`."""
 
     run_dirs: Annotated[tuple[pathlib.Path, ...], Words("at least one run directory", least=1)]
-    out: Annotated[pathlib.Path | None, "JSON file, too; sizes in bytes."] = None
+    out: Annotated[pathlib.Path | None, "Also write a JSON file, with sizes in bytes."] = None
 
 
 def run(options: Options) -> None:
-    """Prints the table, one row a run.
+    """Prints the table, with one row for each run.
 
     Raises:
-      RunDirectoryError: A path is no run directory, has no rounds, or was not trained federatedly.
+      RunDirectoryError: If a path is not the run directory of a federated training, or if it has no
+        rounds.
     """
     from tff_keyboard.storage import files
 
     accounts = {path: _account(path) for path in options.run_dirs}
     print(aligned([_HEADER, *(_row(path, account) for path, account in accounts.items())]))
-    print("MB = 10^6, GB = 10^9 bytes; rehearsal and upload are of one client in one round.")
+    print("MB = 10^6 bytes, GB = 10^9 bytes. Rehearsal and upload are per client and round.")
     if options.out:
         rows = [
             {"run": str(path), **dataclasses.asdict(account), "total_bytes": account.total_bytes}
@@ -65,7 +66,7 @@ def _account(path: pathlib.Path) -> "Communication":
         parameters = communication.num_parameters(directory.path)
     except (OSError, ValueError):
         raise RunDirectoryError(
-            f"{directory.model} holds no weights: the run is not finished. Run its `train` again."
+            f"{directory.model} has no weights because the run is not finished. Run `train` again."
         ) from None
     try:
         return communication.account(directory.all_rows(), parameters=parameters)

@@ -1,21 +1,33 @@
-"""Compares models on the same people: recall, keystrokes saved, perplexity, with verdicts.
+"""Compares models on the same clients: recall, keystrokes saved and perplexity, with a verdict.
 
 tff-keyboard compare RUN_A RUN_B ngram unigram --clients=held_out --store=data/nus_sms
 tff-keyboard compare runs/sms build/keyboard.tflite --text=phrases2.txt
 
-A model is a run directory, a .tflite file, a .combined word list (looked up as AOSP's keyboard
-does), a directory with an n-gram, or a baseline trained here on the pooled text of the store's
-train clients: `ngram` (order 5), `ngram:3`, `ngram:1.25M` (pruned to so many n-grams),
-`ngram:1.44MB` (a file of so many bytes), `unigram`. `ngram+all` knows every word of those clients,
-`ngram+own` learns each person's own. `hybrid:RUN` is a run or a .tflite file with an n-gram file of
-500 kB and a cache of each person's words; a .tflite exported with --ngram is that already, and
-`network:FILE` its network alone. `hybrid+tail:RUN` completes words beyond the table, too. Every
-number has a 95 % jackknife interval over people, every later model its difference to the first.
---all prints every metric; docs/evaluation.md says what is counted. Writes comparison.json and .csv.
+Each number has a 95 % jackknife interval over clients. Each model is compared with the first one.
+Writes comparison.json and comparison.csv. --all prints every metric; docs/evaluation.md defines
+them.
+
+A model is one of:
+  RUN              a run directory
+  FILE.tflite      an export; a hybrid if it was exported with --ngram
+  network:FILE     the network of an export, without its n-gram
+  FILE.combined    a word list, looked up as in the AOSP keyboard
+  FOLDER           a folder with an n-gram
+  ngram            an n-gram of order 5, counted on the pooled text of the store's train clients
+  ngram:3          the same, of order 3
+  ngram:1.25M      the same, pruned to this many n-grams
+  ngram:1.44MB     the same, as a file of this size
+  ngram+all        the same, with every word of these clients
+  ngram+own        the same, and it learns each client's own words
+  unigram          word frequencies of the same text
+  hybrid:RUN       a run or a .tflite file, with an n-gram file of 500 kB and a cache of each
+                   client's own words
+  hybrid+tail:RUN  the same, and it completes words that are not in the vocabulary
 
 tff-keyboard compare old.tflite new.tflite --store=DIR --fail-if-worse=top-3:0.2,kss:0.2 --prompts=F
-is the gate of a release: exit code 5 unless new.tflite is shown to lose no more than so many points
-and passes every golden prompt (docs/phone/export.md).
+
+checks a release: the exit code is 5 unless the comparison shows that new.tflite loses at most this
+many points, and new.tflite passes every golden prompt (docs/phone/export.md).
 """
 
 import dataclasses
@@ -25,7 +37,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from .. import predictors
-from ..options import Cluster, Population, Range, TaskOptions, Words
+from ..options import Bounds, Cluster, Population, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation.named import references
 from tff_keyboard.evaluation.release_gate import release_gate
@@ -44,34 +56,42 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `compare`."""
 
     models: Annotated[tuple[str, ...], Words("at least one model", least=1)]
     clients: Annotated[Population, "Population to compare on."] = "held_out"
-    store: Annotated[pathlib.Path | None, "Client store; by default that of the first run."] = None
+    store: Annotated[pathlib.Path | None, "Client store. Default: the store of the first run."] = (
+        None
+    )
     text: Annotated[
-        pathlib.Path | None, "Text file to compare on instead, a message per line; plain or .gz."
+        pathlib.Path | None,
+        "Text file to compare on instead of a store, one message per line; plain or .gz.",
     ] = None
-    blocks: Annotated[int, "With --text: how many pseudo-users share its lines.", Range(2)] = 50
+    blocks: Annotated[
+        int, "With --text: number of pseudo-clients that share its lines.", Bounds(2)
+    ] = 50
     most_messages: Annotated[
-        int, "Messages of each person that are read, from the first one; 0 for all.", Range(0)
+        int, "Maximum number of messages per client, from the first one. 0: all.", Bounds(0)
     ] = 0
     word_list: Annotated[
-        pathlib.Path | None, "Public list for `hybrid+tail:`, lines of word<TAB>frequency."
+        pathlib.Path | None,
+        "Public word list for `hybrid+tail:`, with lines of word<TAB>frequency.",
     ] = None
-    max_length: Annotated[int, "Most words of a message that count; 0 for all.", Range(0)] = 0
-    out: Annotated[pathlib.Path, "Folder of the two files."] = pathlib.Path("comparison")
+    max_length: Annotated[int, "Maximum number of words per message. 0: all.", Bounds(0)] = 0
+    out: Annotated[pathlib.Path, "Folder for comparison.json and comparison.csv."] = pathlib.Path(
+        "comparison"
+    )
     fail_if_worse: Annotated[
         str | None,
-        "Margins in points, as top-3:0.2,kss:0.2: exit code 5 unless every later model is shown to "
-        "lose no more to the first.",
+        "Margins in points, for example top-3:0.2,kss:0.2. The exit code is 5 unless the "
+        "comparison shows that no model is worse than the first one by more than this.",
     ] = None
     prompts: Annotated[
         pathlib.Path | None,
-        "Golden prompts, a line each: what is typed, a TAB, wanted and !unwanted words. Exit code "
-        "5 if a model other than the first, or the only one, fails any.",
+        "File of golden prompts, one per line: typed text, TAB, wanted and !unwanted words. The "
+        "exit code is 5 if a model fails one. The first of several models is not checked.",
     ] = None
-    all: Annotated[bool, "Print all metrics, differences, slices and calibration, too."] = False
+    all: Annotated[bool, "Also print all metrics, differences, slices and calibration."] = False
     cluster: Cluster = ""
 
 
@@ -83,19 +103,23 @@ def run(options: Options) -> "Comparison":
     config = _first_config(options.models)
     store_path = options.store or (pathlib.Path(config.data.store) if config else None)
     if store_path is None and options.text is None:
-        raise UsageError("Give --store=DIR or --text=FILE: no run directory names a store.")
+        raise UsageError(
+            "Pass --store=DIR or --text=FILE: none of the models is a run directory with a store."
+        )
     if options.cluster and options.text is not None:
-        raise UsageError("--cluster: nodes have the client store, not the file of --text.")
+        raise UsageError("--cluster cannot be used with --text: nodes read only client stores.")
     if options.cluster and options.most_messages:
-        raise UsageError("--cluster: nodes count whole populations. Leave --most-messages out.")
+        raise UsageError(
+            "--cluster cannot be used with --most-messages: nodes evaluate whole populations."
+        )
     if options.word_list and not any(map(references.has_tail, options.models)):
-        raise UsageError("--word-list: none of the models is a `hybrid+tail:` that would read it.")
-    files.make_directory(options.out)  # before the work, not after it
+        raise UsageError("--word-list requires a `hybrid+tail:` model; none of the models is one.")
+    files.make_directory(options.out)  # fail here, not after hours of work
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.evaluation.counts import typed_text
     from tff_keyboard.evaluation.named.named_predictor import common_rules
-    from tff_keyboard.report import comparison_text, slice_text
+    from tff_keyboard.evaluation.report import comparison_text, slice_text
     from tff_keyboard.training.on_cluster.evaluation_on_nodes import on_nodes
 
     needs_store = options.text is None or any(map(references.is_trained_here, options.models))
@@ -121,7 +145,7 @@ def run(options: Options) -> "Comparison":
     if options.all:
         print(f"\n{slice_text.comparison_with_slices(comparison)}")
     more = "" if options.all else "--all prints more. "
-    print(f"\n{more}All metrics, sums, slices: {options.out / names.COMPARISON}; and in .csv")
+    print(f"\n{more}All metrics, sums and slices: {options.out / names.COMPARISON} and .csv")
     print(next_command("report", options.out))
     lines, failure = gate.judge(opened, comparison)
     for line in lines:
@@ -132,7 +156,7 @@ def run(options: Options) -> "Comparison":
 
 
 def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
-    """The config of the first model that is a run directory."""
+    """Returns the config of the first model that is a run directory."""
     for model in models:
         folder = references.path_of(model)
         path = folder / names.CONFIG if folder is not None else None
@@ -144,7 +168,7 @@ def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
 def _text(
     options: Options, store: "ClientStore | None", rules: "NormalisationRules"
 ) -> "TypedText":
-    """What the models are compared on, cut into words by their rules."""
+    """Returns the text to compare on, tokenized with the rules of the models."""
     from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
     from tff_keyboard.evaluation.counts import typed_text
 

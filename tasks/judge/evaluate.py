@@ -1,21 +1,23 @@
-"""Evaluates a trained run on people it never trained on.
+"""Evaluates a trained run on clients that it never trained on.
 
 tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other] [--all] [--cluster=H:P]
 
 Prints recall, keystrokes saved and perplexity over all words, with 95 % jackknife intervals over
-people. --all adds the other metrics, the mean in which every person counts once and the tenth of
-the people served worst; where the model is better or worse (place in the message, its length,
-frequency of the word, heavy and light typists), the deciles over people, and whether the
-probabilities on the strip can be believed. All of it goes to RUN_DIR/evaluation_<clients>.json. A
-fine-tuning run is evaluated on its general corpus as well. --cluster counts on the nodes of a Ray
-cluster and gives the same digits.
+clients. --all also prints:
+  the other metrics, the mean in which each client has equal weight, and the worst tenth of clients
+  slices by place in the message, message length, word frequency, and heavy or light typists
+  the deciles over clients
+  the calibration of the probabilities on the strip
+
+All results are written to RUN_DIR/evaluation_<clients>.json. A fine-tuned run is also evaluated on
+its general corpus. --cluster evaluates on the nodes of a Ray cluster and gives the same digits.
 """
 
 import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import Cluster, Population, Range, TaskOptions, Words
+from ..options import Bounds, Cluster, Population, TaskOptions, Words
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -26,22 +28,19 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `evaluate`."""
 
     run_dir: Annotated[pathlib.Path, Words("a run directory")]
     clients: Annotated[Population, "Population to evaluate on."] = "held_out"
     store: Annotated[
         pathlib.Path | None,
-        "Client store with the run's vocabulary; the one it was trained on if left out.",
+        "Client store with the run's vocabulary. Default: the store of the training.",
     ] = None
-    max_length: Annotated[int, "Most words of a message that count; 0 for all.", Range(0)] = 0
+    max_length: Annotated[int, "Maximum number of words per message. 0: all.", Bounds(0)] = 0
     out: Annotated[
-        pathlib.Path | None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out."
+        pathlib.Path | None, "JSON file to write. Default: RUN_DIR/evaluation_<clients>.json."
     ] = None
-    all: Annotated[bool, "Print all metrics, slices, deciles and calibration, too."] = False
-    temperature: Annotated[
-        bool, "Fit a temperature on validation people, too, and say what it would change."
-    ] = False
+    all: Annotated[bool, "Also print all metrics, slices, deciles and calibration."] = False
     cluster: Cluster = ""
 
 
@@ -52,7 +51,7 @@ def run(options: Options) -> "Evaluation":
     read_description(run.path)  # before TensorFlow is imported
     quiet.import_tensorflow()
     from tff_keyboard.evaluation import run_evaluation
-    from tff_keyboard.report import slice_text
+    from tff_keyboard.evaluation.report import slice_text
     from tff_keyboard.training.on_cluster.evaluation_on_nodes import on_nodes
 
     with on_nodes(options.cluster) as elsewhere:
@@ -65,14 +64,6 @@ def run(options: Options) -> "Evaluation":
         )
     run_evaluation.write_evaluation(out, evaluation)
     print(slice_text.evaluation_text(evaluation, everything=options.all))
-    if options.temperature:
-        found = run_evaluation.fit_temperature(
-            options.run_dir,
-            options.clients,
-            store_path=options.store,
-            max_length=options.max_length,
-        )
-        print(f"\n{slice_text.temperature_line(evaluation, found)}")
     more = "" if options.all else "--all prints more. "
-    print(f"\n{more}All metrics, per-person sums and slices: {out}")
+    print(f"\n{more}All metrics, sums per client and slices: {out}")
     return evaluation

@@ -1,10 +1,10 @@
-"""Writes one HTML page about a run or a comparison, readable anywhere without a network.
+"""Writes one HTML page about a run or a comparison. The page needs no network.
 
 tff-keyboard report runs/sms                     curves, results of `evaluate`, privacy, config
-tff-keyboard report comparison                   what `compare` wrote: tables, bars, strips, runs
+tff-keyboard report comparison                   output of `compare`: tables, bars, strips, runs
 
-The strips are shown for made-up beginnings of messages or for those of --examples, one a line (a
-space at the end of a line asks for the next word), and never for text of the corpus.
+The page shows suggestion strips for invented message beginnings, or for the lines of --examples (a
+space at the end of a line asks for the next word). It never shows text of the corpus.
 """
 
 import dataclasses
@@ -19,27 +19,27 @@ from tff_keyboard.storage import files, names
 from tff_keyboard.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from tff_keyboard.report import page
-    from tff_keyboard.report.example_strips import Example
+    from tff_keyboard.evaluation.report import page
+    from tff_keyboard.evaluation.report.example_strips import Example
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `report`."""
 
     directory: Annotated[pathlib.Path, Words("a run directory or the folder of a comparison")]
-    out: Annotated[pathlib.Path | None, "HTML file; report.html in the directory if left out."] = (
-        None
-    )
-    examples: Annotated[
-        pathlib.Path | None, "Text file with beginnings of messages for the strips."
+    out: Annotated[
+        pathlib.Path | None, "HTML file to write. Default: report.html in the directory."
     ] = None
-    strips: Annotated[bool, "Open the models and show what each suggests."] = True
+    examples: Annotated[
+        pathlib.Path | None, "Text file with one beginning of a message per line, for the strips."
+    ] = None
+    strips: Annotated[bool, "Open the models and show the suggestions of each."] = True
 
 
 def run(options: Options) -> None:
     """Writes the page."""
-    from tff_keyboard.report import example_strips, page
+    from tff_keyboard.evaluation.report import example_strips, page
 
     directory = options.directory
     out = options.out or directory / "report.html"
@@ -54,20 +54,20 @@ def run(options: Options) -> None:
         report = _of_run(directory, beginnings if options.strips else ())
     files.make_directory(out.parent)
     files.write_atomically(out, [page.render(report).encode()])
-    print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB; open it in any browser)")
+    print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB). Open it in any browser.")
 
 
 def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report":
+    from tff_keyboard.evaluation.report import page, run_privacy, run_records
     from tff_keyboard.evaluation.results.comparison import Comparison
     from tff_keyboard.evaluation.results.result import read_json
-    from tff_keyboard.report import page, run_privacy, run_records
 
     comparison = read_json(directory / names.COMPARISON, Comparison.from_json, "compare")
     sources = [model.model.source for model in comparison.evaluations]
     runs = [run_records.read_run(p) for p in map(pathlib.Path, sources) if RunDirectory(p).exists()]
     models = comparison.names
     return page.Report(
-        title=f"{models[0]}, next to {', '.join(models[1:])}" if models[1:] else models[0],
+        title=f"{models[0]} compared with {', '.join(models[1:])}" if models[1:] else models[0],
         comparison=comparison,
         runs=runs,
         examples=_strips(sources, models, comparison.text.store_path, beginnings),
@@ -76,8 +76,8 @@ def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.
 
 
 def _of_run(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report":
+    from tff_keyboard.evaluation.report import page, run_privacy, run_records
     from tff_keyboard.evaluation.results.comparison import Comparison
-    from tff_keyboard.report import page, run_privacy, run_records
 
     record = run_records.read_run(directory)
     evaluations = run_records.read_evaluations(directory)
@@ -98,13 +98,13 @@ def _strips(
     if not beginnings:
         return []
     from tff_keyboard.data.store.client_store import ClientStore
-    from tff_keyboard.report.example_strips import example_strips
+    from tff_keyboard.evaluation.report.example_strips import example_strips
 
     store = ClientStore(store_path) if store_path else None
     try:
         opened = predictors.open_predictors(sources, store)
-    except ModuleNotFoundError as error:  # a run takes TensorFlow, an export does not
-        print(f"The strips are left out. {extras.what_to_install('report', error)}")
+    except ModuleNotFoundError as error:  # a run needs TensorFlow, an export does not
+        print(f"The report has no strips. {extras.what_to_install('report', error)}")
         return []
     by_name = {name: named.predictor for name, named in zip(models, opened, strict=True)}
     return example_strips(by_name, beginnings)

@@ -1,79 +1,89 @@
-"""Trains an exported model on messages of a person, as a phone would, and says what it is worth.
+"""Fine-tunes an exported model on clients' messages, as a phone would, and measures the effect.
 
 tff-keyboard personalise trainable.tflite --text=messages.tsv --user=12
 tff-keyboard personalise trainable.tflite --store=data/nus_sms --people=200 --out=personalised
 
-The model is a file of `tff-keyboard export --trainable`. Of a person's messages the first 60 % are
-trained on, the next 20 % decide whether the result is kept, and the last 20 % are measured.
+The model must be an export with --trainable. For each client, the first 60 % of the messages are
+trained on, the next 20 % decide whether the trained weights are kept, and the last 20 % are
+evaluated.
 
---text is one person: --user, or whoever has the most words in a file of lines `user<TAB>message`,
-oldest first. Nothing is written.
+--text reads one client: --user, or the user with the most words in a file with lines of
+`user<TAB>message`, oldest first. Writes no files.
 
---store is many people, each from the model as it came: whom it helps and harms. If the model was
-exported with --ngram as well, fine-tuning is measured beside and together with the cache of the
-person's own words. Run again to go on after a stop, or with more --people. Writes people.jsonl and
-personalisation.json to --out.
+--store reads many clients. Each one starts from the exported model. The table shows how many
+clients improve and how many get worse. If the model was also exported with --ngram, fine-tuning is
+compared with the cache of the client's own words, and with both together. Writes people.jsonl and
+personalisation.json to --out. Run again to resume, or with a larger --people to continue.
 """
 
 import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import Population, Range, Runtime, TaskOptions, Words
+from ..options import Bounds, Population, Runtime, TaskOptions, Words
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:
-    from tflite_export.personalisation.on_device import Settings
+    from tff_keyboard_app.personalisation.on_device import Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `personalise`."""
 
     model: Annotated[pathlib.Path, Words("a .tflite file")]
     text: Annotated[
-        pathlib.Path | None, "One person: file of messages, user<TAB>message, oldest first."
+        pathlib.Path | None,
+        "One client: file with lines of user<TAB>message, oldest first, or an exported chat.",
     ] = None
     user: Annotated[
-        str | None, "With --text: whose messages; whoever has the most words if left out."
+        str | None, "With --text: the user to train on. Default: the user with the most words."
     ] = None
-    store: Annotated[pathlib.Path | None, "Many people: their client store."] = None
-    clients: Annotated[Population, "With --store: its population."] = "held_out"
-    people: Annotated[int, "With --store: the most people, drawn by --seed.", Range(1)] = 200
-    seed: Annotated[int, "With --store: seed by which people are drawn.", Range(0)] = 1
+    store: Annotated[pathlib.Path | None, "Many clients: their client store."] = None
+    clients: Annotated[Population, "With --store: population."] = "held_out"
+    people: Annotated[
+        int, "With --store: maximum number of clients, sampled with --seed.", Bounds(1)
+    ] = 200
+    seed: Annotated[int, "With --store: seed of the sample.", Bounds(0)] = 1
     out: Annotated[
         pathlib.Path,
-        "With --store: folder of the results; give that of an earlier run to go on with it.",
+        "With --store: folder for the results. The folder of an earlier run is continued.",
     ] = pathlib.Path("personalised")
-    train_share: Annotated[float, "Share of a person's messages to train on, the first ones."] = 0.6
-    validation_share: Annotated[float, "Share after those, which decides what is kept."] = 0.2
-    learning_rate: Annotated[float, "Learning rate of the SGD."] = 0.05
-    epochs: Annotated[int, "Passes over the messages.", Range(1)] = 1
-    most_messages: Annotated[int, "The most messages of a person, the latest ones."] = 400
+    train_share: Annotated[
+        float, "Share of a client's messages to train on, from the first one."
+    ] = 0.6
+    validation_share: Annotated[
+        float, "Share of messages after these; they decide whether the trained weights are kept."
+    ] = 0.2
+    learning_rate: Annotated[float, "Learning rate of SGD."] = 0.05
+    epochs: Annotated[int, "Passes over the messages.", Bounds(1)] = 1
+    most_messages: Annotated[
+        int, "Maximum number of messages per client; the latest ones are used."
+    ] = 400
     runtime: Runtime = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.text is None) == (self.store is None):
-            raise UsageError("Give --text=FILE for one person, or --store=DIR for many.")
+            raise UsageError("Pass --text=FILE for one client, or --store=DIR for many.")
         if self.user is not None and self.text is None:
-            raise UsageError("--user names one person: give --text=FILE with it, not --store.")
+            raise UsageError("--user requires --text=FILE; it cannot be used with --store.")
 
 
 def run(options: Options) -> None:
     """Trains, measures and prints the tables.
 
     Raises:
-      ExportError: The model cannot train, an option is out of range, or the text has no such user
-        or too few messages.
-      DataError: The store has no such people, or --out is of another run.
-      CheckFailed: The model crashes the interpreter.
+      ExportError: If the model cannot train, if an option is out of range, or if the text does not
+        have the user or enough messages.
+      DataError: If the store has no such clients, or if --out belongs to another run.
+      CheckFailed: If the model crashes the interpreter.
     """
+    from tff_keyboard_app.personalisation import on_device
     from tflite_export.format import manifest
     from tflite_export.gate import model_trial, texts
-    from tflite_export.personalisation import on_device
 
     settings = on_device.Settings(
         train_share=options.train_share,
@@ -96,8 +106,8 @@ def run(options: Options) -> None:
 
 
 def _one_person(options: Options, text: pathlib.Path, settings: "Settings") -> str:
+    from tff_keyboard_app.personalisation import on_device
     from tflite_export.gate import texts
-    from tflite_export.personalisation import on_device
     from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
     predictor = KeyboardPredictor(options.model, runtime=options.runtime)
@@ -109,7 +119,7 @@ def _one_person(options: Options, text: pathlib.Path, settings: "Settings") -> s
 
 def _many_people(options: Options, store: pathlib.Path, settings: "Settings") -> str:
     from tff_keyboard.data.store.client_store import ClientStore
-    from tflite_export.personalisation import population
+    from tff_keyboard_app.personalisation import population
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
     summary = population.personalise_people(

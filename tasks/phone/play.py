@@ -1,15 +1,15 @@
-"""Opens a keyboard that types with an exported model: in the browser, or in the terminal.
+"""Opens a keyboard that types with an exported model, in the browser or in the terminal.
 
 tff-keyboard play keyboard.tflite
-tff-keyboard play one.tflite two.tflite        (both suggest side by side)
+tff-keyboard play one.tflite two.tflite                compare the suggestions of two models
 tff-keyboard play keyboard.tflite --terminal
 tff-keyboard play keyboard.tflite --cache words.cache
-tff-keyboard play keyboard.tflite --events me.jsonl      (a line for each strip, without any words)
+tff-keyboard play keyboard.tflite --events me.jsonl    log each strip, without any words
 
-A model exported with --ngram learns the words of the messages that are sent, in memory or, with
---cache, in a file that only its owner can read. The page is served to this machine only, loads
-nothing from elsewhere, and opens for whoever has the whole address that is printed: it holds a
-token that other users of the machine do not know.
+A model exported with --ngram learns the words of the messages that you send. They stay in memory
+or, with --cache, in a file that only you can read. Only this machine can open the page, and the
+page loads nothing from the network. The printed address contains a token, so other users of this
+machine cannot open the page.
 """
 
 import contextlib
@@ -19,61 +19,62 @@ import pathlib
 import sys
 from typing import Annotated, Literal
 
-from ..options import Range, Runtime, TaskOptions, UsageError, Words
+from ..options import Bounds, Runtime, TaskOptions, UsageError, Words
 from tff_keyboard.storage import shipped_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `play`."""
 
     models: Annotated[tuple[pathlib.Path, ...], Words("one or two .tflite files", 1, 2)]
     port: Annotated[
-        int, "Port of the page on 127.0.0.1; 0 takes any free one.", Range(0, 65_535)
+        int, "Port of the page on 127.0.0.1. 0 selects a free one.", Bounds(0, 65_535)
     ] = 8765
     terminal: Annotated[bool, "Type in this terminal, with the first model."] = False
     language: Annotated[
         Literal["en", "de", "tr", "none"] | None,
-        "Language of keys, contractions and the blocklist; the model's if left out.",
+        "Language of the keys, contractions and blocklist. Default: the language of the model.",
     ] = None
     blocklist: Annotated[
         pathlib.Path | None,
-        "File of further words that are never suggested; a line is a word or `start*`.",
+        "File with additional words that are never suggested. Each line is a word or `prefix*`.",
     ] = None
+    no_emoji: Annotated[bool, 'Offer no emoji after words such as "happy birthday".'] = False
     cache: Annotated[
         pathlib.Path | None,
-        "File for what a model with an n-gram learns of its owner; kept in memory by default.",
+        "File for the words that a model with an n-gram learns. Default: memory only.",
     ] = None
     events: Annotated[
         pathlib.Path | None,
-        "Log of what became of each strip, without any words; an existing log is continued.",
+        "Log file with the outcome of each strip, without any words. An existing log is continued.",
     ] = None
     runtime: Runtime = None
 
 
 def run(options: Options) -> None:
-    """Serves the page until interrupted, or types in the terminal until the end of input.
+    """Serves the page until interrupted, or runs in the terminal until the end of input.
 
     Raises:
-      ExportError: A model or the blocklist cannot be read.
-      ProgramError: The port cannot be used.
-      CheckFailed: A model crashes the interpreter.
+      ExportError: If a model or the blocklist cannot be read.
+      ProgramError: If the port cannot be used.
+      CheckFailed: If a model crashes the interpreter.
     """
+    from tff_keyboard_app.keyboard import blocklist
     from tflite_export.format import manifest
-    from tflite_export.keyboard import blocklist
 
     blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
     models = list(dict.fromkeys(map(shipped_files.found, options.models)))
     for path in models:
-        manifest.load_checked(path)  # before what takes longer to import
-    from tff_keyboard.evaluation.events import live_log
+        manifest.load_checked(path)  # before the slow imports
     from tff_keyboard.evaluation.named import references
+    from tff_keyboard_app.events import live_log
+    from tff_keyboard_app.keyboard import terminal_keyboard
+    from tff_keyboard_app.keyboard.owner import Owner, held_cache
+    from tff_keyboard_app.keyboard.server import keyboard_server
+    from tff_keyboard_app.keyboard.strip import StripKeyboard
+    from tff_keyboard_app.keyboard.strip_events import KeyboardEvents, TypedStrips
     from tflite_export.gate import model_trial
-    from tflite_export.keyboard import terminal_keyboard
-    from tflite_export.keyboard.owner import Owner, held_cache
-    from tflite_export.keyboard.server import keyboard_server
-    from tflite_export.keyboard.strip import StripKeyboard
-    from tflite_export.keyboard.strip_events import KeyboardEvents, TypedStrips
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
     for path in models:
@@ -87,11 +88,11 @@ def run(options: Options) -> None:
         owner = Owner(opened, cache, options.cache)
         if options.cache is not None and not owner.can_learn:
             raise UsageError(
-                "--cache is for a model that learns, and none of these has an n-gram. Export it "
-                "with --ngram, or leave --cache out."
+                "--cache requires a model with an n-gram, and none of these has one. Export the "
+                "model with --ngram, or leave --cache out."
             )
         keyboards = {
-            name: StripKeyboard(predictor, options.language, blocked)
+            name: StripKeyboard(predictor, options.language, blocked, emoji=not options.no_emoji)
             for name, predictor in zip(names, opened, strict=True)
         }
         log = held.enter_context(live_log.opened(options.events)) if options.events else None
@@ -104,7 +105,7 @@ def run(options: Options) -> None:
                 terminal_keyboard.run(keyboards[names[0]], read_key, show, first, strips)
             return
         server = keyboard_server.make_server(keyboards, options.port, owner, events)
-        print(f"Keyboard: {server.address}  (Ctrl-C ends it)", flush=True)
+        print(f"Keyboard: {server.address}  (press Ctrl-C to stop)", flush=True)
         try:
             server.serve_forever()
         finally:

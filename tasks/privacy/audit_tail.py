@@ -1,17 +1,20 @@
-"""Estimates how much one person's absence changes the texts that a model writes.
+"""Estimates how much the text of one client changes the texts that a model generates.
 
-tff-keyboard audit-tail RUN RUN_WITHOUT_SOMEONE
+tff-keyboard audit-tail RUN RUN_WITHOUT_ONE_CLIENT
 tff-keyboard audit-tail --config=configs/demo.toml --workdir=runs/audit --left-out=0,3,7
 
-The empirical differential privacy of Popov et al. 2018: texts are drawn from the model trained on
-everyone and from the one trained without a person, each text's probability under one model is
-divided by that under the other, and the Pareto tail of these ratios gives epsilon at a delta, in
-both directions. With --config both models are trained here, once for everyone and once for each
-person left out (positions in sorted order), in WORKDIR/all and WORKDIR/without_<position>;
-after an interruption, run the same command again. A model may also be a saved model's directory.
+This is the empirical differential privacy of Popov et al. 2018. Texts are drawn from two models:
+one trained on all clients, and one trained without one client. For each text, the task divides its
+probability under one model by its probability under the other. The Pareto tail of these ratios
+gives epsilon at a delta, in both directions. Arguments are run directories or directories of saved
+models.
 
-This is an estimate from one training, not a guarantee; docs/privacy/tail_audit.md says what it
-leaves out. Where the run kept a privacy ledger, the formal epsilon is printed beside it.
+With --config the task trains the models: one on all clients in WORKDIR/all, and one without each
+client of --left-out (positions in sorted order) in WORKDIR/without_<position>. After an
+interruption, run the same command again.
+
+The result is an estimate from one training, not a guarantee; docs/privacy/tail_audit.md explains
+its limits. If the run has a privacy ledger, the formal epsilon is printed next to the estimate.
 """
 
 import dataclasses
@@ -20,7 +23,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Annotated
 
-from ..options import Range, TaskOptions, Words
+from ..options import Bounds, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard.host import progress, quiet
 from tff_keyboard.storage import files, names
@@ -31,30 +34,30 @@ from tff_keyboard.training import preflight
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `audit-tail`."""
 
     models: Annotated[
-        tuple[pathlib.Path, ...], Words("two run directories, with and without a person")
+        tuple[pathlib.Path, ...], Words("two run directories, with and without one client")
     ] = ()
     config: Annotated[pathlib.Path | None, "TOML file of the run to train and audit."] = None
     workdir: Annotated[
-        pathlib.Path | None, "With --config: folder of the runs; existing ones are resumed."
+        pathlib.Path | None, "With --config: folder of the runs. Existing ones are resumed."
     ] = None
     left_out: Annotated[
         tuple[int, ...],
-        "With --config: positions of train clients, each left out of a training of its own.",
+        "With --config: positions of train clients. One training leaves out each.",
     ] = ()
     set: Annotated[
-        tuple[str, ...], "With --config: override `section.key=value`; may be repeated."
+        tuple[str, ...], "With --config: override a config key: `section.key=value`. Repeatable."
     ] = ()
-    texts: Annotated[int, "Texts drawn from each model.", Range(100)] = 10_000
-    words: Annotated[int, "Words of each text.", Range(1)] = 10
-    delta: Annotated[float, "An epsilon is given at this delta, if --texts can show it."] = 1e-3
-    epsilon: Annotated[float, "A delta is given at this epsilon, too.", Range(0)] = 1.0
-    seed: Annotated[int, "Seed of the texts and of the test.", Range(0)] = 1
+    texts: Annotated[int, "Number of texts drawn from each model.", Bounds(100)] = 10_000
+    words: Annotated[int, "Number of words in each text.", Bounds(1)] = 10
+    delta: Annotated[float, "Report epsilon at this delta, if --texts is large enough."] = 1e-3
+    epsilon: Annotated[float, "Also report delta at this epsilon.", Bounds(0)] = 1.0
+    seed: Annotated[int, "Seed of the texts and of the test.", Bounds(0)] = 1
     out: Annotated[
         pathlib.Path | None,
-        "File for all figures; by default WORKDIR/audit_tail.json with --config, and none without.",
+        "JSON file for all figures. Default: WORKDIR/audit_tail.json with --config, none without.",
     ] = None
 
     def __post_init__(self) -> None:
@@ -63,22 +66,26 @@ class Options(TaskOptions):
             raise UsageError(f"--delta must be in (0, 1), got {self.delta}.")
         if self.config is None:
             if self.workdir or self.left_out or self.set:
-                raise UsageError("--workdir, --left-out and --set need --config=FILE.toml.")
+                raise UsageError("--workdir, --left-out and --set require --config=FILE.toml.")
             if len(self.models) != 2:
                 raise UsageError(
-                    "Give two run directories, with and without a person, or --config, --workdir "
+                    "Pass two run directories, with and without one client, or --config, --workdir "
                     f"and --left-out; got {len(self.models)} arguments. See --help."
                 )
         elif self.models:
-            raise UsageError(f"--config trains the models itself; got '{self.models[0]}' as well.")
+            raise UsageError(
+                f"--config trains the models, so it takes no arguments; got '{self.models[0]}'."
+            )
         elif self.workdir is None:
-            raise UsageError("Give --workdir=DIRECTORY, where the runs are kept.")
+            raise UsageError("Pass --workdir=DIRECTORY, the folder for the runs.")
         elif not self.left_out:
-            raise UsageError("Give --left-out=POSITIONS, such as 0,3,7: who is left out.")
+            raise UsageError(
+                "Pass --left-out=POSITIONS, for example 0,3,7: the clients to leave out."
+            )
 
 
 def run(options: Options) -> None:
-    """Audits the two models, or trains those of --config and audits them."""
+    """Audits two models, or trains the models of --config and audits them."""
     if options.workdir is None:
         full, other = options.models
         for path in (full, other):
@@ -88,7 +95,7 @@ def run(options: Options) -> None:
     config = config_lib.load(options.config, options.set)
     preflight.check_population(config)
     quiet.import_tensorflow_federated()
-    from tff_keyboard.audits.leave_one_out import train_without_each
+    from tff_keyboard_lab.audits.leave_one_out import train_without_each
 
     full, others = train_without_each(config, options.workdir, options.left_out)
     audit(full, others, options, options.out or options.workdir / names.TAIL_AUDIT)
@@ -99,10 +106,10 @@ def audit(
 ) -> None:
     """Audits pairs of trained models, prints the table and writes the figures to `out`."""
     if out is not None:
-        files.make_directory(out.parent)  # before the work, not after it
+        files.make_directory(out.parent)  # fail here, not after hours of work
     quiet.import_tensorflow()
-    from tff_keyboard.audits import model_pairs, tail_report
-    from tff_keyboard.audits.tail_audit import Settings
+    from tff_keyboard_lab.audits import model_pairs, tail_report
+    from tff_keyboard_lab.audits.tail_audit import Settings
 
     settings = Settings(
         num_texts=options.texts,

@@ -1,1 +1,1 @@
-"""Tasks to begin with."""
+"""Tasks that check the machine."""

@@ -1,39 +1,39 @@
-"""Checks this machine: Python and packages; where it trains also disk, memory and a TFF worker.
+"""Checks that this machine is ready: Python, packages, disk, memory and a small TFF round.
 
 tff-keyboard doctor [--cluster]
 
-Prints a line for each check and, for one that failed, what to do. The exit code is 5 if one failed.
+Prints one line for each check. If a check fails, the next line says what to do, and the exit code
+is 5. An installation without the training packages checks only Python and the packages.
 """
 
 import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import Range, TaskOptions
+from ..options import TaskOptions
 from tff_keyboard.storage.errors import CheckFailed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `doctor`."""
 
-    workdir: Annotated[pathlib.Path, "Folder where runs will be kept, whose disk is checked."] = (
+    workdir: Annotated[pathlib.Path, "Folder for runs. The free space of its disk is checked."] = (
         pathlib.Path()
     )
-    cluster: Annotated[bool, "Check the nodes of the cluster of RAY_ADDRESS, too."] = False
-    worker_timeout: Annotated[float, "Seconds a TFF worker has to answer.", Range(0)] = 120.0
+    cluster: Annotated[bool, "Also check the nodes of the Ray cluster at RAY_ADDRESS."] = False
 
 
 def run(options: Options) -> None:
-    """Makes all checks and prints what they found.
+    """Runs all checks and prints the results.
 
     Raises:
-      CheckFailed: What one of them found is not enough.
+      CheckFailed: If a check fails.
     """
-    from tff_keyboard.program import machine_checks
+    from tff_keyboard.training import machine_checks
 
     failures = 0
-    for check in machine_checks.checks(options.workdir, options.worker_timeout, options.cluster):
+    for check in machine_checks.checks(options.workdir, options.cluster):
         if check.takes:
             print(f"...   {check.name:20}  {check.takes}", flush=True)
         try:
@@ -41,9 +41,9 @@ def run(options: Options) -> None:
         except machine_checks.Failure as failure:
             failures += 1
             print(f"FAIL  {check.name:20}  {failure}\n{'':28}-> {failure.remedy}", flush=True)
-        except Exception as error:  # a check that breaks is a failed check, the rest still counts
+        except Exception as error:  # a check that raises has failed; the others still run
             failures += 1
             print(f"FAIL  {check.name:20}  {type(error).__name__}: {error}", flush=True)
     if failures:
-        raise CheckFailed(f"{failures} of the checks failed.")
-    print("All is well.")
+        raise CheckFailed(f"{failures} of the checks failed. The lines marked FAIL say what to do.")
+    print("All checks passed.")

@@ -1,22 +1,25 @@
-"""Trains the runs of a study, several seeds and arms, and makes its tables and pictures.
+"""Trains the runs of a study, several arms with several seeds, and writes its tables and figures.
 
 tff-keyboard study ablation_irc --workdir=runs/ablation --plan
 tff-keyboard study my/study.toml --workdir=runs/mine [--jobs=2]
 
-A study is a TOML file: a question, arms (each a config), a control, seeds, and sweeps of a key;
-one of configs/studies may be given by its name. --plan says how many runs, tokens and hours it
-takes, and trains nothing; nor does --tables, which judges the runs that are finished. Every run is
-a run directory in WORKDIR; a finished one is skipped, so after an interruption run the same command
-again. All arms train with the first seed before any does with the second; --seeds and --arm train a
-part of them, and --tables afterwards judges all that is finished. Once the [budget] of the file is
-used up no further run begins, and the exit code is 4, as where a run fails. One study at a time
-trains in a WORKDIR. With --set=execution.engine=ray each of --jobs trainings has a node of a
-cluster. After each run WORKDIR/study.json, study.md and curves.png are written anew, and with
---markdown the tables stand between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is
-the stem of the study's file.
+A study is a TOML file with a question, arms (each a config), a control, seeds, and sweeps of a key.
+A study in configs/studies can be given by its name. --plan prints the number of runs, tokens and
+hours, and trains nothing. --tables evaluates the finished runs, and trains nothing. --seeds and
+--arm train a part of the study.
 
-A rule is "better" or "worse" only with three seeds or more whose interval over people and seeds
-lies on one side of the control and whose own differences all do.
+Every run is a run directory in WORKDIR. Finished runs are skipped; after an interruption, run the
+same command again. All arms train with the first seed before any arm trains with the second. After
+each run, WORKDIR/study.json, study.md and curves.png are written. --markdown also writes the tables
+into a document, between `<!-- table: NAME -->` and `<!-- end: NAME -->`; NAME is the name of the
+study's file without its suffix. With --set=execution.engine=ray each of the --jobs trainings uses
+one node of a cluster.
+
+No further run starts when the [budget] of the file is used up; the exit code is then 4, as it is
+when a run fails. Only one study at a time can train in a WORKDIR.
+
+An arm is "better" or "worse" only if it has at least three seeds, if its interval over clients and
+seeds lies on one side of the control, and if the difference of every single seed does too.
 """
 
 import dataclasses
@@ -24,40 +27,38 @@ import pathlib
 import sys
 from typing import Annotated
 
-from ..options import Range, TaskOptions, Words
+from ..options import Bounds, TaskOptions, Words
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
-from tff_keyboard.study.plan import plan, shipped, study_file
-from tff_keyboard.study.runs import estimate
 from tff_keyboard.training import preflight
+from tff_keyboard_lab.study.plan import plan, shipped, study_file
+from tff_keyboard_lab.study.runs import estimate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
-    """What the task can be told."""
+    """Flags of `study`."""
 
-    study: Annotated[pathlib.Path, Words("a study's TOML file or name")]
-    workdir: Annotated[pathlib.Path, "Folder of the runs; existing ones are resumed."]
-    plan: Annotated[
-        bool, "Only say what the study would take; its stores must have been prepared."
-    ] = False
-    tables: Annotated[bool, "Train nothing; make tables and pictures of what is finished."] = False
-    jobs: Annotated[int, "How many trainings run at a time.", Range(1)] = 1
-    seeds: Annotated[tuple[int, ...], "Only these of the study's seeds."] = ()
-    arm: Annotated[
-        tuple[str, ...], "Only this of the study's arms, with the control; may be repeated."
-    ] = ()
-    rounds: Annotated[int | None, "Number of rounds, in place of `train.rounds`.", Range(1)] = None
+    study: Annotated[pathlib.Path, Words("a study: its TOML file or its name")]
+    workdir: Annotated[pathlib.Path, "Folder of the runs. Existing ones are resumed."]
+    plan: Annotated[bool, "Print the cost of the study and stop. Its client stores must exist."] = (
+        False
+    )
+    tables: Annotated[bool, "Train nothing. Write tables and figures of the finished runs."] = False
+    jobs: Annotated[int, "Number of trainings that run at the same time.", Bounds(1)] = 1
+    seeds: Annotated[tuple[int, ...], "Train only these seeds of the study."] = ()
+    arm: Annotated[tuple[str, ...], "Train only this arm and the control. Repeatable."] = ()
+    rounds: Annotated[int | None, "Number of rounds; replaces `train.rounds`.", Bounds(1)] = None
     set: Annotated[
-        tuple[str, ...], "Override `section.key=value` of every run; may be repeated."
+        tuple[str, ...], "Override a key of every config: `section.key=value`. Repeatable."
     ] = ()
     markdown: Annotated[
-        pathlib.Path | None, "A document with the two markers, to keep the tables in."
+        pathlib.Path | None, "Document with the two markers; the tables are written into it."
     ] = None
 
 
 def run(options: Options) -> None:
-    """Trains what is not finished, and writes tables and pictures."""
+    """Trains the unfinished runs, and writes tables and figures."""
     file = shipped.find(options.study)
     study = study_file.load(file)
     overrides = list(options.set)
@@ -76,8 +77,8 @@ def run(options: Options) -> None:
     if options.plan:
         return
     quiet.import_tensorflow()
-    from tff_keyboard.study.results.tables import Document
-    from tff_keyboard.study.run_study import run_study
+    from tff_keyboard_lab.study.results.tables import Document
+    from tff_keyboard_lab.study.run_study import run_study
 
     text = run_study(
         study,
@@ -90,5 +91,5 @@ def run(options: Options) -> None:
         train=not options.tables,
     )
     if not text:
-        raise UsageError(f"--tables: no run of the study is finished in {options.workdir}.")
+        raise UsageError(f"--tables: {options.workdir} has no finished run of this study.")
     print(f"{text}\n\nTables, figures and curves: {options.workdir}")

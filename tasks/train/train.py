@@ -1,38 +1,37 @@
-"""Trains a next-word model federatedly, from a client store to a run directory.
+"""Trains a next-word model with federated learning, from a client store to a run directory.
 
-tff-keyboard train --store=data/mine --workdir=runs/mine             what `advise` says of the store
-tff-keyboard train --config=configs/demo.toml --workdir=runs/demo    what a config says
+tff-keyboard train --store=data/mine --workdir=runs/mine             with the config from `advise`
+tff-keyboard train --config=configs/demo.toml --workdir=runs/demo    with a config of your own
 
-Killed at any moment and started again with the same command, it goes on from the last checkpoint
-and ends with the same weights and metrics, to the bit, whatever would be advised by then.
+To resume a training that was stopped or killed, run the same command again. It continues from the
+last checkpoint and ends with the same weights and metrics, to the bit. A resumed run keeps its
+config, even if `advise` would now recommend a different one.
 """
 
 import dataclasses
+import pathlib
 from typing import Annotated
 
 from ..options import ConfigOptions, Workdir
-from tff_keyboard.config.resolved_execution import with_other_bits
 from tff_keyboard.host import quiet
-from tff_keyboard.study.advice.advised_run import begun_or_advised
 from tff_keyboard.training import preflight
+from tff_keyboard.training.advice.advised_run import begun_or_advised
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(ConfigOptions):
-    """What the task can be told."""
+    """Flags of `train`."""
 
+    config: Annotated[
+        pathlib.Path | None, "TOML config file. Default: the config that `advise` recommends."
+    ] = None
     workdir: Workdir
-    allow_other_bits: Annotated[
-        bool, "On a cluster: take nodes whose processor or code gives other last bits."
-    ] = False
 
 
 def run(options: Options) -> None:
-    """Trains; called again, it resumes."""
+    """Trains, or resumes a training."""
     given = (options.workdir, options.store, options.set)
     config = options.run_config() if options.config else begun_or_advised(*given)
-    if options.allow_other_bits:
-        config = with_other_bits(config)
     preflight.check_population(config)
     quiet.import_tensorflow_federated()
     from tff_keyboard.training.federated import train_federated

@@ -1,6 +1,7 @@
-"""TOML round trips, overrides, and what a person reads after a typo."""
+"""TOML round trips, overrides, and error messages after a typo."""
 
 import dataclasses
+import functools
 import itertools
 import pathlib
 import subprocess
@@ -10,21 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.config.reading.test_tables import all_tables
 from tests.support import shipped_configs
 from tests.support.examples import examples
 from tff_keyboard import config
-from tff_keyboard.config.reading.tables import tag_of
+from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
     AutoProtection,
     NoClipping,
 )
 from tff_keyboard.config.sections.execution_config import ExecutionConfig
-from tff_keyboard.config.sections.learning_config import FedAdam, FedAvgClient, FedAvgM
+from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgClient, FedAvgM
 from tff_keyboard.config.sections.model_config import Cifg, Gru
 from tff_keyboard.config.sections.rule_config import FedAtt, FedMed, Mean
-from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
+from tff_keyboard.config.sections.train_config import EvaluationConfig, GrowingCohort, TrainConfig
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
 FRACTION = st.floats(0, 0.999)
@@ -49,7 +49,7 @@ RUNS = st.builds(
     ),
     train=st.builds(TrainConfig, rounds=COUNT, seed=COUNT, dropout_rate=FRACTION),
     evaluation=st.builds(EvaluationConfig, every=COUNT),
-    execution=st.builds(ExecutionConfig, threads_per_worker=st.integers(0, 64)),
+    execution=st.builds(ExecutionConfig, threads=st.integers(0, 64)),
 )
 
 
@@ -63,26 +63,26 @@ def test_empty_file_is_the_defaults():
     assert config.loads("") == config.RunConfig()
 
 
-def test_overrides_win_by_type_and_the_last_wins():
+def test_overrides_are_typed_and_the_last_one_counts():
     run = config.loads(
         "[train]\nrounds = 5\n",
         [
             "train.rounds=9",
             "client.learning_rate=2",
-            "model.name=gru",
+            "model.type=gru",
             "server.nesterov=false",
             "aggregation.rule.temperature=3",
             "train.rounds=8",
-            "aggregation.rule.name=fedatt",
+            "aggregation.rule.type=fedatt",
         ],
     )
     assert run.train.rounds == 8
-    table = config.loads("", ['aggregation={rule={name="fedatt"}}', "aggregation.rule.norm='1'"])
+    table = config.loads("", ['aggregation={rule={type="fedatt"}}', "aggregation.rule.norm='1'"])
     assert table.aggregation.rule == FedAtt(norm="1")
-    assert run.aggregation.rule == FedAtt(temperature=3.0)  # whichever comes first
+    assert run.aggregation.rule == FedAtt(temperature=3.0)  # in either order
     assert run.client.learning_rate == 2.0
     assert isinstance(run.client.learning_rate, float)
-    assert run.model.name == "gru"
+    assert run.model.type == "gru"
     assert run.server.nesterov is False
 
 
@@ -97,47 +97,47 @@ def test_overrides_win_by_type_and_the_last_wins():
         ("[client]\nlearning_rate = nan", [], "`client.learning_rate` must be finite"),
         ("train = 3", [], "`train` must be a section"),
         ("[train\n", [], "not valid TOML"),
-        ("", ["train.rounds"], "must read `--set=section.key=value`"),
+        ("", ["train.rounds"], "must have the form `--set=section.key=value`"),
         ("", ["rounds=3"], "`--set=section.key=value`. Did you mean train.rounds?"),
-        ("", ["nothing=3"], "must read `--set=section.key=value`."),
-        ("", ["model.name=[1]"], "`model.name` must be one of 'cifg'"),
-        ("", ["server.optimizer=[]"], "`server.optimizer` must be one of"),
-        ('[server]\noptimizer = ["fedadam"]', ["server.momentum=0.1"], "must be one of"),
-        ("", ["fine_tuning.method.name={a=1}"], "`fine_tuning.method.name` must be one of"),
+        ("", ["nothing=3"], "must have the form `--set=section.key=value`."),
+        ("", ["model.type=[1]"], "`model.type` must be one of 'cifg'"),
+        ("", ["server.type=[]"], "`server.type` must be one of"),
+        ('[server]\ntype = ["fedadam"]', ["server.momentum=0.1"], "must be one of"),
+        ("", ["fine_tuning.method.type={a=1}"], "`fine_tuning.method.type` must be one of"),
         ("", ["client.learning_rate=1e400"], "`client.learning_rate` must be finite, got inf"),
-        ("[model]\nname = 'cifg'\ntied = false", [], "it belongs to 'gru' or 'lstm2'"),
+        ("[model]\ntype = 'cifg'\ntied = false", [], "it belongs to 'gru' or 'lstm2'"),
         (
-            "[client]\nepochs = 2\nalgorithm = 'fedsgd'",
+            "[client]\nepochs = 2\ntype = 'fedsgd'",
             [],
-            "`client.epochs` has no effect with `client.algorithm` = 'fedsgd'",
+            "`client.epochs` has no effect with `client.type` = 'fedsgd'",
         ),
         (
-            "[aggregation]\nclient_weighting = 'uniform'\n[client]\nalgorithm = 'fedsgd'",
+            "[aggregation]\nclient_weighting = 'uniform'\n[client]\ntype = 'fedsgd'",
             [],
-            "the federated gradient is a token mean",
+            "the federated gradient is a mean over tokens",
         ),
         (
-            "[aggregation.rule]\nname = 'fedmed'\n[client]\nalgorithm = 'fedsgd'",
+            "[aggregation.rule]\ntype = 'fedmed'\n[client]\ntype = 'fedsgd'",
             [],
-            "needs local training losses",
+            "requires local training losses",
         ),
         ("", ["train.rounds=3", "train.rounds.x=3"], "`rounds` is not a section"),
         ("base = 'x.toml'", [], "`base` is relative to a file"),
     ],
 )
-def test_a_mistake_is_one_line_naming_the_way_out(text, overrides, words):
+def test_error_is_one_line_with_the_way_out(text, overrides, words):
     with pytest.raises(config.ConfigError) as error:
         config.loads(text, overrides)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_wrong_override_is_named_in_place_of_the_file():
-    text = '[server]\noptimizer = "fedadam"'
+def test_error_names_the_invalid_override():
+    text = '[server]\ntype = "fedadam"'
     for overrides, origin in (
         (["train.rounds=abc"], "--set=train.rounds=abc: `train.rounds` must be"),
         (["train.seed=2", "train.rouns=3", "train.rounds=4"], "--set=train.rouns=3: Unknown key"),
-        (["train.rounds=abc", "train.seed=x"], "here: `train."),  # no single one of them
+        (["train.rounds=abc", "train.seed=x"], "here: `train."),  # no single override is the cause
     ):
         with pytest.raises(config.ConfigError) as error:
             config.loads(text, overrides, origin="here")
@@ -146,11 +146,11 @@ def test_a_wrong_override_is_named_in_place_of_the_file():
         config.loads("[train]\nx = 3", ["train.rounds=4"], origin="here")
 
 
-def test_the_config_of_a_run_may_be_of_another_version(tmp_path):
+def test_config_of_a_run_may_be_from_another_version(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text("[future]\nx = 1\n")
     for read in (config.load_of_run, lambda at: config.of_this_version(at.read_text(), str(at))):
-        with pytest.raises(config.ConfigError, match=rf"^{path}: .*another version wrote it: use"):
+        with pytest.raises(config.ConfigError, match=rf"^{path}: .*another version wrote it\. Use"):
             read(path)
     path.write_text("[train]\nseed = 3\n")
     assert config.load_of_run(path, ["train.rounds=7"]) == config.load(path, ["train.rounds=7"])
@@ -161,7 +161,7 @@ def test_the_config_of_a_run_may_be_of_another_version(tmp_path):
 
 
 @pytest.mark.parametrize(("make", "says"), [("mkdir", "Is a directory"), ("touch", "not UTF-8")])
-def test_what_cannot_be_read_is_said(tmp_path, make, says):
+def test_unreadable_file_is_reported(tmp_path, make, says):
     path = tmp_path / "c.toml"
     getattr(path, make)()
     if path.is_file():
@@ -188,11 +188,11 @@ def test_a_shipped_config_is_found_from_anywhere(tmp_path, monkeypatch):
     assert config.load("configs/nus_sms.toml") == expected
     own = tmp_path / "configs" / "nus_sms.toml"
     own.parent.mkdir()
-    own.write_text("train = {rounds = 3}")  # the one that is here counts first
+    own.write_text("train = {rounds = 3}")  # a local file takes precedence
     assert config.load("configs/nus_sms.toml").train.rounds == 3
 
 
-def test_a_file_stands_on_its_base(tmp_path):
+def test_file_inherits_from_its_base(tmp_path):
     (tmp_path / "inner").mkdir()
     written(tmp_path, ground="[train]\nrounds = 7\nseed = 3\n[server]\nlearning_rate = 0.5\n")
     written(tmp_path / "inner", middle='base = "../ground.toml"\n[train]\nrounds = 8\n')
@@ -206,17 +206,17 @@ def test_a_file_stands_on_its_base(tmp_path):
 
 def test_another_optimizer_does_not_inherit_the_rate_of_the_bases(tmp_path):
     written(tmp_path, ground="[server]\nlearning_rate = 0.5\n")
-    written(tmp_path, top='base = "ground.toml"\n[server]\noptimizer = "fedadam"\n')
+    written(tmp_path, top='base = "ground.toml"\n[server]\ntype = "fedadam"\n')
     assert config.load(tmp_path / "top.toml").server == FedAdam()
-    assert config.load(tmp_path / "ground.toml", ["server.optimizer=fedadam"]).server == FedAdam()
+    assert config.load(tmp_path / "ground.toml", ["server.type=fedadam"]).server == FedAdam()
 
 
 @pytest.mark.parametrize(
     "files, words",
     [
         ({"top": 'base = "gone.toml"'}, "top.toml: there is no file at `base`"),
-        ({"top": 'base = "top.toml"'}, "`base` goes in a circle"),
-        ({"top": 'base = "other.toml"', "other": 'base = "top.toml"'}, "`base` goes in a circle"),
+        ({"top": 'base = "top.toml"'}, "`base` forms a circle"),
+        ({"top": 'base = "other.toml"', "other": 'base = "top.toml"'}, "`base` forms a circle"),
         ({"top": "base = 3"}, "`base` must name a file, got 3"),
         ({"top": 'base = "other.toml"', "other": "[train"}, "other.toml: not valid TOML"),
         (
@@ -237,6 +237,34 @@ def test_a_bad_base_is_one_line(tmp_path, files, words):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("[aggregation.rule]\nname = 'fedatt'", "aggregation.rule.name", "aggregation.rule.type"),
+        (
+            "[aggregation.privacy]\nnoise_multiplier = 1.0\nmechanism = 'blt'",
+            "aggregation.privacy.mechanism",
+            "aggregation.privacy.type",
+        ),
+        ("[train]\ncheck_in = 'by_text'", "train.check_in", "train.client_sampling"),
+    ],
+)
+def test_an_old_key_is_told_its_new_name(text, old, new):
+    with pytest.raises(config.ConfigError, match=rf"`{old}`\. It is called `{new}` now"):
+        config.loads(text)
+
+
+def test_renamed_keys_exist():
+    growing = GrowingCohort(every_rounds=1, max_clients=100)
+    run = config.RunConfig(train=TrainConfig(cohort=growing), central=CentralAdam())
+    defaults = config.to_dict(run)
+    for old, new in RENAMED_KEYS.items():
+        *tables, key = new.split(".")
+        table = functools.reduce(dict.__getitem__, tables, defaults)
+        assert key in table, new
+        assert old.rpartition(".")[2] not in table, old
+
+
 def test_sections_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.RunConfig().train.rounds = 3
@@ -249,7 +277,7 @@ def test_every_shipped_config_loads(path):
 
 
 @pytest.mark.parametrize("path", [*shipped_configs.CONFIGS, *shipped_configs.STUDIES], ids=str)
-def test_the_head_of_a_shipped_config_says_what_it_is_and_how_it_is_run(path):
+def test_shipped_config_begins_with_description_and_command(path):
     lines = path.read_text().splitlines()
     head = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
     assert 2 <= len(head) <= 3
@@ -257,30 +285,6 @@ def test_the_head_of_a_shipped_config_says_what_it_is_and_how_it_is_run(path):
     for word in " ".join(line for line in lines if line.startswith("#")).split():
         if word.startswith("--config="):
             assert pathlib.Path(word.removeprefix("--config=")).exists(), word
-
-
-def test_there_are_no_more_configs_than_a_person_can_hold():
-    assert len([*shipped_configs.CONFIGS, *shipped_configs.STUDIES]) <= 50
-
-
-def tags_of(table):
-    """Every tag in a config: `("FedAtt", "fedatt")`, of all its tables."""
-    for field in dataclasses.fields(table):
-        value = getattr(table, field.name)
-        if dataclasses.is_dataclass(value):
-            yield type(value).__name__
-            yield from tags_of(value)
-
-
-def test_every_kind_of_table_has_a_shipped_config_or_option():
-    found = set()
-    for path in shipped_configs.CONFIGS:
-        found |= set(tags_of(config.load(path)))
-    for _, path, overrides in shipped_configs.options():
-        found |= set(tags_of(config.load(path, overrides)))
-    kinds = {cls.__name__ for cls in all_tables(config.RunConfig) if tag_of(cls)}
-    without = kinds - found - {"CentralYogi", "CentralAdagrad"}  # one line from CentralAdam
-    assert not without
 
 
 def test_reading_a_config_imports_no_tensorflow():
@@ -291,6 +295,6 @@ def test_reading_a_config_imports_no_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_override_says_any_path():
+def test_override_accepts_any_path():
     for path in ("data/sms", "data/\U0001f600 \u00fc", 'data/"quoted"\\x'):
         assert config.load(None, [config.override("data.store", path)]).data.store == path

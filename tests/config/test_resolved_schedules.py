@@ -1,4 +1,4 @@
-"""`train.rounds` and the rounds of a cosine are one number, until a run has begun."""
+"""`train.rounds` and the rounds of a cosine schedule are equal until a run has begun."""
 
 import pytest
 
@@ -7,9 +7,9 @@ from tff_keyboard.config.resolved_schedules import rounds_of_cosines, with_round
 from tff_keyboard.config.sections.schedule_config import Cosine
 
 COSINES = {
-    "server": "server.schedule.name=cosine",
-    "client": "client.schedule.name=cosine",
-    "central": 'central={optimizer="adam",schedule={name="cosine"}}',
+    "server": "server.schedule.type=cosine",
+    "client": "client.schedule.type=cosine",
+    "central": 'central={type="adam",schedule={type="cosine"}}',
 }
 
 
@@ -28,31 +28,31 @@ def test_a_cosine_ends_with_the_training(name):
         assert getattr(config, other) == getattr(config_lib.RunConfig(), other)
 
 
-def test_what_is_said_otherwise_counts():
+def test_rounds_in_the_config_take_precedence():
     config = resolved(None, COSINES["server"], "train.rounds=70", "server.schedule.rounds=50")
     assert config.server.schedule.rounds == 50
 
 
-def test_a_run_that_goes_on_keeps_its_rates():
+def test_resumed_run_keeps_its_rates():
     begun = config_lib.dump(resolved(None, COSINES["server"], "train.rounds=70"))
     longer = resolved(begun, COSINES["server"], "train.rounds=90")
     assert (longer.train.rounds, longer.server.schedule.rounds) == (90, 70)
     said = resolved(begun, COSINES["server"], "train.rounds=90", "server.schedule.rounds=90")
-    assert said.server.schedule.rounds == 90  # refused later, as the run began with 70
+    assert said.server.schedule.rounds == 90  # rejected later, because the run began with 70
     assert config_lib.loads(begun, ["train.rounds=90"]) == longer
 
 
-def test_a_longer_warm_up_than_was_recorded_is_left_to_be_refused():
+def test_longer_warm_up_than_recorded_is_rejected_later():
     begun = config_lib.dump(resolved(None, COSINES["server"], "train.rounds=10"))
     longer = resolved(begun, COSINES["server"], "server.schedule.warmup_rounds=20")
     assert longer.server.schedule.warmup_rounds == 20
 
 
-def test_a_training_within_its_warm_up_has_rates_too():
+def test_run_shorter_than_its_warm_up_has_rates():
     config = resolved(None, COSINES["server"], "server.schedule.warmup_rounds=50", "train.rounds=2")
     assert config.server.schedule == Cosine(rounds=51, warmup_rounds=50)
 
 
-def test_a_config_without_a_cosine_stays():
+def test_config_without_a_cosine_is_unchanged():
     assert with_rounds(config_lib.RunConfig()) == config_lib.RunConfig()
     assert rounds_of_cosines(config_lib.RunConfig()) == []

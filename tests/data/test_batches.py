@@ -1,4 +1,4 @@
-"""Batches: every message once an epoch, padding and cuts right, the same for the same seed."""
+"""Batches: every message once per epoch, correct padding and cuts, reproducible by seed."""
 
 import collections.abc
 import itertools
@@ -25,17 +25,19 @@ def expected_row(ids, max_length):
 
 
 def expected_rows(ids, max_length, long_messages):
-    """The sequences of a message: each but the last has `max_length` targets."""
+    """Returns the sequences of a message: each but the last has `max_length` targets."""
     whole, rows = [BOS, *ids.tolist(), EOS], []
     while len(whole) > 1:
         rows.append(tuple(whole[: max_length + 1]))
         whole = whole[max_length:]
-    return rows[:1] if long_messages == "keep" else rows
+    return rows[:1] if long_messages == "truncate" else rows
 
 
 def rows_of(batch):
-    """The unpadded rows of a batch; checks that padding is on the right only, and no more than
-    the longest row needs."""
+    """Returns the unpadded rows of a batch.
+
+    Checks that padding is only on the right, and no longer than the longest row requires.
+    """
     assert batch.dtype == np.int32
     rows = []
     for row in batch:
@@ -47,7 +49,7 @@ def rows_of(batch):
 
 
 class Recorder(collections.abc.Sequence):
-    """A sequence that knows which of its places were looked up."""
+    """A sequence that records which positions were looked up."""
 
     def __init__(self, items):
         self.items = items
@@ -68,10 +70,10 @@ class Recorder(collections.abc.Sequence):
     max_examples=st.integers(0, 25),
     epochs=st.integers(1, 3),
     seed=SEEDS,
-    long_messages=st.sampled_from(["continue", "keep", "split"]),
+    long_messages=st.sampled_from(["continue", "truncate", "split"]),
 )
 @examples(100)
-def test_an_epoch_has_each_chosen_sequence_once(
+def test_epoch_has_each_chosen_sequence_once(
     examples, batch_size, max_length, max_examples, epochs, seed, long_messages
 ):
     options = {
@@ -95,7 +97,7 @@ def test_an_epoch_has_each_chosen_sequence_once(
     for epoch in range(epochs):
         part = result[epoch * per_epoch : (epoch + 1) * per_epoch]
         sizes = sorted(len(batch) for batch in part)
-        assert sizes[1:] == [batch_size] * (len(sizes) - 1)  # one may be smaller
+        assert sizes[1:] == [batch_size] * (len(sizes) - 1)  # the first may be smaller
         counts.append(collections.Counter(row for batch in part for row in rows_of(batch)))
         assert sum(counts[-1].values()) == num_chosen
     assert all(count == counts[0] for count in counts)  # the same messages in every epoch
@@ -131,7 +133,7 @@ def test_shape_of_one_message():
         [np.array([7, 8], np.int32)], **(ARGUMENTS | {"epochs": 1, "max_length": 20})
     )
     assert batch.tolist() == [[BOS, 7, 8, EOS]]
-    cut = ARGUMENTS | {"epochs": 1, "max_length": 2, "long_messages": "keep"}
+    cut = ARGUMENTS | {"epochs": 1, "max_length": 2, "long_messages": "truncate"}
     (batch,) = batches.client_batches([np.array([7, 8], np.int32)], **cut)
     assert batch.tolist() == [[BOS, 7, 8]]  # targets 7 and 8; the end is cut
 
@@ -140,8 +142,8 @@ def test_shape_of_one_message():
     ids=st.lists(st.integers(4, 50), min_size=1, max_size=30), length=st.integers(1, 9)
 )
 @examples(50)
-def test_every_target_is_trained_once_behind_the_word_before_it(ids, length):
-    """No end where a message is cut and no begin where it goes on, yet nothing is lost."""
+def test_every_target_is_trained_once_after_its_previous_word(ids, length):
+    """No end at a cut and no beginning after it, but no target is lost."""
     result = batches.client_batches(
         [np.array(ids, np.int32)],
         batch_size=1,
@@ -224,13 +226,13 @@ def test_rejects(wrong, says):
         st.tuples(st.lists(st.integers(1, 40), max_size=6), st.integers(0, 9)), max_size=5
     ),
     max_length=st.integers(1, 12),
-    long_messages=st.sampled_from(["continue", "keep"]),
+    long_messages=st.sampled_from(["continue", "truncate"]),
 )
 @hypothesis.example(
-    clients=[([40, 1], 1), ([], 3), ([3] * 6, 5)], max_length=7, long_messages="keep"
+    clients=[([40, 1], 1), ([], 3), ([3] * 6, 5)], max_length=7, long_messages="truncate"
 )
 @examples(60)
-def test_an_epoch_of_many_clients_is_that_of_each(clients, max_length, long_messages):
+def test_epoch_sizes_match_batches_of_each_client(clients, max_length, long_messages):
     cut = {"max_length": max_length, "long_messages": long_messages}
     lengths = [np.array(own, np.int32) for own, _ in clients]
     limits = [most for _, most in clients]

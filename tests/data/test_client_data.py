@@ -1,4 +1,4 @@
-"""Raw text of TFF client data becomes the batches that a client store of it would train on."""
+"""Batches from the raw text of TFF client data are those of a client store with the same text."""
 
 import collections
 
@@ -23,7 +23,7 @@ PIECES = st.lists(st.one_of(st.sampled_from(WORDS), TEXTS), max_size=8).map(" ".
 
 
 def client_data(texts):
-    """As TFF's Stack Overflow: more features than one."""
+    """Returns client data with several features, as in TFF's Stack Overflow."""
 
     def dataset(client):
         rows = tf.constant([text.encode() for text in texts[client]], tf.string)
@@ -43,7 +43,7 @@ def batches_of(texts, **sizes):
 
 @hypothesis.given(texts=st.lists(PIECES, max_size=6), max_length=st.integers(1, 9))
 @examples(30)
-def test_the_batches_are_those_of_a_client_store(texts, max_length):
+def test_batches_match_those_of_a_client_store(texts, max_length):
     tokens = PythonTokenizer(VOCABULARY.rules).tokenize(texts)
     ids = [np.array(VOCABULARY.encode(words), np.int32) for words in tokens if words]
     expected = batches.client_batches(
@@ -56,7 +56,7 @@ def test_the_batches_are_those_of_a_client_store(texts, max_length):
         np.testing.assert_array_equal(y, batch[:, 1:])
 
 
-def test_a_message_is_its_words_between_begin_and_end():
+def test_message_is_bos_words_eos():
     ((x, y),) = batches_of(["See you 😂, whoever!"], batch_size=9, max_length=9)
     assert (x.tolist(), y.tolist()) == ([[1, 4, 5, 8, 3]], [[4, 5, 8, 3, 2]])
 
@@ -67,7 +67,7 @@ def test_a_size_out_of_range(sizes):
         batches_of(["see"], **({"batch_size": 1, "max_length": 4} | sizes))
 
 
-def test_a_vocabulary_is_of_what_people_typed():
+def test_vocabulary_contains_the_most_frequent_words():
     data = client_data({"a": ["See you later", "see!", ""], "b": ["you, you :)"], "c": []})
     found = client_data_vocabulary(data, feature="tokens", size=6)
     assert found == Vocabulary((*SPECIAL_WORDS, "you", "see"), NormalisationRules())
@@ -81,12 +81,12 @@ def test_a_vocabulary_is_of_what_people_typed():
     )
     with pytest.raises(ValueError, match="`min_people` must be >= 1, got 0"):
         client_data_vocabulary(data, feature="tokens", size=9, min_people=0)
-    with pytest.raises(ValueError, match="No word to build"):
+    with pytest.raises(ValueError, match="no words to build"):
         client_data_vocabulary(data, feature="tokens", size=9, min_people=3)
 
 
 @pytest.mark.slow
-def test_tffs_own_learning_process_takes_them():
+def test_trains_with_tffs_own_learning_process():
     def model_fn():
         return tff.learning.models.from_keras_model(
             build_model("gru", vocabulary_size=12, seed=1, units=4, embedding_size=4),

@@ -6,14 +6,14 @@ import pytest
 from tff_keyboard.data import generators
 
 WORDS = st.integers(0, 2**32 - 1)
-# Short and long seeds: one word, two, and more words than the pool of four has room for.
+# Short and long seeds: one word, two words, and more words than the pool of four.
 SEEDS = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 2**100)), max_size=4)
 
 
 @hypothesis.given(before=SEEDS, numbers=st.lists(WORDS, max_size=4), after=SEEDS)
 @hypothesis.example(before=[], numbers=[0, 2**32 - 1], after=[])
 @hypothesis.settings(deadline=None)
-def test_each_is_the_generator_seeded_alone(before, numbers, after):
+def test_each_generator_equals_default_rng(before, numbers, after):
     found = list(generators.generators(before, np.array(numbers, np.int64), after))
     assert len(found) == len(numbers)
     for number, rng in zip(numbers, found, strict=True):

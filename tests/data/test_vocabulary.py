@@ -34,7 +34,7 @@ def test_special_ids():
     counts=st.dictionaries(WORDS, st.integers(1, 9), min_size=1), size=st.integers(5, 30)
 )
 @examples(100)
-def test_most_frequent_words_ties_by_word(counts, size):
+def test_chooses_most_frequent_words_with_ties_by_word(counts, size):
     made = Vocabulary.from_counts(counts, size, RULES)
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
     assert made.words[4:] == tuple(ordered[: size - 4])
@@ -72,7 +72,7 @@ def test_fingerprint_names_rows_and_rules():
     assert len(prints) == 8
 
 
-def test_the_rules_line_names_every_language_but_english():
+def test_rules_line_omits_english():
     words = (*vocabulary.SPECIAL_WORDS, "ev")
     assert (
         b'# rules: {"lowercase": true, "mode": "words", "version": 1}\n'
@@ -106,7 +106,7 @@ def test_damaged_file_is_refused(tmp_path, damage):
     path = tmp_path / "vocabulary.txt"
     save(path)
     path.write_text(damage(path.read_text()))
-    with pytest.raises(DataError, match=r"vocabulary\.txt: not a whole vocabulary file"):
+    with pytest.raises(DataError, match=r"vocabulary\.txt: not a complete vocabulary file"):
         Vocabulary.load(path)
 
 
@@ -122,8 +122,8 @@ def test_missing_or_binary_file(tmp_path):
     "words, says",
     [
         (["hi"], "first rows"),
-        ([*vocabulary.SPECIAL_WORDS, "hi", "hi"], "is there 2 times"),
-        ([*vocabulary.SPECIAL_WORDS, "a b"], "holds a blank"),
+        ([*vocabulary.SPECIAL_WORDS, "hi", "hi"], "occurs 2 times"),
+        ([*vocabulary.SPECIAL_WORDS, "a b"], "contains a blank"),
         ([*vocabulary.SPECIAL_WORDS, ""], "is empty"),
         ([*vocabulary.SPECIAL_WORDS, "<url>"], "mask"),
     ],
@@ -136,7 +136,7 @@ def test_rejects_wrong_rows(words, says):
 def test_rejects_sizes_out_of_range():
     with pytest.raises(ValueError, match="`size` must be > 4"):
         Vocabulary.from_counts({"hi": 1}, 4, RULES)
-    with pytest.raises(ValueError, match="No word"):
+    with pytest.raises(ValueError, match="no words"):
         Vocabulary.from_counts({"<url>": 1}, 10, RULES)
     with pytest.raises(ValueError, match="`mode` must be one of"):
         NormalisationRules(mode="letters")

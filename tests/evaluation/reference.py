@@ -1,4 +1,4 @@
-"""The sums of federated evaluation in this process: the reference of several tests."""
+"""The sums of federated evaluation in this process, the reference of several tests."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,7 +7,7 @@ from tff_keyboard.evaluation.counts import tensorflow_sums
 
 
 def sums_of(model, batches):
-    """Name of `SUM_DTYPES` -> 0-d array, over batches [messages, time + 1] of one client."""
+    """Returns the `SUM_DTYPES` as 0-d arrays, over batches [messages, time + 1] of one client."""
     totals = {n: np.zeros([], t.as_numpy_dtype) for n, t in tensorflow_sums.SUM_DTYPES.items()}
     for batch in batches:
         batch = tf.constant(batch, tf.int32)
@@ -19,6 +19,6 @@ def sums_of(model, batches):
 
 
 def sums_per_client(model, clients):
-    """Name -> [clients]."""
+    """Returns name -> [clients]."""
     rows = [sums_of(model, batches) for batches in clients]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}

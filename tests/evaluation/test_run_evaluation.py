@@ -1,4 +1,4 @@
-"""A finished run on the people it was asked for, and no others."""
+"""Evaluation of a finished run on the requested clients only."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def run(store, tmp_path_factory):
 
 
 @pytest.mark.parametrize("population", ["held_out", "validation", "train"])
-def test_evaluates_the_people_it_was_asked_for(run, store, population):
+def test_evaluates_only_the_requested_clients(run, store, population):
     found = run_evaluation.evaluate_run(run, population, max_length=0)
     opened = ClientStore(store)
     people = sorted(opened.client_ids(population), key=opened.pseudonym)
@@ -30,8 +30,8 @@ def test_evaluates_the_people_it_was_asked_for(run, store, population):
     assert found.text.name == population
 
 
-def test_every_row_is_that_of_its_name(run, store):
-    """Sums and slices of each person alone, by the name of the person."""
+def test_rows_match_their_pseudonyms(run, store):
+    """Compares with the sums and slices of each client alone, by the client's name."""
     opened = ClientStore(store)
     found = run_evaluation.evaluate_run(run, "held_out")
     predictor = KerasPredictor(*load_model(run))
@@ -53,15 +53,15 @@ def test_every_row_is_that_of_its_name(run, store):
                 assert tokens[row[name]] == sums["tokens"][0]
 
 
-def test_a_kept_evaluation_is_of_these_weights(run, store, tmp_path):
+def test_cached_evaluation_belongs_to_the_weights(run, store, tmp_path):
     first = run_evaluation.kept_evaluation(run, "validation")
     assert run_evaluation.kept_evaluation(run, "validation").to_json() == first.to_json()
     other = save_untrained_run(tmp_path / "other", tiny_config(store, "model.units=4"), seed=2)
     assert run_evaluation.weights_digest(other) != run_evaluation.weights_digest(run)
 
 
-def test_a_model_that_has_diverged_is_one_line(store, tmp_path):
+def test_diverged_model_is_one_line(store, tmp_path):
     run = save_untrained_run(tmp_path / "run", tiny_config(store, "model.units=4"))
     blow_up(run)
-    with pytest.raises(DivergedError, match=r"run: the model's predictions are not numbers"):
+    with pytest.raises(DivergedError, match=r"run: the model's predictions are NaN"):
         run_evaluation.evaluate_run(run, "validation")

@@ -33,7 +33,7 @@ SETTINGS = (
     "model.embedding_size=8",
     "client.max_examples=8",
     "aggregation.client_weighting=uniform",
-    'aggregation.privacy={mechanism="blt", noise_multiplier=0.5, clip_norm=0.3, '
+    'aggregation.privacy={type="blt", noise_multiplier=0.5, clip_norm=0.3, '
     f'participation="off", fixed_nonce="{"0f" * 16}"}}',
     "train.rounds=4",
     "train.clients_per_round=3",
@@ -41,7 +41,7 @@ SETTINGS = (
     "train.checkpoint_every=2",
     "train.keep_checkpoints=2",
     "evaluation.every=2",
-    "execution.threads_per_worker=1",
+    "execution.threads=1",
 )
 LEFT_OUT = ("checkpoints", "lock", "logs", "tensorboard", "*.csv")
 

@@ -1,6 +1,6 @@
-"""What version 0.1.0 left on disk is read, evaluated, resumed and reported as 0.1.0 would.
+"""What version 0.2.0 left on disk is read, evaluated, resumed and reported as 0.2.0 would.
 
-`0.1.0/` is what `make.py` of that version wrote: a store of synthetic typists, `finished`, a
+`0.2.0/` is what `make.py` of that version wrote: a store of synthetic typists, `finished`, a
 private run of four rounds with its evaluation, and `stopped`, what a kill after two of them leaves.
 """
 
@@ -16,11 +16,12 @@ from tasks.judge import evaluate as evaluate_task
 from tasks.judge import report as report_task
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.storage.run_directory import RunDirectory
 
-GOLDEN = pathlib.Path(__file__).parent / "0.1.0"
+GOLDEN = pathlib.Path(__file__).parent / "0.2.0"
 
 
 @pytest.fixture(name="place")
@@ -37,9 +38,10 @@ def weights_of(run: pathlib.Path) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
+@pytest.mark.slow
 def test_everything_can_be_read(place):
     run = RunDirectory.open("finished")
-    assert run.environment()["packages"]["tff-keyboard"] == "0.1.0"
+    assert run.environment()["packages"]["tff-keyboard"] == "0.2.0"
     assert [row["round"] for row in run.rows()] == [1, 2, 3, 4]
     config = config_lib.load_of_run(run.config_path)
     assert (config.model.units, config.train.clients_per_round) == (12, 3)
@@ -55,16 +57,17 @@ def test_everything_can_be_read(place):
     assert (header.mechanism.name, len(header.mechanism.decays), len(rounds)) == ("blt", 2, 4)
 
 
+@pytest.mark.slow
 def test_evaluates_to_the_same_digits_and_is_reported(place):
     (kept,) = (place / "finished").glob("evaluation_*.json")
     expected = json.loads(kept.read_text())
     kept.unlink()
     assert cli.launch(evaluate_task, ["finished"]) == cli.OK
     found = json.loads(kept.read_text())
-    for name, interval in expected["metrics"].items():
-        assert found["metrics"][name] == pytest.approx(interval, rel=1e-5), name
-    for name, per_person in expected["sums"].items():
-        assert found["sums"][name] == pytest.approx(per_person, rel=1e-5), name
+    for name in METRICS:
+        assert found["metrics"][name] == pytest.approx(expected["metrics"][name], rel=1e-5), name
+    for name in HOST_SUMS:
+        assert found["sums"][name] == pytest.approx(expected["sums"][name], rel=1e-5), name
     assert cli.launch(report_task, ["finished", "--no-strips"]) == cli.OK
     page = (place / "finished" / "report.html").read_text()
     assert "SIMULATION" in page  # the statement, from the ledger

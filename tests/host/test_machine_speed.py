@@ -1,4 +1,4 @@
-"""The machine is measured in CPU seconds: operations over what the clock says."""
+"""The speed of the machine is the number of operations per CPU second."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""The progress line: live on a terminal, rare elsewhere."""
+"""The progress line: live on a terminal, infrequent in a log."""
 
 import io
 
@@ -26,7 +26,7 @@ def run(stream, seconds_between, updates, **arguments):
     return stream.getvalue()
 
 
-def test_terminal_line_is_rewritten_and_taken_away():
+def test_terminal_line_is_rewritten_and_removed():
     written = run(Terminal(), 1.0, 10, total=10, unit="users")
     assert "\n" not in written
     last = written.split("\r")
@@ -39,7 +39,7 @@ def test_terminal_is_not_flooded():
     assert run(Terminal(), 0.001, 1000, total=1000).count("\rjob") <= 6
 
 
-def test_log_has_a_line_now_and_then():
+def test_log_has_infrequent_lines():
     written = run(io.StringIO(), 1.0, 100, unit="users")
     assert written.splitlines() == [
         "job 30 users  1 users/s",

@@ -1,4 +1,4 @@
-"""No chatter of TensorFlow on a normal run, and nothing else lost."""
+"""Start-up messages of TensorFlow are hidden in a normal run, and no other output."""
 
 import os
 import pathlib
@@ -49,7 +49,7 @@ CHATTER = "2026-01-01 00:00:00.123456: E tensorflow/cuda_dnn.cc:1] Unable to reg
 NOISE = f"import os\nos.write(2, b'{CHATTER}\\n')\nos.write(2, b'disk is failing\\n')\n"
 
 
-def test_other_lines_come_through(tmp_path):
+def test_other_lines_are_printed(tmp_path):
     program = run_python(fake_module(tmp_path, NOISE) + "quiet._import('noisy')")
     assert program.returncode == 0
     assert program.stderr.splitlines()[1:] == ["disk is failing"]

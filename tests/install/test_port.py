@@ -1,6 +1,7 @@
 """docs/port.md lists every name of TFF that the product uses, and no other."""
 
 import ast
+import contextlib
 import functools
 import pathlib
 import re
@@ -23,13 +24,12 @@ def names_in(source):
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == TFF:
             for alias in node.names:
                 local[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    quoted = [
-        ast.parse(node.value, mode="eval")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and re.fullmatch(r"[\w.\[\], |]*\btff\.[\w.\[\], |]+", node.value)
-    ]
+    quoted = []
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and re.fullmatch(r"[\w.\[\], |]*\btff\.[\w.\[\], |]+", text):
+            with contextlib.suppress(SyntaxError):  # a sentence
+                quoted.append(ast.parse(text, mode="eval"))
     nodes = [node for part in [tree, *quoted] for node in ast.walk(part)]
     inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     whole = {dotted(node, local) for node in nodes if id(node) not in inner}

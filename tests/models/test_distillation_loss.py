@@ -78,7 +78,7 @@ def test_weight_one_is_the_ordinary_loss():
 
 
 def test_own_predictions_are_a_fixed_point():
-    """Soft labels equal to the model's own probabilities leave nothing to learn."""
+    """With the model's own probabilities as soft labels, the gradient is zero."""
     hidden, table, bias, targets, _ = _tensors(*_problem(6))
     soft = tf.nn.softmax(tf.matmul(hidden, table, transpose_b=True) + bias)
     with tf.GradientTape() as tape:

@@ -1,4 +1,4 @@
-"""Texts drawn from a model against their exact probabilities in NumPy, on vocabularies of a few."""
+"""Texts drawn from a model against exact probabilities in NumPy, for tiny vocabularies."""
 
 import itertools
 
@@ -26,7 +26,7 @@ def _model(request):
 
 
 def numpy_log_probability(model, text, num_words, allow_end):
-    """Of one text, from whole-sentence logits: another path than the one under test."""
+    """Computes it from whole-sentence logits, another path than the tested one."""
     words = [w for w in text if w != PAD]
     outcomes = words + ([EOS] if allow_end and len(words) < num_words else [])
     logits = model(np.array([[BOS, *words]], np.int32)).numpy()[0].astype(np.float64)
@@ -40,7 +40,7 @@ def numpy_log_probability(model, text, num_words, allow_end):
 
 
 def all_texts(num_words, allow_end):
-    """Every text that can be drawn, PAD on the right."""
+    """Returns every text that can be drawn, with PAD on the right."""
     words = range(FIRST_WORD, VOCABULARY)
     lengths = range(1, num_words + 1) if allow_end else [num_words]
     return np.array(
@@ -70,7 +70,7 @@ def test_frequencies_match_probabilities(model, allow_end):
     p = np.exp([numpy_log_probability(model, text, 2, allow_end) for text in possible])
     drawn = sample_texts(model, num_texts, 2, seed=5, allow_end=allow_end, batch_size=1000)
     counts = np.array([(drawn == text).all(axis=1).sum() for text in possible])
-    assert counts.sum() == num_texts  # nothing else was drawn
+    assert counts.sum() == num_texts  # no other text was drawn
     # Pearson's statistic has mean len(p) - 1 and standard deviation sqrt(2 (len(p) - 1)).
     freedom = len(p) - 1
     statistic = np.sum((counts - num_texts * p) ** 2 / (num_texts * p))
@@ -86,17 +86,17 @@ def test_sampling_is_a_function_of_the_seed(model):
     assert (first != sample_texts(model, 50, 6, seed=4)).any()
 
 
-def test_texts_hold_words_only_and_end_where_they_may(model):
+def test_texts_contain_only_words_and_end_if_allowed(model):
     assert (sample_texts(model, 300, 5, seed=0) >= FIRST_WORD).all()
     texts = sample_texts(model, 300, 5, seed=0, allow_end=True)
     lengths = (texts != PAD).sum(axis=1)
-    assert set(lengths) >= {1, 2, 3}  # some ended early, none before the first word
+    assert set(lengths) >= {1, 2, 3}  # some end early, none before the first word
     for text, length in zip(texts, lengths, strict=True):
         assert (text[:length] >= FIRST_WORD).all()
         assert (text[length:] == PAD).all()
 
 
-def test_a_model_sure_of_its_words_always_writes_them():
+def test_deterministic_model_always_draws_its_words():
     model = build_model("gru", vocabulary_size=VOCABULARY, seed=1, units=4, embedding_size=4)
     bias = next(v for v in model.trainable_variables if "output_bias" in v.name)
     # Special ids are the likeliest of all and every word but 6 underflows.
@@ -107,7 +107,7 @@ def test_a_model_sure_of_its_words_always_writes_them():
     assert log_p[1] == pytest.approx(-4000.0, abs=10)
 
 
-def test_no_texts_is_fine(model):
+def test_zero_texts(model):
     assert sample_texts(model, 0, 4, seed=0).shape == (0, 4)
     assert text_log_probabilities(model, np.zeros([0, 4], np.int32)).shape == (0,)
 
@@ -130,16 +130,16 @@ def test_sampling_refuses_arguments_out_of_range(model, arguments, name):
 @pytest.mark.parametrize(
     ("texts", "allow_end", "message"),
     [
-        ([[4, OOV]], False, "word ids only.* got 3"),
+        ([[4, OOV]], False, "only word ids.* got 3"),
         ([[4, PAD]], False, "`allow_end`=True"),
         ([[4, VOCABULARY]], True, "got 8"),
         ([[4, EOS]], True, "got 2"),
-        ([[4, PAD, 5]], True, "PAD on the right only"),
-        ([[PAD, PAD]], True, "begin with a word"),
+        ([[4, PAD, 5]], True, "PAD only on the right"),
+        ([[PAD, PAD]], True, "start with a word"),
         ([4, 5], False, "integers"),
         ([[4.0, 5.0]], False, "integers"),
     ],
 )
-def test_scoring_refuses_what_cannot_be_drawn(model, texts, allow_end, message):
+def test_scoring_rejects_texts_that_cannot_be_drawn(model, texts, allow_end, message):
     with pytest.raises(ValueError, match=message):
         text_log_probabilities(model, np.array(texts), allow_end=allow_end)

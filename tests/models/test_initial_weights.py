@@ -1,4 +1,4 @@
-"""A model that begins with another one's rows, word by word."""
+"""A model that starts with the rows of another one, word by word."""
 
 import re
 
@@ -60,7 +60,7 @@ def test_rows_follow_their_words(name, saved):
         np.testing.assert_array_equal(value, old)
 
 
-def test_the_models_own_words_are_its_own_weights(saved):
+def test_same_vocabulary_copies_all_weights(saved):
     general, directory = saved
     model = build("cifg", words(*KNOWN, "x"))
     assert assign_initial_weights(model, directory, words(*KNOWN, "x")) == 20
@@ -70,8 +70,8 @@ def test_the_models_own_words_are_its_own_weights(saved):
         np.testing.assert_array_equal(mine, its)
 
 
-def test_a_word_of_both_is_suggested_alike(saved):
-    """Scores of known words after known words do not depend on which other words there are."""
+def test_scores_of_shared_words_are_equal(saved):
+    """Scores of known words after known words do not depend on the other words."""
     general, directory = saved
     own = words(*OWN)
     model = build("cifg", own)
@@ -86,13 +86,13 @@ def test_a_word_of_both_is_suggested_alike(saved):
 @pytest.mark.parametrize(
     ("rules", "options", "says"),
     [
-        (RULES, {"units": 5}, "Change the section [model]"),
+        (RULES, {"units": 5}, "Change section [model]"),
         (NormalisationRules(language="de"), {}, "`data.lowercase` and `data.language`"),
         (NormalisationRules(lowercase=False), {}, "'lowercase': False"),
     ],
     ids=["units", "language", "case"],
 )
-def test_what_does_not_fit_is_one_line(rules, options, says, saved):
+def test_mismatch_is_one_line(rules, options, says, saved):
     own = words(*OWN, rules=rules)
     model = build("cifg", own, **options)
     before = model.get_weights()

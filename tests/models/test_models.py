@@ -36,12 +36,12 @@ def _case(request):
     return model, step, state_size
 
 
-def test_every_model_has_a_case():
+def test_every_model_is_tested():
     assert {name for name, *_ in CASES.values()} == set(MODELS)
 
 
 def numpy_logits(model, step, state_size, ids):
-    """[batch, time, vocabulary] float64, one position at a time."""
+    """Computes [batch, time, vocabulary] float64 logits, one position at a time."""
     weights = model_truth.float64_weights(model)
     named = {
         v.name.split(":")[0]: w for v, w in zip(model.trainable_variables, weights, strict=True)
@@ -58,7 +58,7 @@ def numpy_logits(model, step, state_size, ids):
 
 
 def numpy_loss(model, step, state_size, batch):
-    """Mean -log p over real targets, float64."""
+    """Computes the mean of -log p over real targets, float64."""
     logits, targets = numpy_logits(model, step, state_size, batch[:, :-1]), batch[:, 1:]
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     picked = np.take_along_axis(log_p, targets[..., np.newaxis], axis=-1)[..., 0]
@@ -82,7 +82,7 @@ def test_logits_match_numpy_at_words_and_hidden_is_zero_at_padding(case):
     assert not model.hidden(ids).numpy()[~real].any()
 
 
-def test_step_streams_the_same_logits_and_pad_leaves_the_state_alone(case):
+def test_step_streams_the_same_logits_and_pad_keeps_the_state(case):
     model, step, state_size = case
     ids = np.array([[1, 5, 0, 7], [1, 6, 4, 8]], np.int32)  # a PAD in the middle of a stream
     state = model.initial_state(2)
@@ -143,7 +143,7 @@ def test_batch_without_a_target_has_no_positions(case):
     assert targets.shape[0] == 0
 
 
-def test_a_new_cifg_forgets_little():
+def test_initial_forget_gate_of_the_cifg():
     """Bias -1 at the input gate: f = 1 - i begins at 0.73."""
     cifg = build_model("cifg", vocabulary_size=VOCABULARY, seed=0, units=3, embedding_size=2)
     np.testing.assert_array_equal(cifg.bias, [-1, -1, -1, 0, 0, 0, 0, 0, 0])
@@ -169,9 +169,9 @@ def test_the_papers_sizes_and_parameter_counts():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("rnn", {}, "`model.name` must be one of"),
+        ("rnn", {}, "`model.type` must be one of"),
         ("cifg", {"tied": True}, "`model.tied` is not an option of 'cifg'"),
-        ("gru", {"units": 4, "embedding_size": 5, "tied": True}, "`model.tied` needs"),
+        ("gru", {"units": 4, "embedding_size": 5, "tied": True}, "`model.tied` requires"),
         ("gru", {"dropout": 1.0}, r"`model.dropout` must be in \[0, 1\)"),
         ("cifg", {"vocabulary_size": 4}, "`vocabulary_size` must be > 4"),
     ],

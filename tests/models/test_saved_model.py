@@ -1,4 +1,4 @@
-"""Saved models: the round trip, and every way a directory can be wrong."""
+"""Saved models: the round trip, and all kinds of invalid directories."""
 
 import errno
 import gc
@@ -50,17 +50,19 @@ def test_round_trip(name, tmp_path):
 
 
 @pytest.mark.parametrize("rounds, later", [(2, True), (3, False), (None, False)])
-def test_a_training_that_went_on_since_is_told(tmp_path, rounds, later):
+def test_warns_if_the_training_has_continued(tmp_path, rounds, later):
     save_model(tmp_path / "model", build(), VOCABULARY, rounds=rounds)
     (tmp_path / "metrics.jsonl").write_text("".join(f'{{"round": {n}}}\n' for n in (1, 2, 3)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         load_model(tmp_path)
-        load_model(tmp_path / "model")  # asked for by its own name
+        load_model(tmp_path / "model")  # loaded by its own path
     said = [str(warning.message) for warning in caught]
     assert len(said) == later
     if later:
-        assert f"{tmp_path / 'model'} is of round 2, the training has come to round 3" in said[0]
+        assert (
+            f"{tmp_path / 'model'} is from round 2, but the training is now at round 3" in said[0]
+        )
 
 
 def test_replaces_a_model_and_leaves_nothing_else(directory):
@@ -90,7 +92,7 @@ def test_failed_save_keeps_the_old_model(directory, monkeypatch):
     assert [path.name for path in directory.parent.iterdir()] == ["model"]
 
 
-def test_a_full_disk_while_the_files_are_written_leaves_the_old_model(directory, monkeypatch):
+def test_full_disk_keeps_the_old_model(directory, monkeypatch):
     def full(*unused):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -105,8 +107,8 @@ def test_a_full_disk_while_the_files_are_written_leaves_the_old_model(directory,
     assert [path.name for path in directory.parent.iterdir()] == ["model"]
 
 
-def test_a_file_that_cannot_be_written_whole_is_one_error(directory, monkeypatch):
-    """The kernel refuses to write more, as a full disk does; no archive complains a second time."""
+def test_failed_write_is_one_error(directory, monkeypatch):
+    """The kernel rejects writes, as on a full disk; there is no second error from the archive."""
     complaints = []
     monkeypatch.setattr(sys, "unraisablehook", complaints.append)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -121,8 +123,8 @@ def test_a_file_that_cannot_be_written_whole_is_one_error(directory, monkeypatch
     assert [path.name for path in directory.parent.iterdir()] == ["model"]
 
 
-def test_rejects_what_should_not_be_saved(tmp_path):
-    with pytest.raises(ValueError, match="8 output rows and the vocabulary 7"):
+def test_rejects_invalid_models_when_saving(tmp_path):
+    with pytest.raises(ValueError, match="8 output rows, but the vocabulary has 7"):
         save_model(tmp_path / "m", build_model("cifg", vocabulary_size=8, seed=0), VOCABULARY)
     model = build()
     model.bias.assign(model.bias * np.nan)
@@ -177,27 +179,27 @@ def a_word_less(directory):
 
 
 DAMAGES = {
-    "no model": (lambda d: (d / "model.json").unlink(), "there is no saved model here"),
+    "no model": (lambda d: (d / "model.json").unlink(), "there is no saved model"),
     "no weights": (lambda d: (d / "weights.npz").unlink(), "weights.npz: cannot be read"),
-    "bit flip": (flip_a_bit, "the content is not what model.json recorded"),
+    "bit flip": (flip_a_bit, "the content does not match model.json"),
     "other words": (
         lambda d: (d / "vocabulary.txt").write_text("x"),
-        "vocabulary.txt: the content is not what",
+        "vocabulary.txt: the content does not match",
     ),
     "not json": (lambda d: (d / "model.json").write_text("{"), "model.json: is damaged"),
-    "a list": (lambda d: (d / "model.json").write_text("[]"), "not of format"),
-    "other format": (lambda d: change_description(d, format="2"), "not of format"),
+    "a list": (lambda d: (d / "model.json").write_text("[]"), "the format must be"),
+    "other format": (lambda d: change_description(d, format="2"), "the format must be"),
     "no options": (lambda d: change_description(d, options=None), "field 'options'"),
     "no digests": (lambda d: change_description(d, sha256={}), "`sha256` must name"),
-    "unknown model": (lambda d: change_description(d, name="rnn"), "`model.name` must be one"),
+    "unknown model": (lambda d: change_description(d, name="rnn"), "`model.type` must be one"),
     "unknown option": (lambda d: change_description(d, options={"u": 1}), "`model.u` is not"),
     "other size": (lambda d: change_description(d, vocabulary_size=9), "must be float32 [9, "),
-    "a word less": (a_word_less, "has 6 rows, model.json says 7"),
+    "a word less": (a_word_less, "has 6 rows, but model.json says 7"),
     "a billion units": (
         lambda d: change_description(d, options={"units": 10**9, "embedding_size": 3}),
         "`units` = 1000000000, but no side of a weight in weights.npz is longer than 12",
     ),
-    "a weight less": (without_bias, "holds the weights"),
+    "a weight less": (without_bias, "has the weights"),
     "other shape": (with_bias(np.zeros(3, np.float32)), "must be float32"),
     "other type": (with_bias(np.zeros(12)), "is float64"),
     "not finite": (with_bias(np.full(12, np.inf, np.float32)), "not finite"),
@@ -216,7 +218,7 @@ def test_damage_is_one_line(damage, directory):
 
 
 def test_the_shipped_base_model_is_whole(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)  # it is found from anywhere
+    monkeypatch.chdir(tmp_path)  # it is found from any directory
     model, vocabulary = load_model("models/base")
     assert len(vocabulary) == model.vocabulary_size == 10_000
     assert model.count_params() == 1_412_250

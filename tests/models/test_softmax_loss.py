@@ -8,7 +8,7 @@ from tff_keyboard.models.softmax_loss import softmax_loss
 
 
 def numpy_loss_and_gradients(hidden, table, bias, targets, weights):
-    """Sum of weights * -log p, and its gradients, all float64."""
+    """Returns the sum of weights * -log p, and its gradients, all float64."""
     logits = hidden @ table.T + bias
     logits -= logits.max(axis=1, keepdims=True)
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The lexicon against counts by hand, and its completions against a sort of everything."""
+"""The lexicon against counts by hand, and its completions against a sort of all words."""
 
 import collections
 import math
@@ -26,7 +26,7 @@ def rounded_down(share):
 
 @hypothesis.given(PEOPLE, st.integers(1, 3), st.dictionaries(WORDS, st.floats(0.1, 9), max_size=5))
 @examples(100)
-def test_shares_are_those_of_the_definition(people, least, listed):
+def test_shares_match_the_definition(people, least, listed):
     uses, owners = collections.Counter(), collections.Counter()
     for messages in people:
         typed = collections.Counter(w for m in messages for w in m if w != "home")
@@ -58,13 +58,13 @@ def test_shares_are_those_of_the_definition(people, least, listed):
     assert found.shares.sum() <= 1.001
 
 
-def test_the_largest_shares_stay():
+def test_keeps_the_largest_shares():
     people = [[["aa", "bb", "bb"]], [["bb", "cc"]], [["cc", "dd"]]]
     found = tail_lexicon.counted(people, VOCABULARY, size=2, least_people=1)
     assert found.words == ("bb", "cc")
 
 
-def test_a_word_of_one_person_stays_out_unless_it_is_listed():
+def test_word_of_one_user_is_left_out_unless_listed():
     people = [[["secret", "shared"]], [["shared"]]]
     found = tail_lexicon.counted(people, VOCABULARY, size=9, least_people=2)
     assert found.words == ("shared",)
@@ -75,7 +75,7 @@ def test_a_word_of_one_person_stays_out_unless_it_is_listed():
     assert listed.words == ("other", "secret", "shared")
 
 
-def test_a_list_alone_has_half_of_what_is_unknown():
+def test_list_alone_covers_half_of_oov():
     found = tail_lexicon.listed({"xa": 3.0, "xb": 1.0, "home": 9.0}, VOCABULARY, size=9)
     assert found.words == ("xa", "xb")
     assert found.share_of("xa") == pytest.approx(rounded_down(0.375), rel=1e-4)
@@ -85,7 +85,7 @@ def test_a_list_alone_has_half_of_what_is_unknown():
     st.dictionaries(WORDS, st.floats(1e-6, 0.01), min_size=1), WORDS, st.integers(1, 4)
 )
 @examples(100)
-def test_completions_are_the_largest_of_a_prefix(shares, prefix, k):
+def test_completions_have_the_largest_shares_of_a_prefix(shares, prefix, k):
     words = sorted(shares)
     lexicon = TailLexicon(words, np.array([shares[word] for word in words]))
     found = lexicon.best(prefix, k)
@@ -109,12 +109,12 @@ def test_completions_are_the_largest_of_a_prefix(shares, prefix, k):
         (["a\u202eb"], [0.1]),
     ],
 )
-def test_what_is_no_lexicon(words, shares):
-    with pytest.raises(ValueError, match=r"order|above 0|as many|hidden"):
+def test_rejects_invalid_lexicons(words, shares):
+    with pytest.raises(ValueError, match=r"sorted|must be > 0|as many|hidden"):
         TailLexicon(words, np.array(shares))
 
 
-def test_a_hybrid_completes_with_what_its_models_leave_to_oov():
+def test_hybrid_completes_with_the_probability_of_oov():
     plain, tailed = hybrid(), hybrid(tail=TAIL)
     for context in (["how", "are"], ["home"], []):
         unknown = float(plain.without_cache(context)[OOV])
@@ -125,7 +125,7 @@ def test_a_hybrid_completes_with_what_its_models_leave_to_oov():
         assert tailed.suggest(context, "", 9) == plain.suggest(context, "", 9)
 
 
-def test_a_word_of_the_owner_gets_both():
+def test_word_of_the_owner_gets_both_probabilities():
     tailed = hybrid(tail=TAIL)
     tailed.learn(["homely"])
     own = dict(hybrid(cache=tailed.cache).suggest(["you"], "hom"))["homely"]

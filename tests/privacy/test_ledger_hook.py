@@ -1,4 +1,4 @@
-"""The hook writes first, rolls back exactly, and refuses claims that nothing enforces."""
+"""The hook writes first, rolls back exactly, and rejects limits that are not enforced."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_each_round_is_recorded_with_its_clip_norm_and_cost(tmp_path):
     hook.restart_after(0)
     for round_num in (1, 2, 3):
         added = hook.before_release(round_num, None, METRICS)
-        on_disk, rounds = read_ledger(path)  # before the loop releases anything
+        on_disk, rounds = read_ledger(path)  # before the loop releases the round
         assert rounds[-1] == {"round": round_num, "clip_norm": 0.25}
         assert added["privacy/epsilon"] == guarantee_of(on_disk, round_num).epsilon
     before = path.read_bytes()
@@ -42,7 +42,7 @@ def test_each_round_is_recorded_with_its_clip_norm_and_cost(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_epsilon_may_be_rarer_than_rounds(tmp_path):
+def test_epsilon_every_several_rounds(tmp_path):
     hook = LedgerHook(tmp_path / "l.jsonl", header(), epsilon_every=2)
     assert hook.before_release(1, None, METRICS) == {}
     assert set(hook.before_release(2, None, METRICS)) == {"privacy/epsilon"}
@@ -56,13 +56,13 @@ def test_an_adaptive_round_without_its_clip_norm_is_not_released(tmp_path):
         hook.before_release(1, None, {"loss": 3.0})
 
 
-def test_uniform_sampling_is_claimed_only_where_the_sampler_does_it():
+def test_uniform_sampling_is_claimed_only_if_cohorts_are_uniform():
     assert header().uniform_sampling
     assert not header(min_separation_rounds=2).uniform_sampling
     assert header(selected_per_round=13).selected_per_round == 13
 
 
-def test_a_limit_on_participation_must_be_enforced_by_something():
+def test_unenforced_limit_on_participation_is_rejected():
     privacy = Tree(max_participations=3, **NOISE)
     config = AggregationConfig(privacy=privacy, client_weighting="uniform")
     with pytest.raises(ValueError, match=r"Raise `train\.min_separation_rounds` to 7"):

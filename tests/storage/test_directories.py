@@ -1,4 +1,4 @@
-"""A directory appears whole or not at all, also when its maker is killed."""
+"""A directory appears completely or not at all, even if its writer is killed."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def test_appears_at_the_end(tmp_path):
     assert names(target.parent) == ["store"]
 
 
-def test_replaces_and_leaves_nothing_behind(tmp_path):
+def test_replaces_and_leaves_no_temporary_files(tmp_path):
     target = tmp_path / "store"
     for name in ("old", "new"):
         with new_directory(target) as work:
@@ -66,7 +66,7 @@ def test_a_file_is_not_replaced(tmp_path):
     assert (tmp_path / "store").read_text() == "mine"
 
 
-def test_an_error_names_what_was_asked_for(tmp_path):
+def test_error_names_the_target(tmp_path):
     with pytest.raises(FileNotFoundError) as caught, directories.new_directory(tmp_path / "a") as w:
         (w / "missing" / "file").write_text("")
     assert caught.value.filename == str(tmp_path / "a")
@@ -141,7 +141,7 @@ def test_an_error_leaves_the_old_one(tmp_path, error):
     assert names(tmp_path) == ["store"]
 
 
-def test_leftover_of_a_killed_process_is_removed_and_of_a_living_one_is_not(tmp_path):
+def test_removes_leftovers_of_killed_but_not_of_living_processes(tmp_path):
     target = tmp_path / "store"
     makers = [
         subprocess.Popen([sys.executable, "-c", MAKER, str(target)], stdout=subprocess.PIPE)
@@ -155,7 +155,7 @@ def test_leftover_of_a_killed_process_is_removed_and_of_a_living_one_is_not(tmp_
         makers[0].wait()
         with new_directory(target) as work:
             (work / "a").write_text("1")
-        assert len(names(tmp_path)) == 2  # the store, and the living one's work
+        assert len(names(tmp_path)) == 2  # the store, and the work of the living process
         assert target.is_dir()
     finally:
         for maker in makers:
@@ -180,7 +180,7 @@ def cannot(number):
 
 
 @pytest.mark.parametrize("how", ["no such call", "no C library function"])
-def test_without_exchange_the_old_one_steps_aside(tmp_path, monkeypatch, how):
+def test_without_exchange_the_old_directory_is_renamed(tmp_path, monkeypatch, how):
     if how == "no such call":
         monkeypatch.setattr(directories, "exchange", cannot(errno.ENOSYS))
     else:
@@ -192,7 +192,7 @@ def test_without_exchange_the_old_one_steps_aside(tmp_path, monkeypatch, how):
     assert names(tmp_path) == ["store"]
 
 
-def test_an_old_one_that_stepped_aside_in_vain_comes_back(tmp_path, monkeypatch):
+def test_old_directory_is_restored_if_the_rename_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(directories, "exchange", cannot(errno.ENOSYS))
     filled(tmp_path / "store", "old")
     filled(tmp_path / ".work-0123456789abcdef", "new")
@@ -209,7 +209,7 @@ def test_an_old_one_that_stepped_aside_in_vain_comes_back(tmp_path, monkeypatch)
     assert (tmp_path / "store" / "a").read_text() == "old"
 
 
-def test_another_error_of_the_exchange_comes_out(tmp_path, monkeypatch):
+def test_other_errors_of_the_exchange_are_raised(tmp_path, monkeypatch):
     monkeypatch.setattr(directories, "exchange", cannot(errno.EACCES))
     filled(tmp_path / "store", "old")
     with pytest.raises(PermissionError), new_directory(tmp_path / "store") as work:
@@ -218,19 +218,19 @@ def test_another_error_of_the_exchange_comes_out(tmp_path, monkeypatch):
     assert names(tmp_path) == ["store"]
 
 
-def test_what_a_kill_left_aside_is_put_back_or_removed(tmp_path):
+def test_renamed_directory_of_a_killed_process_is_restored_or_removed(tmp_path):
     aside = tmp_path / f".store{directories._REPLACED}0123456789abcdef"
     filled(aside, "old")
     directories.restore(tmp_path / "store")
     assert (tmp_path / "store" / "a").read_text() == "old"
     filled(aside, "older")
-    directories.restore(tmp_path / "store")  # there is a newer one
+    directories.restore(tmp_path / "store")  # there is a newer directory
     assert (tmp_path / "store" / "a").read_text() == "old"
     directories.remove_leftovers(tmp_path / "store")
     assert names(tmp_path) == ["store"]
 
 
-def test_work_that_was_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
+def test_work_removed_as_a_leftover_is_created_again(tmp_path, monkeypatch):
     answers = iter([False, True])
     monkeypatch.setattr(directories.in_progress, "lock", lambda descriptor, path: next(answers))
     with new_directory(tmp_path / "store") as work:

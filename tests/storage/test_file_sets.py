@@ -16,7 +16,7 @@ OTHERS = {"readme": "not of the set"}
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL: nothing of ours runs after it."""
+    """Stands for SIGKILL: no code of the writer runs after it."""
 
 
 def content(folder):
@@ -106,7 +106,7 @@ def test_an_error_before_the_rename_leaves_the_old_set(tmp_path, monkeypatch):
 
 @pytest.fixture
 def planted(tmp_path):
-    """What came with files of others, who know what our directories are called."""
+    """Creates a directory that came with another user's files and imitates the hidden name."""
     folder = old_set(tmp_path / "f")
     (folder / ".k.a.ready").mkdir()
     return folder
@@ -163,7 +163,7 @@ def test_a_planted_list_removes_nothing(planted, gone):
 
 
 @pytest.mark.parametrize("name", ["readme", ".bashrc"])
-def test_a_planted_file_replaces_none_that_is_no_part(planted, name):
+def test_planted_file_replaces_only_parts(planted, name):
     (planted / ".k.a.ready" / "k.a").write_text("evil")
     (planted / ".k.a.ready" / ".gone").write_text("[]")
     (planted / ".k.a.ready" / name).write_text("evil")
@@ -172,7 +172,7 @@ def test_a_planted_file_replaces_none_that_is_no_part(planted, name):
 
 @pytest.mark.parametrize("name", [".gone", "k.a"])
 @pytest.mark.parametrize("kind", ["pipe", "endless", "link", "directory"])
-def test_what_is_planted_as_a_part_is_a_plain_file(planted, name, kind):
+def test_planted_part_must_be_a_regular_file(planted, name, kind):
     place = planted / ".k.a.ready" / name
     (planted.parent / "list").write_text('["k.old"]')
     {
@@ -192,13 +192,13 @@ def test_a_planted_link_to_a_directory(planted):
     refused(planted)
 
 
-def test_a_directory_of_somebody_else(planted, monkeypatch):
+def test_directory_of_another_user_is_rejected(planted, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: planted.stat().st_uid + 1)
     refused(planted)
 
 
 @pytest.mark.parametrize("left", [["k.a", ".gone"], [".gone"], []])
-def test_goes_on_at_any_place(planted, left):
+def test_continues_after_a_kill_at_any_step(planted, left):
     for name in left:
         (planted / ".k.a.ready" / name).write_text('["k.old"]' if name == ".gone" else "new a")
     file_sets.finish(planted / "k.a", PARTS)
@@ -209,7 +209,7 @@ def test_goes_on_at_any_place(planted, left):
     assert not file_sets.is_interrupted(planted / "k.a")
 
 
-def test_a_reader_looks_and_leaves_it(planted):
+def test_reader_changes_nothing(planted):
     (planted / ".k.a.ready" / "k.a").write_text("new a")
     assert file_sets.is_interrupted(planted / "k.a")
     assert not file_sets.is_interrupted(planted / "k.b")

@@ -1,4 +1,4 @@
-"""Files are complete or not there; what was there before a failure still is."""
+"""Files are complete or absent; a failure leaves the previous file."""
 
 import errno
 import os
@@ -24,9 +24,11 @@ def test_full_disk_loses_nothing(tmp_path):
     path = tmp_path / "file"
     files.write_atomically(path, [b"old"])
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # the kernel refuses more
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # the kernel rejects larger files
     try:
-        with pytest.raises(errors.ProgramError, match=r"Cannot write .*file.*Nothing .* lost"):
+        with pytest.raises(
+            errors.ProgramError, match=r"Cannot write .*file.*Existing files are unchanged"
+        ):
             files.write_atomically(path, [b"x" * 5000])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -45,7 +47,7 @@ def test_disk_full_when_forced_to_disk(tmp_path, monkeypatch):
 
 
 def test_read_only_directory(tmp_path, monkeypatch):
-    # A super-user, as in a container, may write anywhere; so the kernel's answer is played.
+    # A super-user, as in a container, may write anywhere, so the kernel's error is simulated.
     def refuse(*unused_arguments, **unused_options):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -71,7 +73,7 @@ with files.open_atomically(pathlib.Path(sys.argv[1])) as file:
 """
 
 
-def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_left_alone(tmp_path):
+def test_removes_leftovers_of_killed_but_not_of_living_writers(tmp_path):
     path = tmp_path / "[odd] name"
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE)
@@ -85,7 +87,7 @@ def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_left_alone(tmp
         writers[0].wait()
         files.write_atomically(path, [b"whole"])
         assert path.read_bytes() == b"whole"
-        assert len(list(tmp_path.iterdir())) == 2  # the file, and the living writer's work
+        assert len(list(tmp_path.iterdir())) == 2  # the file, and the work of the living writer
     finally:
         for writer in writers:
             writer.kill()
@@ -131,7 +133,7 @@ def test_links_are_replaced_or_refused_and_never_written_through(tmp_path):
     assert other.read_bytes() == b"mine"
 
 
-def test_appending_fails_without_a_trace(tmp_path, monkeypatch):
+def test_failed_append_leaves_the_file_unchanged(tmp_path, monkeypatch):
     path = tmp_path / "file"
     files.append(path, b"one\n")
     files.append(path, b"two\n")

@@ -1,4 +1,4 @@
-"""Work in progress: locked while its maker lives, whatever the file system can do."""
+"""Unfinished files: locked while their writer lives, on any file system."""
 
 import errno
 import fcntl
@@ -31,7 +31,7 @@ def test_new_work_is_locked(tmp_path):
         assert free
 
 
-def test_work_that_was_taken_for_a_leftover_is_made_again(tmp_path):
+def test_work_removed_as_a_leftover_is_created_again(tmp_path):
     path = tmp_path / "work"
     for take in (path.unlink, lambda: (tmp_path / "other").rename(path)):
         descriptor = opened(path)
@@ -41,7 +41,7 @@ def test_work_that_was_taken_for_a_leftover_is_made_again(tmp_path):
         os.close(descriptor)
 
 
-def test_a_file_is_made_again_until_it_is_ours(tmp_path, monkeypatch):
+def test_file_is_created_again_until_it_is_locked(tmp_path, monkeypatch):
     answers = iter([False, False, True])
     monkeypatch.setattr(files.in_progress, "lock", lambda descriptor, path: next(answers))
     files.write_atomically(tmp_path / "a.txt", [b"whole"])
@@ -62,7 +62,7 @@ def test_a_file_system_without_locks_removes_nothing(tmp_path, monkeypatch):
     assert path.exists()
 
 
-def test_what_is_not_there_is_not_ours(tmp_path):
+def test_missing_path_is_not_locked(tmp_path):
     with in_progress.held_unless_locked(tmp_path / "gone") as free:
         assert not free
     (tmp_path / "link").symlink_to(tmp_path)
@@ -70,14 +70,14 @@ def test_what_is_not_there_is_not_ours(tmp_path):
         assert not free
 
 
-def test_what_another_user_made_is_left_alone_and_not_even_locked(tmp_path, monkeypatch):
-    """As in a folder that all may write to; here the name is ours and we are another."""
+def test_files_of_another_user_are_neither_removed_nor_locked(tmp_path, monkeypatch):
+    """As in a folder that all users may write to; here the user id is replaced."""
     path = in_progress.new_name(tmp_path / "store")
     path.mkdir()
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with in_progress.held_unless_locked(path) as free:
-        assert free  # whoever does not ask for its own
+        assert free  # without `own`
     locked = []
     monkeypatch.setattr(fcntl, "flock", lambda *arguments: locked.append(arguments))
     in_progress.remove_leftovers(tmp_path / "store")
@@ -89,8 +89,8 @@ def test_what_another_user_made_is_left_alone_and_not_even_locked(tmp_path, monk
     assert not path.exists()
 
 
-def test_a_leftover_too_deep_to_remove_stays_and_stops_nobody(tmp_path):
-    """1,500 levels ended every `train` of the machine with a RecursionError."""
+def test_leftover_that_is_too_deep_is_kept_without_error(tmp_path):
+    """1,500 levels would end every `train` on the machine with a RecursionError."""
     deep = tmp_path / "socket-evil"
     subprocess.run(["mkdir", "-p", deep / "/".join(["d"] * 1_500)], check=True)
     (tmp_path / "socket-left").mkdir()
@@ -102,7 +102,7 @@ def test_a_leftover_too_deep_to_remove_stays_and_stops_nobody(tmp_path):
 
 
 @pytest.mark.parametrize("error", [RecursionError, PermissionError])
-def test_what_cannot_be_removed_is_left_where_it_is(tmp_path, monkeypatch, error):
+def test_files_that_cannot_be_removed_stay(tmp_path, monkeypatch, error):
     def fail(*unused, **more):
         raise error("no")
 
@@ -116,12 +116,12 @@ def test_what_cannot_be_removed_is_left_where_it_is(tmp_path, monkeypatch, error
 
 @pytest.mark.parametrize("umask, expected", [(0o0, 0o755), (0o022, 0o755), (0o077, 0o700)])
 @pytest.mark.parametrize("mode", [0o755, 0o700])
-def test_nobody_else_may_write_to_a_parent_that_was_missing(tmp_path, umask, expected, mode):
-    """Who may write to it may rename away what is in it."""
+def test_created_parents_are_not_writable_by_others(tmp_path, umask, expected, mode):
+    """Users that may write to a directory may rename its content."""
     before = os.umask(umask)
     try:
         in_progress.make_missing(tmp_path / "a" / "b" / "c", mode)
-        in_progress.make_missing(tmp_path / "a" / "b" / "c", 0o700)  # it is there
+        in_progress.make_missing(tmp_path / "a" / "b" / "c", 0o700)  # it exists
         with directories.new_directory(tmp_path / "x" / "y" / "store"):
             pass
         files.make_directory(tmp_path / "u" / "v", mode=mode)
@@ -133,7 +133,7 @@ def test_nobody_else_may_write_to_a_parent_that_was_missing(tmp_path, umask, exp
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == expected & mode, name
 
 
-def test_a_file_in_the_way_of_a_parent_is_told(tmp_path):
+def test_file_in_place_of_a_parent_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(OSError, match=r"exists|Not a directory"):
@@ -141,9 +141,7 @@ def test_a_file_in_the_way_of_a_parent_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("number, is_raised", [(errno.EINVAL, False), (errno.EIO, True)])
-def test_only_a_directory_that_cannot_be_synced_is_passed_over(
-    tmp_path, monkeypatch, number, is_raised
-):
+def test_sync_errors_are_ignored_only_if_unsupported(tmp_path, monkeypatch, number, is_raised):
     def fail(descriptor):
         raise OSError(number, os.strerror(number))
 
@@ -155,7 +153,7 @@ def test_only_a_directory_that_cannot_be_synced_is_passed_over(
         in_progress.sync(tmp_path)
 
 
-def test_all_leftovers_of_a_directory_go_and_nothing_else(tmp_path):
+def test_removes_all_leftovers_and_nothing_else(tmp_path):
     for name in ("store", "run"):
         in_progress.new_name(tmp_path / name).write_text("")
     (tmp_path / ".hidden").write_text("")

@@ -1,4 +1,4 @@
-"""Rows are those of rounds 1, 2, 3, ...; whatever else is there is said in one line."""
+"""Rows of rounds 1, 2, 3, ...; any other content is reported in one line."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_reads_what_was_written(tmp_path):
 
 @examples(50)
 @given(length=st.integers(0, len(CONTENT)))
-def test_a_last_line_that_was_cut_counts_for_nothing(tmp_path_factory, length):
+def test_incomplete_last_line_is_ignored(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("cut") / "metrics.jsonl"
     path.write_bytes(CONTENT[:length])
     assert metrics_rows.read_rows(path) == ROWS[: CONTENT[:length].count(b"\n")]
@@ -39,12 +39,12 @@ def test_a_last_line_that_was_cut_counts_for_nothing(tmp_path_factory, length):
         (b'{"loss": 1}', "line 3 is damaged"),
         (b'{"round": true}', "line 3 is damaged"),
         (b'{"round": 3, "loss": null}', "line 3 is damaged"),
-        (b'{"round": 2}', "line 3 is of round 2: round 3 is missing"),
-        (b'{"round": 7}', "line 3 is of round 7: round 3 is missing"),
+        (b'{"round": 2}', "line 3 has round 2: round 3 is missing"),
+        (b'{"round": 7}', "line 3 has round 7: round 3 is missing"),
     ],
     ids=str,
 )
-def test_damage_ends_what_is_sound(tmp_path, line, message):
+def test_rows_end_before_the_first_damage(tmp_path, line, message):
     path = tmp_path / "metrics.jsonl"
     lines = CONTENT.splitlines()
     path.write_bytes(b"\n".join([*lines[:2], line, *lines[3:]]) + b"\n")
@@ -61,7 +61,7 @@ def test_series_and_totals():
     assert metrics_rows.running_total(rows, "b") == {}
 
 
-def test_not_a_number_is_a_number():
+def test_nan_is_a_valid_value():
     assert "NaN" in metrics_rows.row_line({"round": 1, "loss": float("nan")}).decode()
     assert json.loads(metrics_rows.row_line(ROWS[0])) == ROWS[0]
 

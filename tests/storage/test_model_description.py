@@ -1,4 +1,4 @@
-"""`model.json`: found in a run directory or a model folder, and refused in one line."""
+"""`model.json`: found in a run directory or a model folder; errors are one line."""
 
 import json
 
@@ -22,29 +22,29 @@ def write(folder, content):
     (folder / "model.json").write_text(text)
 
 
-def test_is_found_in_a_run_and_by_itself(tmp_path):
+def test_found_in_a_run_and_in_a_model_folder(tmp_path):
     write(tmp_path / "run" / "model", SOUND)
     for given in (tmp_path / "run", tmp_path / "run" / "model"):
         assert read_description(given) == (tmp_path / "run" / "model", SOUND)
 
 
-def test_none_says_what_to_give(tmp_path):
-    with pytest.raises(SavedModelError, match=r"no saved model here .*Give the run directory"):
+def test_missing_model_is_an_error_with_the_way_out(tmp_path):
+    with pytest.raises(SavedModelError, match=r"no saved model .*Pass the run directory"):
         read_description(tmp_path)
 
 
 @pytest.mark.parametrize(
     "content, says",
     [
-        ("{", "is damaged, it is no JSON"),
-        ([SOUND], "not of format"),
-        (SOUND | {"format": "of next year"}, "but 'of next year': another version wrote it"),
+        ("{", "is damaged: not valid JSON"),
+        ([SOUND], "the format must be"),
+        (SOUND | {"format": "of next year"}, "got 'of next year'"),
         (SOUND | {"vocabulary_size": "10"}, "'vocabulary_size' is missing or not a int"),
         ({k: v for k, v in SOUND.items() if k != "options"}, "'options' is missing"),
         (SOUND | {"sha256": {"weights.npz": "a"}}, "must name weights.npz and vocabulary.txt"),
     ],
 )
-def test_a_damaged_one_is_one_line(tmp_path, content, says):
+def test_damaged_description_is_one_line(tmp_path, content, says):
     write(tmp_path, content)
     with pytest.raises(SavedModelError, match=says) as caught:
         read_description(tmp_path)

@@ -1,4 +1,4 @@
-"""The name of a file that a run keeps stands in one place of the code."""
+"""The name of each file of a run is written in one place of the code."""
 
 import ast
 import pathlib
@@ -13,14 +13,14 @@ SIGNS = ["evaluation_{", *FILES, *(f'/ "{folder}"' for folder in FOLDERS)]
 
 
 def strings_of(tree):
-    """String constants that are no docstrings, error texts or comments: those without a blank."""
+    """Returns string constants without a blank, which excludes docstrings and messages."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
             yield node.lineno, node.value
 
 
 def folders_joined(tree):
-    """What `path / "name"` appends."""
+    """Returns the names in `path / "name"`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             right = node.right
@@ -47,6 +47,6 @@ def test_each_name_is_written_once():
     assert not found
 
 
-def test_there_are_names():
+def test_finds_names():
     assert {"config.toml", "metrics.jsonl", "privacy_ledger.jsonl", "weights.npz"} <= FILES
     assert {"model", "checkpoints"} <= FOLDERS

@@ -1,4 +1,4 @@
-"""A run directory is made once, resumed only as it was begun, and by one training at a time."""
+"""A run directory is created once, resumed only with its own config and data, by one training."""
 
 import json
 import os
@@ -41,9 +41,9 @@ def test_creates_resumes_and_opens(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(config=CONFIG.replace("1", "2")), "`train.seed` was 1, now it is 2"),
-        (dict(config=CONFIG + "new = 1\n"), "`train.new` was not set, now it is 1"),
-        (dict(card=CARD.replace("10", "11")), "`users.train` was 10, now it is 11"),
+        (dict(config=CONFIG.replace("1", "2")), "`train.seed` was 1, and is 2 now"),
+        (dict(config=CONFIG + "new = 1\n"), "`train.new` was not set, and is 1 now"),
+        (dict(card=CARD.replace("10", "11")), "`users.train` was 10, and is 11 now"),
         (dict(vocabulary_text="other\n"), "vocabulary differs"),
     ],
     ids=["changed", "new", "card", "vocabulary"],
@@ -102,7 +102,7 @@ def test_a_kill_during_creation_leaves_no_run(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             create(tmp_path, truecase_text="NUS\n")
     assert not RunDirectory(tmp_path).exists()
-    create(tmp_path, truecase_text="NUS\n").close()  # the same command goes on
+    create(tmp_path, truecase_text="NUS\n").close()  # the same command resumes
 
 
 def damage_config(run):
@@ -133,12 +133,12 @@ def remove_config(run):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (damage_config, r"config\.toml is damaged: it is not TOML"),
+        (damage_config, r"config\.toml is damaged: it is not valid TOML"),
         (damage_encoding, r"config\.toml is damaged: it is not UTF-8"),
         (damage_card, r"data_card\.json is damaged: it is not JSON"),
         (damage_environment, r"environment\.json is damaged: it does not hold"),
         (remove_card, r"data_card\.json is missing"),
-        (remove_config, r"config\.toml is missing though rounds were done"),
+        (remove_config, r"config\.toml is missing, but rounds were completed"),
     ],
 )
 def test_damage_is_one_line_and_changes_nothing(tmp_path, damage, message):
@@ -167,12 +167,12 @@ def test_a_link_in_place_of_a_file_is_refused_and_not_written_through(tmp_path, 
     run.close()
     getattr(run, part).unlink(missing_ok=True)
     getattr(run, part).symlink_to(other)
-    with pytest.raises(RunDirectoryError, match="is a link to a file"):
+    with pytest.raises(RunDirectoryError, match="is a link"):
         create(tmp_path / "run")
     assert other.read_text() == "mine"
 
 
-def test_the_next_start_removes_what_a_kill_left(tmp_path):
+def test_next_start_removes_leftovers(tmp_path):
     run = create(tmp_path)
     run.close()
     run.checkpoints.mkdir()
@@ -190,7 +190,7 @@ def test_rows(tmp_path):
         assert run.rows() == [{"round": 1, "loss": 2.5}]
         run.metrics_jsonl.unlink()
         run.model.mkdir()
-        with pytest.raises(RunDirectoryError, match="is missing though rounds were done"):
+        with pytest.raises(RunDirectoryError, match="is missing, but rounds were completed"):
             run.rows()
 
 
@@ -202,14 +202,14 @@ def test_evaluations(tmp_path):
 
 def test_refuses_other_directories(tmp_path):
     (tmp_path / "photo.jpg").write_text("")
-    with pytest.raises(ProgramError, match=r"holds 'photo\.jpg'"):
+    with pytest.raises(ProgramError, match=r"has 'photo\.jpg'"):
         create(tmp_path)
     with pytest.raises(ProgramError, match="is a file"):
         create(tmp_path / "photo.jpg")
     assert list(tmp_path.iterdir()) == [tmp_path / "photo.jpg"]
 
 
-def test_open_says_what_is_wrong(tmp_path):
+def test_open_reports_the_problem(tmp_path):
     with pytest.raises(ProgramError, match="does not exist"):
         RunDirectory.open(tmp_path / "missing")
     (tmp_path / "file").write_text("")
@@ -234,11 +234,11 @@ def test_warns_when_packages_changed(tmp_path, monkeypatch):
     changed = environment.describe()
     changed["packages"]["tensorflow"] = "9.9"
     monkeypatch.setattr(environment, "describe", lambda: changed)
-    with pytest.warns(UserWarning, match=r"packages\.tensorflow = .* now it is 9\.9"):
+    with pytest.warns(UserWarning, match=r"packages\.tensorflow = .* is 9\.9 now"):
         create(tmp_path).close()
 
 
-def test_a_key_that_did_not_exist_then_counts_as_its_default(tmp_path):
+def test_new_key_has_its_default_in_old_runs(tmp_path):
     files = {"data_card_text": "{}"}
     RunDirectory.create(tmp_path / "run", config_text="[a]\nb = 1\n", **files).close()
     newer = "[a]\nb = 1\nnew = 7\n"
@@ -251,7 +251,7 @@ def test_a_key_that_did_not_exist_then_counts_as_its_default(tmp_path):
     assert RunDirectory.open(tmp_path / "run").config_text() == newer
     RunDirectory.create(tmp_path / "other", config_text="[a]\nb = 1\n", **files).close()
     changed = "[a]\nb = 1\nnew = 8\n"
-    with pytest.raises(Exception, match=r"`a\.new` was 7, now it is 8"):
+    with pytest.raises(Exception, match=r"`a\.new` was 7, and is 8 now"):
         RunDirectory.create(
             tmp_path / "other",
             config_text=changed,

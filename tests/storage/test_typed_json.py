@@ -1,4 +1,4 @@
-"""Dataclasses as JSON and back: equal, and one line for whatever else somebody sends."""
+"""Dataclasses to JSON and back: equal, and one line of error for any other input."""
 
 import dataclasses
 import json
@@ -34,9 +34,9 @@ PLAIN = {
 }
 
 
-def test_there_and_back():
+def test_round_trip():
     text = json.dumps(typed_json.plain(WHOLE))
-    assert text == json.dumps(PLAIN)  # in this order
+    assert text == json.dumps(PLAIN)  # in the order of the fields
     assert typed_json.read(Whole, json.loads(text), "whole") == WHOLE
 
 
@@ -48,7 +48,7 @@ def test_there_and_back():
         ("parts", [{"size": True, "note": None}], "`whole.parts.size` must be a whole number"),
         ("parts", [{"size": 1.0, "note": None}], "`whole.parts.size` must be a whole number"),
         ("parts", [{"size": 1}], "`whole.parts.note` is missing"),
-        ("parts", [{"size": 1, "note": None, "x": 2}], "`whole.parts` has a key that is not known"),
+        ("parts", [{"size": 1, "note": None, "x": 2}], "`whole.parts` has an unknown key"),
         ("shares", {"a": False}, "`whole.shares` must be a number"),
         ("pair", [1.0], "`whole.pair` must be a list of 2"),
         ("last", "", "`whole.last` must be an object"),
@@ -58,6 +58,6 @@ def test_there_and_back():
         ("parts", [{"size": 1, "note": "\ud800"}], "`whole.parts.note` must be Unicode"),
     ],
 )
-def test_another_kind_is_one_line(key, value, says):
+def test_wrong_type_is_one_line(key, value, says):
     with pytest.raises(ValueError, match="^" + says):
         typed_json.read(Whole, PLAIN | {key: value}, "whole")

@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_keyboard.federated.aggregation.properties import SHAPES, VALUE_TYPE, WEIGHT_TYPE
+from tff_keyboard.aggregators.properties import SHAPES, VALUE_TYPE, WEIGHT_TYPE
 
 __all__ = ["SHAPES", "VALUE_TYPE", "WEIGHT_TYPE"]
 

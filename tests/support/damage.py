@@ -1,5 +1,6 @@
 """Files as damage and malice leave them, for tests of readers."""
 
+import copy
 import json
 import math
 import struct
@@ -67,6 +68,22 @@ def _edited(data, edits):
     return bytes(data)
 
 
+def random_damage(data, rng):
+    """Returns the bytes with one to four random edits, drawn from a `random.Random`."""
+    edits = []
+    for _ in range(rng.randint(1, 4)):
+        number = rng.choice(_NUMBERS)
+        pieces = [
+            rng.randbytes(rng.randint(1, 8)),
+            rng.choice(_WORDS),
+            struct.pack("<Q", number),
+            struct.pack("<I", number % 2**32),
+        ]
+        kind = rng.choices(["write", "insert", "delete", "cut"], [6, 6, 4, 1])[0]
+        edits.append((kind, rng.random(), rng.choice(pieces)))
+    return _edited(data, edits)
+
+
 def damaged(data):
     """Strategy: the bytes with a few of them changed, added or gone."""
     return _EDITS.map(lambda edits: _edited(data, edits))
@@ -103,7 +120,7 @@ def _set(content, path, value):
     if value is _set:
         content.pop(path[-1], None)
     else:
-        content[path[-1]] = value
+        content[path[-1]] = copy.deepcopy(value)  # a drawn object may be put into itself
 
 
 def is_one_line(read):

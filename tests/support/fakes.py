@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tff_keyboard.host import quiet
-from tff_keyboard.program import errors
+from tff_keyboard.training.loop import errors
 
 NUM_FEATURES = 3
 
@@ -56,7 +56,7 @@ def save_untrained_run(directory: pathlib.Path, config, seed: int = 1) -> pathli
 
     vocabulary = ClientStore(config.data.store).vocabulary
     model = build_model(
-        config.model.name, vocabulary_size=len(vocabulary), seed=seed, **config.model.options()
+        config.model.type, vocabulary_size=len(vocabulary), seed=seed, **config.model.options()
     )
     directory.mkdir()
     (directory / "config.toml").write_text(config_lib.dump(config))
@@ -137,7 +137,7 @@ class NumpyOutput(NamedTuple):
 
 def numpy_cohort(round_num: int):
     """A cohort of three vectors for `NumpyProcess`: a pure function of the round."""
-    from tff_keyboard.program.rounds import read_ahead
+    from tff_keyboard.training.loop import read_ahead
 
     generator = np.random.default_rng([7, round_num])
     datasets = list(generator.normal(size=(3, NUM_FEATURES)))
@@ -252,7 +252,7 @@ def tiny_dataset(seed, num_examples: int = 6, batch_size: int = 2):
 
 def tiny_cohort(round_num: int, num_clients: int = 4):
     """A cohort for `tiny_process`: a pure function of the round."""
-    from tff_keyboard.program.rounds import read_ahead
+    from tff_keyboard.training.loop import read_ahead
 
     clients = np.random.default_rng([11, round_num]).choice(20, num_clients, replace=False)
     datasets = [tiny_dataset([13, client], 4 + client % 5) for client in clients]
@@ -275,15 +275,15 @@ def digest(structure) -> str:
 
 def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 0.0) -> None:
     """A whole training of `tiny_process` in a run directory; writes `digest.txt` at its end."""
-    from tff_keyboard.program.engines import execution
-    from tff_keyboard.program.rounds import (
+    from tff_keyboard.algorithms.client_packing.local_context import local_context
+    from tff_keyboard.storage import run_directory
+    from tff_keyboard.training.loop import (
         best_round,
         checkpoints,
         release,
         round_clock,
         training_loop,
     )
-    from tff_keyboard.storage import run_directory
 
     def cohort_source(round_num):
         time.sleep(seconds_per_round)
@@ -292,13 +292,10 @@ def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 
     def evaluate(round_num, weights):
         return {"distance": float(np.abs(weights).sum())}
 
-    with (
-        run_directory.RunDirectory.create(
-            directory, config_text=f"[train]\nrounds = {rounds}\n", data_card_text="{}"
-        ) as run,
-        execution.install_context(log_directory=run.logs) as context,
-    ):
-        print("workers", *(worker.pid for worker in context.pool.members), flush=True)
+    local_context()
+    with run_directory.RunDirectory.create(
+        directory, config_text=f"[train]\nrounds = {rounds}\n", data_card_text="{}"
+    ) as run:
         result = training_loop.TrainingLoop(
             process=tiny_process(),
             cohort_source=cohort_source,
@@ -329,7 +326,7 @@ def train_tiny_under_kills(
     SIGTERM after a round. Prints a JSON line: the rounds on disk at each kill, and the exit code
     of the one that was asked.
     """
-    from tff_keyboard.program.rounds import training_loop  # noqa: F401
+    from tff_keyboard.training.loop import training_loop  # noqa: F401
 
     generator = random.Random(seed)
     rounds_at_kill: list[int] = []

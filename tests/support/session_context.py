@@ -1,32 +1,36 @@
-"""The context in which tests compute: one worker of ours for the whole session.
+"""The context in which tests compute: this process."""
 
-TFF's own context starts a server that listens on all interfaces, without a password, and that
-outlives a test run which is interrupted.
-"""
-
-import os
+import contextlib
+import gc
 
 import tensorflow_federated as tff
 
-from tff_keyboard.program.workers import worker_context, worker_pool
+from tff_keyboard.algorithms.client_packing.local_context import LocalContext
 
 
-class SessionContext(tff.framework.SyncContext):
-    """Starts its worker at the first computation; another one in a process that was forked."""
+class _InThisProcess(LocalContext):
+    """Fails where a computation would go to TFF's own runtime, which starts a server."""
 
-    def __init__(self):
-        self._owner, self._context = 0, None
-
-    def invoke(self, comp, arg):
-        if self._owner != os.getpid():
-            pool = worker_pool.WorkerPool(1, threads=1, max_restarts=1000)
-            self._context, self._owner = worker_context.WorkerContext(pool), os.getpid()
-        return self._context.invoke(comp, arg)
+    def _run_natively(self, comp, arg):
+        raise AssertionError(f"This does not run in this process: {comp.type_signature}")
 
 
-CONTEXT = SessionContext()
+CONTEXT = _InThisProcess()
 
 
 def use():
     """Makes it TFF's default again, after a test that had a context of its own."""
     tff.framework.set_default_context(CONTEXT)
+
+
+@contextlib.contextmanager
+def stock_tff():
+    """TFF's own runtime is the default; the server that it starts ends with the block."""
+    context = tff.backends.native.create_sync_local_cpp_execution_context()
+    tff.framework.set_default_context(context)
+    try:
+        yield
+    finally:
+        use()
+        del context
+        gc.collect()

@@ -141,14 +141,34 @@ def test_an_interrupted_process_waits_for_no_thread(end):
 
 
 @pytest.mark.parametrize("name, goes_on", [("train", True), ("report", False), ("fake", False)])
-def test_only_what_a_second_start_resumes_is_told_so(name, goes_on, capsys):
+def test_resume_hint_only_for_tasks_that_resume(name, goes_on, capsys):
     task = fake_task(KeyboardInterrupt())
     task.__name__ = f"tasks.{name}"
     assert cli.launch(task, []) == cli.INTERRUPTED
-    assert ("go on where it stopped" in capsys.readouterr().err) == goes_on
-    assert set(console.TASKS) >= cli.RESUMED
+    assert ("to resume" in capsys.readouterr().err) == goes_on
+    assert cli.RESUMED - set(console.TASKS) <= {"study", "attack", "audit-tail"}
 
 
 def test_a_bug_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
         cli.launch(fake_task(ZeroDivisionError()), [])
+
+
+class ResourceExhaustedError(Exception):
+    """An error with the name of TensorFlow's."""
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ResourceExhaustedError("OOM when allocating")])
+def test_memory_that_runs_out_is_one_line(capsys, error):
+    def run_out(unused_options):
+        raise error
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Options(options.TaskOptions):
+        """None."""
+
+    task = types.SimpleNamespace(__name__="tasks.train.train", Options=Options, run=run_out)
+    assert cli.launch(task, []) == cli.MACHINE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "out of memory" in line
+    assert line.endswith("Run the same command again to resume.")

@@ -1,4 +1,4 @@
-"""The chain of `make demo`: real tasks with flags they know, and an end at the first failure."""
+"""The chain of `make demo`: real tasks with valid flags, which stops at the first failure."""
 
 import types
 

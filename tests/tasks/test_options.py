@@ -1,4 +1,4 @@
-"""A field of a task's options is a flag: its type, default, range and help are written once."""
+"""A field of a task's options is a flag: type, default, range and help are written once."""
 
 import dataclasses
 import pathlib
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from tasks.options import ConfigOptions, Range, TaskOptions, Words, options_of
+from tasks.options import Bounds, ConfigOptions, TaskOptions, Words, options_of
 from tff_keyboard.storage.errors import UsageError
 
 
@@ -15,8 +15,8 @@ class Options(TaskOptions):
     run_dir: Annotated[pathlib.Path, Words("a run directory")]
     workdir: Annotated[pathlib.Path, "Where the run is kept."]
     clients: Annotated[Literal["held_out", "train"], "Population, 100 % of it."] = "held_out"
-    parity_words: Annotated[int, "Words that are read.", Range(1)] = 20_000
-    share: Annotated[float | None, "Share.", Range(0, 1)] = None
+    parity_words: Annotated[int, "Words that are read.", Bounds(1)] = 20_000
+    share: Annotated[float | None, "Share.", Bounds(0, 1)] = None
     parity: Annotated[bool, "Whether to check."] = True
     allow_loss: Annotated[bool, "Whether to allow."] = False
     left_out: Annotated[tuple[int, ...], "Positions."] = ()
@@ -81,9 +81,9 @@ def test_words_may_stand_anywhere():
 @pytest.mark.parametrize(
     "arguments, says",
     [
-        ([], "Give a run directory; got 0 arguments. See --help."),
-        (["a", "b", "--workdir=w"], "Give a run directory; got 2 arguments. See --help."),
-        (["a"], "Give --workdir: Where the run is kept. See --help."),
+        ([], "Pass a run directory; got 0 arguments. See --help."),
+        (["a", "b", "--workdir=w"], "Pass a run directory; got 2 arguments. See --help."),
+        (["a"], "--workdir is required: Where the run is kept."),
         ([*NEEDED, "--wokdir=x"], "Unknown flag --wokdir. Did you mean --workdir?"),
         ([*NEEDED, "--allow-los"], "Unknown flag --allow-los. Did you mean --allow-loss?"),
         ([*NEEDED, "--parity-w=3"], "Unknown flag --parity-w. Did you mean --parity?"),
@@ -93,8 +93,8 @@ def test_words_may_stand_anywhere():
         ([*NEEDED, "--share=1.5"], "--share must be in [0, 1], got 1.5."),
         ([*NEEDED, "--share=nan"], "--share must be in [0, 1], got nan."),
         ([*NEEDED, "--clients=all"], "--clients: invalid choice: 'all'"),
-        ([*NEEDED, "--attacks=nan,bost"], "--attacks must be of nan, boost; got 'bost'."),
-        ([*NEEDED, "--left-out=0,b"], "--left-out: takes whole numbers separated by commas;"),
+        ([*NEEDED, "--attacks=nan,bost"], "--attacks must be one of nan, boost; got 'bost'."),
+        ([*NEEDED, "--left-out=0,b"], "--left-out: must be whole numbers separated by commas,"),
         ([*NEEDED, "--workdir"], "--workdir: expected one argument."),
     ],
 )
@@ -107,14 +107,14 @@ def test_a_mistake_is_one_line(arguments, says):
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_too_few_or_many_words(count):
-    with pytest.raises(UsageError, match=f"Give one or two models; got {count} arguments"):
+    with pytest.raises(UsageError, match=f"Pass one or two models; got {count} arguments"):
         Several.parse("try", ["m"] * count)
 
 
 def test_python_callers_are_checked_too():
     with pytest.raises(UsageError, match="--share"):
         Options(run_dir=pathlib.Path(), workdir=pathlib.Path(), share=2)
-    with pytest.raises(UsageError, match="--clients must be of held_out, train; got 'all'"):
+    with pytest.raises(UsageError, match="--clients must be one of held_out, train; got 'all'"):
         Options(run_dir=pathlib.Path(), workdir=pathlib.Path(), clients="all")
 
 
@@ -122,7 +122,7 @@ def test_help_says_everything():
     text = " ".join(Options.help("try", "Tries.\n\nMore of it.").split())
     assert text.startswith("Tries. More of it. Arguments: RUN_DIR")
     assert "Population, 100 % of it. (default: held_out)" in text
-    assert "--parity, --no-parity Whether to check. (default: True)" in text
+    assert "--parity, --no-parity Whether to check. (default: on)" in text
     for option in options_of(Options):
         assert option.help in text
 

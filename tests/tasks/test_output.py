@@ -1,4 +1,4 @@
-"""A reader that goes away stops no task; a full disk does."""
+"""A closed pipe at the output stops no task; a full disk does."""
 
 import pathlib
 import subprocess

@@ -16,7 +16,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PARTS = (
-    "tff_keyboard", "tflite_export", "tasks", "configs", "models", "pyproject.toml", "setup.py",
+    "tff_keyboard", "tff_keyboard_app", "tff_keyboard_fleet", "tff_keyboard_lab", "tflite_export",
+    "tasks", "configs", "models", "pyproject.toml", "setup.py",
     "README.md", "requirements.txt",
 )  # fmt: skip
 BUILD = "import setuptools.build_meta as build, sys; build.build_wheel(sys.argv[1])"
@@ -36,7 +37,7 @@ MOST_CPU_SECONDS = 4.0  # until `play` shows a strip; 1.2 on two busy cores
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The file."""
+    """Returns the wheel's file."""
     folder = tmp_path_factory.mktemp("wheel")
     for part in PARTS:
         if (ROOT / part).is_dir():
@@ -52,17 +53,20 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def site(wheel):
-    """A folder with the content of the wheel."""
+    """Returns a folder with the content of the wheel."""
     with zipfile.ZipFile(wheel) as file:
         file.extractall(wheel.parent / "site")
     return wheel.parent / "site"
 
 
 @pytest.mark.slow
-def test_its_names_are_our_own(site):
+def test_wheel_has_only_our_names(site):
     (info,) = site.glob("*.dist-info")
     assert {path.name for path in site.iterdir()} - {info.name} == {
         "tff_keyboard",
+        "tff_keyboard_app",
+        "tff_keyboard_fleet",
+        "tff_keyboard_lab",
         "tff_keyboard_shipped",
         "tff_keyboard_tasks",
         "tflite_export",
@@ -72,8 +76,9 @@ def test_its_names_are_our_own(site):
         found = {str(path.relative_to(site / name)) for path in (site / name).rglob("*.py")}
         whole = {str(p.relative_to(ROOT / package)) for p in (ROOT / package).rglob("*.py")}
         assert found == whole
-    assert list((site / "tflite_export").rglob("*.html"))
-    assert list((site / "tflite_export").rglob("*.txt"))
+    assert list((site / "tff_keyboard_app").rglob("*.html"))
+    assert not list(site.rglob("test_*.py"))
+    assert list((site / "tff_keyboard_app").rglob("*.txt"))
     assert {path.name for path in (site / "tff_keyboard_shipped").iterdir()} == {
         "configs",
         "models",
@@ -112,7 +117,7 @@ def test_the_command_works_from_it(site, tmp_path, arguments, says):
 
 
 def other_python(version):
-    """A Python of this version, from the PATH or from pyenv; None where there is none."""
+    """Returns a Python of this version, from the PATH or from pyenv, or None."""
     pyenv = sorted(pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for found in [*map(str, pyenv), shutil.which(f"python{version}")]:
         if (
@@ -125,7 +130,7 @@ def other_python(version):
 
 @pytest.fixture(scope="module", params=OTHERS)
 def light(request, wheel, tmp_path_factory):
-    """A clean environment of another Python with the wheel, and nothing but what it asks for."""
+    """Returns a clean environment of another Python with only the wheel and its requirements."""
     python = other_python(request.param)
     if python is None:
         pytest.skip(f"there is no Python {request.param}")
@@ -169,7 +174,6 @@ def test_a_light_installation_types_and_judges(light, tmp_path):
         (["doctor"], "nothing trains here"),
         (["verify", one], "opens and suggests"),
         (["compare", one, other, one.replace(".tflite", ".ngram"), text, out], "top-3"),
-        (["power", "compared/comparison.json", "--lift=top-3:0.5"], "two groups"),
         (["report", "compared"], "report.html"),
     ]:
         done, _ = console(light, tmp_path, *arguments)

@@ -9,26 +9,26 @@ from tests.support.fakes import tiny_config
 from tests.training.test_federated import assert_same_run
 from tff_keyboard.config import ConfigError
 from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.privacy import run_privacy
+from tff_keyboard.training import run_privacy
 from tff_keyboard.training.central.train_central import train_central
 from tff_keyboard.training.federated import train_federated
 
 ALL_AT_ONCE = (
-    "server.optimizer=fedadam",
-    'server.schedule={name="cosine", rounds=6, warmup_rounds=2, lowest=0.1}',
+    "server.type=fedadam",
+    'server.schedule={type="cosine", rounds=6, warmup_rounds=2, lowest=0.1}',
     "client.learning_rate=0.316",
-    'client.schedule={name="constant_then_decay", constant_rounds=1, half_life_rounds=2}',
-    'averaging={kind="exponential", decay=0.5}',
+    'client.schedule={type="constant_then_decay", constant_rounds=1, half_life_rounds=2}',
+    'averaging={type="exponential", decay=0.5}',
     "model.embedding_dropout=0.1",
     "model.output_dropout=0.2",
-    'train.cohort={kind="growing", every_rounds=1, factor=1.5, most=5}',
-    "train.check_in=by_text",
-    'aggregation.row_correction={kind="touched", largest_factor=5}',
+    'train.cohort={type="growing", every_rounds=1, factor=1.5, max_clients=5}',
+    "train.client_sampling=proportional",
+    'aggregation.row_correction={type="fedsubavg", largest_factor=5}',
 )
 CENTRAL = (
-    "central.optimizer=adam",
-    'central.schedule={name="cosine", rounds=5, warmup_rounds=1}',
-    'averaging={kind="tail", first_round=2}',
+    "central.type=adam",
+    'central.schedule={type="cosine", rounds=5, warmup_rounds=1}',
+    'averaging={type="tail", first_round=2}',
     "model.output_dropout=0.2",
     "client.batch_size=4",
 )
@@ -59,7 +59,7 @@ def test_all_at_once_resumes_to_the_bit(store, straight, tmp_path):
 
 
 @pytest.mark.slow
-def test_each_round_says_what_it_trained_with(straight):
+def test_each_round_records_its_learning_rates(straight):
     found = rows(straight)
     server = [row["learning_rate/finalizer"] for row in found]
     client = [row["learning_rate/client_work"] for row in found]
@@ -72,7 +72,7 @@ def test_each_round_says_what_it_trained_with(straight):
 
 
 @pytest.mark.slow
-def test_the_average_is_validated_and_saved_beside_the_last_model(straight):
+def test_average_is_validated_and_saved_next_to_the_last_model(straight):
     last_row = rows(straight)[-1]
     average, last = (last_row[f"evaluation/{part}perplexity"] for part in ("", "last/"))
     assert average != last
@@ -90,10 +90,10 @@ def test_an_average_costs_no_privacy(store, tmp_path, monkeypatch):
     monkeypatch.setattr(run_privacy, "_facts", lambda *unused: {})
     private = (
         "aggregation.client_weighting=uniform",
-        'aggregation.privacy={mechanism="gaussian", noise_multiplier=1.0, clip_norm=0.5, '
+        'aggregation.privacy={type="gaussian", noise_multiplier=1.0, clip_norm=0.5, '
         f'delta=1e-4, fixed_nonce="{"0123456789abcdef" * 2}"}}',
     )
-    averaged = 'averaging={kind="exponential", decay=0.5}'
+    averaged = 'averaging={type="exponential", decay=0.5}'
     train_federated(tiny_config(store, *private), tmp_path / "plain")
     train_federated(tiny_config(store, *private, averaged), tmp_path / "averaged")
     ledgers = [(tmp_path / r / "privacy_ledger.jsonl").read_bytes() for r in ("plain", "averaged")]
@@ -112,7 +112,7 @@ def test_an_average_costs_no_privacy(store, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["fedyogi", "fedadagrad"])
 def test_other_adaptive_servers_train_and_resume(store, tmp_path, optimizer):
-    overrides = [f"server.optimizer={optimizer}", "client.learning_rate=0.316"]
+    overrides = [f"server.type={optimizer}", "client.learning_rate=0.316"]
     train_federated(tiny_config(store, *overrides), tmp_path / "straight")
     train_federated(tiny_config(store, *overrides, "train.rounds=2"), tmp_path / "run")
     train_federated(tiny_config(store, *overrides), tmp_path / "run")
@@ -148,7 +148,8 @@ def test_central_training_with_adam_resumes_to_the_bit(store, tmp_path):
     assert nats[-1] < nats[0]
 
 
-def test_a_best_metric_may_be_that_of_the_last_model(store, tmp_path):
+@pytest.mark.slow
+def test_best_metric_may_belong_to_the_last_model(store, tmp_path):
     plain = tiny_config(store, "train.best_metric=last/perplexity")
     with pytest.raises(ConfigError, match=r"`train\.best_metric` must be one of"):
         train_federated(plain, tmp_path / "run")
@@ -158,59 +159,65 @@ def test_a_best_metric_may_be_that_of_the_last_model(store, tmp_path):
 @pytest.mark.parametrize(
     "overrides, reason",
     [
-        (["aggregation.row_correction.kind=touched", "client.algorithm=fedsgd"], "do not tell"),
-        (["aggregation.row_correction.kind=touched", "aggregation.rule.name=fedmed"], "not tell"),
+        (["aggregation.row_correction.type=fedsubavg", "client.type=fedsgd"], "do not send"),
+        (["aggregation.row_correction.type=fedsubavg", "aggregation.rule.type=fedmed"], "not send"),
         (
             [
-                "aggregation.row_correction.kind=touched",
-                "aggregation.privacy.mechanism=gaussian",
+                "aggregation.row_correction.type=fedsubavg",
+                "aggregation.privacy.type=gaussian",
                 "aggregation.client_weighting=uniform",
             ],
             "noise in rare rows would grow",
         ),
         (
             [
-                'train.cohort={kind="growing", every_rounds=1, most=99}',
-                "aggregation.privacy.mechanism=gaussian",
+                'train.cohort={type="growing", every_rounds=1, max_clients=99}',
+                "aggregation.privacy.type=gaussian",
                 "aggregation.client_weighting=uniform",
             ],
-            "divided by one number of clients",
+            "assume a fixed number of clients",
         ),
         (
             [
-                "train.check_in=by_text",
-                "aggregation.privacy.mechanism=gaussian",
+                "train.client_sampling=proportional",
+                "aggregation.privacy.type=gaussian",
                 "aggregation.client_weighting=uniform",
             ],
-            "people who are drawn alike",
+            "clients are sampled with the same probability",
         ),
-        (["train.check_in=by_text", "client.max_examples=0"], "needs `client.max_examples` > 0"),
-        (["train.check_in_factor=3.0"], "has no effect with `train.check_in` = 'uniform'"),
-        (["train.check_in_factor=0.5"], r"`train.check_in_factor` must be in \[1, 100\]"),
-        (["train.check_in_factor=nan"], r"`train.check_in_factor` must be in \[1, 100\]"),
-        (["train.check_in_factor=1e9"], r"`train.check_in_factor` must be in \[1, 100\]"),
+        (
+            ["train.client_sampling=proportional", "client.max_examples=0"],
+            "requires `client.max_examples` > 0",
+        ),
+        (
+            ["train.max_sampling_ratio=3.0"],
+            "has no effect with `train.client_sampling` = 'uniform'",
+        ),
+        (["train.max_sampling_ratio=0.5"], r"`train.max_sampling_ratio` must be in \[1, 100\]"),
+        (["train.max_sampling_ratio=nan"], r"`train.max_sampling_ratio` must be in \[1, 100\]"),
+        (["train.max_sampling_ratio=1e9"], r"`train.max_sampling_ratio` must be in \[1, 100\]"),
         *(
             (
                 [
-                    "train.check_in=by_text",
-                    "train.check_in_factor=0.0",
-                    f"aggregation.rule.name={rule}",
+                    "train.client_sampling=proportional",
+                    "train.max_sampling_ratio=0.0",
+                    f"aggregation.rule.type={rule}",
                 ],
-                "no rule holds against most of a cohort",
+                "no aggregator resists a majority",
             )
             for rule in ("bounded_trimmed_mean", "trimmed_mean", "median")
         ),
         (
             [
-                'fine_tuning.server={name="transfer", text="generated"}',
+                'fine_tuning.server={type="transfer", text="generated"}',
                 "client.schedule.warmup_rounds=3",
             ],
-            "whose rate is constant",
+            "constant learning rate",
         ),
-        (["client.algorithm=fedsgd", "client.schedule.warmup_rounds=3"], "has no effect with"),
+        (["client.type=fedsgd", "client.schedule.warmup_rounds=3"], "has no effect with"),
     ],
 )
-def test_what_does_not_go_together_is_refused_with_the_reason(store, overrides, reason):
+def test_conflicting_options_are_rejected_with_the_reason(store, overrides, reason):
     with pytest.raises(ConfigError, match=reason) as error:
         tiny_config(store, *overrides)
     assert "\n" not in str(error.value)

@@ -20,7 +20,7 @@ def test_a_cohort_as_large_as_the_population_is_allowed(store):
 
 
 @pytest.mark.parametrize("override", ["train.over_selection=9", "train.min_separation_rounds=9"])
-def test_over_selection_and_separation_need_people_too(store, override):
+def test_over_selection_and_separation_need_more_clients(store, override):
     check_population(tiny_config(store))
     with pytest.raises(ConfigError, match="Lower `clients_per_round`"):
         check_population(tiny_config(store, override))
@@ -29,18 +29,24 @@ def test_over_selection_and_separation_need_people_too(store, override):
 @pytest.mark.parametrize(
     "rule, says",
     [
-        ('{name="bounded_trimmed_mean", attackers=0.2}', "attackers` = 0.2 of a cohort are 0.04 "),
-        ('{name="trimmed_mean", trim_fraction=0.1}', "trim_fraction` = 0.1 of a cohort are 0.02 "),
+        (
+            '{type="bounded_trimmed_mean", attackers=0.2}',
+            "= 0.2 of a cohort protects against only 0.04 ",
+        ),
+        (
+            '{type="trimmed_mean", trim_fraction=0.1}',
+            "= 0.1 of a cohort protects against only 0.02 ",
+        ),
     ],
 )
-def test_a_defence_is_told_what_its_share_is_of_the_accounts(store, rule, says):
+def test_warns_of_a_defence_against_a_smaller_share_of_accounts(store, rule, says):
     rule = f"aggregation.rule={rule}"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_population(tiny_config(store, rule))
-        check_population(tiny_config(store, "train.check_in=by_text"))
+        check_population(tiny_config(store, "train.client_sampling=proportional"))
     with pytest.warns(UserWarning, match=says) as found:
-        check_population(tiny_config(store, rule, "train.check_in=by_text"))
+        check_population(tiny_config(store, rule, "train.client_sampling=proportional"))
     assert "\n" not in str(found[0].message)
 
 

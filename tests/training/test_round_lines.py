@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from tff_keyboard.program.rounds import best_round, training_loop
 from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.loop import best_round, training_loop
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
 ROW = {
@@ -33,10 +33,10 @@ def progress(row, **changes):
         "seconds": {"round_seconds": 4.0},
         "is_best": False,
     }
-    return training_loop.Progress(**(facts | changes))
+    return training_loop.RoundProgress(**(facts | changes))
 
 
-def test_a_secure_sum_says_how_many_it_is_of():
+def test_secure_sum_shows_its_number_of_clients():
     row = ROW | {"client_work/train/tokens": 0, "clients": 8}
     assert RoundLines(9)._note(row, 1.0) == "8 clients"
 
@@ -48,13 +48,15 @@ def test_figures_of_a_validation(capsys):
     )
 
 
-def test_the_first_round_of_a_resumed_training_says_so(capsys):
+def test_first_round_of_a_resumed_training_is_marked(capsys):
     lines = RoundLines(9)
     lines(progress(ROW, resumed_round=3))
     lines(progress(ROW, round_num=5, resumed_round=3))
     RoundLines(9)(progress(ROW, round_num=1, resumed_round=0))
     out = capsys.readouterr().out.splitlines()
-    assert [line for line in out if "Goes on" in line] == ["Goes on after round 3 of 9."] == out[:1]
+    assert (
+        [line for line in out if "Resuming" in line] == ["Resuming after round 3 of 9."] == out[:1]
+    )
 
 
 def test_a_model_that_has_diverged_is_said(capsys):
@@ -82,7 +84,8 @@ def test_a_round_without_validation_lasts_on_the_terminal_only(capsys):
     [
         ({}, True, ["Model (best, round 2): {run}/model"]),
         ({}, False, ["Model (last): {run}/model"]),
-        ({"resumed_round": 3}, True, ["{run}: all 3 rounds were done already.", "Model (best"]),
+        ({"loop_state": best_round.LoopState()}, True, ["Model (last): {run}/model"]),
+        ({"resumed_round": 3}, True, ["{run}: all 3 rounds are already done.", "Model (best"]),
         ({"rounds": 2}, True, ["Validation was best after the last round", "Model (best"]),
         ({"rounds": 2, "stop_reason": "no better"}, True, ["Stopped after round 2", "Model (best"]),
         ({"stop_reason": "no better"}, True, ["Stopped after round 3: no better", "Model (best"]),
@@ -104,7 +107,7 @@ def test_how_it_ended(tmp_path, changes, is_best, expected):
         assert line.startswith(words.format(run=tmp_path))
 
 
-def test_rejected_rounds_are_told(tmp_path):
+def test_rejected_rounds_are_shown(tmp_path):
     loop = best_round.LoopState(math.nan, 0, 0, rejected_rounds=2)
     result = training_loop.TrainingResult(None, None, None, loop, 3, 0, "")
     lines = list(closing_lines(result, RunDirectory(tmp_path), is_best=False))

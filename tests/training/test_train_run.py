@@ -9,8 +9,8 @@ import tensorflow_federated as tff
 
 from tests.support.fakes import tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.federated.algorithms.build_process import build_initial_model
 from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.training.build_process import build_initial_model
 from tff_keyboard.training.train_run import open_run, train_run
 
 RECALLS = {1: 0.1, 2: 0.4, 3: 0.2}  # the second round is the best
@@ -46,8 +46,9 @@ class Counting:
         return tff.learning.models.ModelWeights(values, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("final_model, kept", [("best", 2), ("last", 3)])
-def test_the_model_is_that_of_the_round_the_config_asks_for(store, tmp_path, final_model, kept):
+def test_saved_model_is_from_the_configured_round(store, tmp_path, final_model, kept):
     config = tiny_config(store, f"train.final_model={final_model}", "evaluation.every=1")
     client_store = ClientStore(store)
     model = build_initial_model(config, client_store.vocabulary)

@@ -1,4 +1,4 @@
-"""Run configuration: frozen dataclasses read from TOML. Imports no TensorFlow."""
+"""The configuration of a run: frozen dataclasses read from TOML. Imports no TensorFlow."""
 
 from tff_keyboard.config.config_file import (
     dump,

@@ -1,14 +1,14 @@
-"""One TOML file, one `RunConfig`: tables are frozen dataclasses, typos are errors.
+"""Reads a TOML file into a `RunConfig` of frozen dataclasses. Unknown keys are errors.
 
     base = "../nus_sms.toml"
 
     [train]
     rounds = 300
 
-is the config of that file (relative to this one) with 300 rounds; `--set=train.rounds=3` overrides
-it. A table that chooses another variant (`[aggregation.rule] name = "fedmed"`) replaces that of the
-base as a whole. What a run used is written back in full by `dump`, so a run directory depends
-neither on files of other places nor on defaults that may change later.
+This is the config in `../nus_sms.toml` (relative to this file) with 300 rounds.
+`--set=train.rounds=3` overrides it. A table that chooses another variant (`[aggregation.rule] type
+= "fedmed"`) replaces the whole table of the base. `dump` writes the complete resolved config, so a
+run directory depends neither on other files nor on defaults that may change later.
 """
 
 import json
@@ -27,28 +27,29 @@ from tff_keyboard.storage.toml import tomllib
 
 BASE = "base"
 
-_OTHER_VERSION = "If nobody edited it, another version wrote it: use that one."
+_OTHER_VERSION = "If you did not edit it, another version wrote it. Use that version."
 
 
 def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunConfig:
-    """Reads a TOML file on top of its bases and applies `section.key=value` overrides.
+    """Reads a TOML file and its bases, and applies `section.key=value` overrides.
 
     Args:
-      path: TOML file, also a shipped one from anywhere (`configs/nus_sms.toml`); None starts
-        from the defaults.
-      overrides: Each `section.key=value` (`aggregation.rule.name=fedatt`); the value is TOML
-        (`0.5`, `true`, `"text"`, `[1, 2]`, a table), and a bare word is taken as a string. Of two
-        for the same key the later counts; otherwise their order does not matter.
+      path: TOML file. Shipped files are found from any directory (`configs/nus_sms.toml`). None
+        starts from the defaults.
+      overrides: Each `section.key=value` (`aggregation.rule.type=fedatt`). The value is TOML
+        (`0.5`, `true`, `"text"`, `[1, 2]`, a table), or an unquoted word, which is read as a
+        string. If a key occurs twice, the last value counts; otherwise the order does not matter.
 
     Raises:
-      ConfigError: A file cannot be read or breaks a rule; the message names file and key.
+      ConfigError: If a file cannot be read or breaks a rule. The message names the file and the
+        key.
     """
     values = {} if path is None else _with_bases(shipped_files.found(pathlib.Path(path)), ())
     return _run_config(values, overrides, "config" if path is None else str(path))
 
 
 def loads(text: str, overrides: Sequence[str] = (), *, origin: str = "config") -> RunConfig:
-    """Like `load`, but from TOML text without a base.
+    """Reads a config from TOML text without a base; see `load`.
 
     >>> loads("[train]\\nrounds = 7", ["train.seed=3"]).train.rounds
     7
@@ -60,22 +61,23 @@ Did you mean `train.rounds`?
     """
     values = _parse(text, origin)
     if BASE in values:
-        raise ConfigError(f"{origin}: `{BASE}` is relative to a file, and this is none.")
+        raise ConfigError(
+            f"{origin}: `{BASE}` is relative to a file, but this config is not a file."
+        )
     return _run_config(values, overrides, origin)
 
 
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Like `load`, but of the `config.toml` in a run directory, of this version or of an earlier
-    one."""
+    """Reads the `config.toml` of a run directory, written by this version or an earlier one."""
     text, origin = _read(pathlib.Path(path), ()), str(path)
     of_this_version(text, origin)
     return loads(text, overrides, origin=origin)
 
 
 def of_this_version(text: str, origin: str) -> str:
-    """The config that a run wrote, with the default of each key that it does not have.
+    """Returns a run's config text with the default of each key that it does not contain.
 
-    Raises `ConfigError` if it is no config of this version.
+    Raises `ConfigError` if it is not a config of this version.
     """
     values = _parse(text, origin)
     try:
@@ -85,25 +87,25 @@ def of_this_version(text: str, origin: str) -> str:
 
 
 def from_dict(values: Mapping[str, Any]) -> RunConfig:
-    """Builds a `RunConfig` from nested tables, rejecting unknown names and wrong types."""
+    """Builds a `RunConfig` from nested tables. Rejects unknown names and wrong types."""
     return tables.build(RunConfig, values)
 
 
 def to_dict(config: RunConfig) -> Toml:
-    """Nested plain values; fields that are None are left out (TOML has no null)."""
+    """Returns the config as nested plain values. Omits None, because TOML has no null."""
     return tables.plain(config)
 
 
 def dump(config: RunConfig) -> str:
-    """The resolved config as TOML text: `loads(dump(config)) == config`."""
+    """Returns the resolved config as TOML text: `loads(dump(config)) == config`."""
     return tomli_w.dumps(to_dict(config))
 
 
 def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> Toml:
-    """Values of a file merged over those of its bases."""
+    """Returns the values of a file, merged over the values of its bases."""
     if path.resolve() in [one.resolve() for one in above]:
         chain = " -> ".join(str(one) for one in (*above, path))
-        raise ConfigError(f"{above[-1]}: `{BASE}` goes in a circle: {chain}. Remove one of them.")
+        raise ConfigError(f"{above[-1]}: `{BASE}` forms a circle: {chain}. Remove one of them.")
     values = _parse(_read(path, above), str(path))
     base = values.pop(BASE, None)
     if base is None:
@@ -120,9 +122,9 @@ def _read(path: pathlib.Path, above: Sequence[pathlib.Path]) -> str:
         if above:
             raise ConfigError(
                 f"{above[-1]}: there is no file at `{BASE}`, {path}. The path is relative to the "
-                "file that names it."
+                "file in which it stands."
             ) from None
-        raise ConfigError(f"No config file at {path}. Give --config=FILE.toml.") from None
+        raise ConfigError(f"No config file at {path}. Pass --config=FILE.toml.") from None
     except OSError as error:
         raise ConfigError(f"Cannot read config {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -144,7 +146,7 @@ def _run_config(values: Toml, overrides: Sequence[str], origin: str) -> RunConfi
 
 
 def _culprit(values: Mapping[str, Any], overrides: Sequence[str], origin: str) -> str:
-    """The override without which there would be no error, or the file."""
+    """Returns the override that causes the error, or the file if no single override does."""
     for place, override in enumerate(overrides):
         if _builds(values, [*overrides[:place], *overrides[place + 1 :]]):
             return f"--set={override}"
@@ -167,7 +169,7 @@ def _table_of(overrides: Sequence[str]) -> Toml:
 
 
 def override(key: str, value: object) -> str:
-    """`key=value` as `load` takes it: text as TOML has it, which knows no halves of characters.
+    """Returns `key=value` as `load` reads it, with the value as a TOML string.
 
     >>> override("data.store", "data/sms")
     'data.store="data/sms"'
@@ -187,7 +189,9 @@ def _add_override(above: Toml, override: str) -> None:
         sections = to_dict(RunConfig()).items()
         near = [f"{section}.{name.strip()}" for section, table in sections if name.strip() in table]
         meant = f" Did you mean {' or '.join(near)}?" if equals and near else ""
-        raise ConfigError(f"`--set={override}` must read `--set=section.key=value`.{meant}")
+        raise ConfigError(
+            f"`--set={override}` must have the form `--set=section.key=value`.{meant}"
+        )
     table = above
     for key in keys[:-1]:
         table = table.setdefault(key, {})

@@ -1,4 +1,4 @@
-"""Which keys of a config decide what a round computes: those a run keeps for good."""
+"""The config keys that determine the result of a round. They cannot change during a run."""
 
 import dataclasses
 
@@ -7,24 +7,23 @@ from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.devices_config import DevicesConfig
 
-_OF_SUMS = ("secure_sums", "secure_neighbours")  # what lies on disk of a round depends on them
+_OF_SUMS = ("secure_sums", "secure_neighbours")  # the files of a round depend on them
 
-# Keys that do not change what a round computes, so a run may be resumed with other values.
+# Keys that do not change the result of a round. A run may be resumed with other values.
 MAY_CHANGE = (
-    "aggregation.privacy.noise_secret",  # a place; the ledger knows whether the secret is the same
+    "aggregation.privacy.noise_secret",  # a path; the ledger detects another secret
     "train.rounds",
     "train.checkpoint_every",
     "train.keep_checkpoints",
     "train.early_stop_patience",
     "train.max_rejected_rounds",
-    "execution.workers",  # what counts are `sub_rounds` and `merge_block`, which are written out
     "execution.engine",
     "execution.cluster.address",
     "execution.cluster.min_nodes",
     "execution.cluster.max_nodes",
     "execution.cluster.wait_seconds",
     "execution.cluster.max_losses",
-    "execution.max_concurrent_clients",
+    "execution.threads",
     *(
         f"devices.{field.name}"
         for field in dataclasses.fields(DevicesConfig)
@@ -34,18 +33,19 @@ MAY_CHANGE = (
 
 
 def what_rounds_compute(config: RunConfig) -> Toml:
-    """The resolved config without `MAY_CHANGE` and `[execution]`, as nested plain values.
+    """Returns the resolved config without `MAY_CHANGE` and `[execution]`, as nested plain values.
 
-    Two runs that agree in it, in their data and in their initial weights have the same sums in
-    every round, but for their rounding: `[execution]` decides in which order numbers are added.
+    If this config, the data and the initial weights of two runs are equal, the runs compute the
+    same sums in every round up to rounding, because `[execution]` determines the order of
+    additions.
     """
     kept = to_dict(config)
     del kept["execution"]
     if not config.devices.secure_sums:
-        del kept["devices"]  # 0.1.0 had none
-    del kept["data"]["language"]  # 0.1.0 had none; the store's hash tells what was prepared
-    if not kept["model"].get("int4_rows"):
-        kept["model"].pop("int4_rows", None)  # 0.1.0 had none
+        del kept["devices"]  # version 0.1.0 had no such table
+    # The store's hash covers their effect, and runs of earlier versions do not have them.
+    for name in ("language", "client_column", "text_column", "time_column"):
+        del kept["data"][name]
     for key in MAY_CHANGE:
         *tables, name = key.split(".")
         table = kept

@@ -1,4 +1,4 @@
-"""Decides the rounds of cosines that leave them open: `train.rounds`, when a run begins."""
+"""Sets the rounds of cosine schedules that leave them open to `train.rounds` when a run begins."""
 
 import dataclasses
 from typing import Any
@@ -11,7 +11,7 @@ TABLES = ("server", "client", "central")
 
 
 def rounds_of_cosines(config: RunConfig) -> list[str]:
-    """Overrides that say how many rounds each cosine of a config has."""
+    """Returns overrides that set the number of rounds of each cosine schedule in a config."""
     schedules = {name: getattr(getattr(config, name), "schedule", None) for name in TABLES}
     return [
         f"{name}.schedule.rounds={schedule.rounds}"
@@ -21,11 +21,15 @@ def rounds_of_cosines(config: RunConfig) -> list[str]:
 
 
 def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
-    """`config` whose cosines say how many rounds they have, as the run will record it.
+    """Returns `config` with the number of rounds set in every cosine schedule.
 
-    A run that goes on keeps what it recorded (TOML), so more rounds change no rate of those that
-    are done: rounds after a cosine's last one have its lowest rate. A number that the config sets
-    stays, and is refused later where it differs.
+    A resumed run keeps its recorded number, so a larger `train.rounds` does not change the learning
+    rate of finished rounds. Rounds after the end of a cosine have its lowest rate. A number in the
+    config is not changed; a later check rejects it if it differs from the recorded one.
+
+    Args:
+      config: The config.
+      recorded: The config that the run recorded (TOML), or None for a new run.
     """
     begun = tomllib.loads(recorded) if recorded else {}
     found: dict[str, Any] = {}
@@ -34,10 +38,10 @@ def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
         schedule = getattr(table, "schedule", None)
         if not isinstance(schedule, Cosine) or schedule.rounds:
             continue
-        # A run of fewer rounds than its warm-up ends within it.
+        # A run with fewer rounds than its warm-up ends during the warm-up.
         rounds = max(config.train.rounds, schedule.warmup_rounds + 1)
         recorded_rounds = begun.get(name, {}).get("schedule", {}).get("rounds", rounds)
-        if recorded_rounds > schedule.warmup_rounds:  # else the warm-up is another, and refused
+        if recorded_rounds > schedule.warmup_rounds:  # otherwise rejected later
             rounds = recorded_rounds
         cosine = dataclasses.replace(schedule, rounds=rounds)
         found[name] = dataclasses.replace(table, schedule=cosine)

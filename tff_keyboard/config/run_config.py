@@ -1,4 +1,4 @@
-"""Everything that defines a run, and the rules between its tables."""
+"""The complete configuration of a run, and the rules between its tables."""
 
 import dataclasses
 
@@ -33,22 +33,22 @@ from tff_keyboard.config.sections.train_config import EvaluationConfig, GrowingC
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that defines a run.
+    """The complete configuration of a run.
 
     Attributes:
-      data: Source of the text, and how it becomes a client store.
+      data: The text, and its conversion to a client store.
       model: The next-word model.
-      client: What one client does in a round.
-      server: What the server does with the aggregated delta.
-      averaging: Whether the model of a run is an average of those of many rounds.
-      central: The optimizer of `train-server`, which takes nothing else of [server].
-      aggregation: How client deltas become one server delta.
-      fine_tuning: How a general model is kept from being forgotten; by default, not at all.
+      client: The work of one client in a round.
+      server: How the server applies the aggregated update.
+      averaging: Whether the model of a run is an average of the models of many rounds.
+      central: The optimizer of `train-server`, which uses no other key of [server].
+      aggregation: How client updates are combined to one server update.
+      fine_tuning: How forgetting of a general model is prevented; off by default.
       train: Rounds, cohorts, checkpoints, stopping.
       evaluation: Federated evaluation during and after training.
-      devices: What `serve-rounds` asks of devices; nothing else takes it.
-      execution: Machines and processes that compute a run; they change results through the order of
-        sums alone.
+      devices: Requirements of `serve-rounds` for devices; not used elsewhere.
+      execution: Machines and processes that compute a run. They change results only through the
+        order of sums.
     """
 
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
@@ -69,12 +69,12 @@ class RunConfig:
             self._check_fed_sgd()
         if self.aggregation.is_private and isinstance(self.train.cohort, GrowingCohort):
             raise ValueError(
-                "`train.cohort.kind` = 'growing' with `aggregation.privacy.mechanism` = "
-                f"{self.aggregation.privacy.mechanism!r}: the mean is divided by one number of "
-                "clients, and the accounting is of one. Set it to 'steady'."
+                "`train.cohort.type` = 'growing' with `aggregation.privacy.type` = "
+                f"{self.aggregation.privacy.type!r}: the mean and the privacy accounting "
+                "assume a fixed number of clients. Set `train.cohort.type` = 'steady'."
             )
-        if self.train.check_in == "by_text":
-            self._check_check_in()
+        if self.train.client_sampling == "proportional":
+            self._check_sampling()
         if isinstance(self.aggregation.row_correction, TouchedRows):
             self._check_row_correction()
         if isinstance(self.fine_tuning.server, Transfer):
@@ -85,85 +85,85 @@ class RunConfig:
         if aggregation.client_weighting != "tokens":
             raise ValueError(
                 f"`aggregation.client_weighting` = {aggregation.client_weighting!r} with "
-                "`client.algorithm` = 'fedsgd': the federated gradient is a token mean. "
-                "Set it to 'tokens'."
+                "`client.type` = 'fedsgd': the federated gradient is a mean over "
+                "tokens. Set `aggregation.client_weighting` = 'tokens'."
             )
         if isinstance(aggregation.rule, FedMed):
             raise ValueError(
-                "`aggregation.rule.name` = 'fedmed' needs local training losses, which "
-                "`client.algorithm` = 'fedsgd' does not have. Use 'fedavg'."
+                "`aggregation.rule.type` = 'fedmed' requires local training losses, which "
+                "`client.type` = 'fedsgd' does not have. Use 'fedavg'."
             )
         if isinstance(self.fine_tuning.method, LearningWithoutForgetting):
             raise ValueError(
-                "`fine_tuning.method.name` = 'lwf' changes local training, which "
-                "`client.algorithm` = 'fedsgd' does not have. Use 'fedavg'."
+                "`fine_tuning.method.type` = 'lwf' changes local training, which "
+                "`client.type` = 'fedsgd' does not have. Use 'fedavg'."
             )
 
-    def _check_check_in(self) -> None:
+    def _check_sampling(self) -> None:
         if self.aggregation.is_private:
             raise ValueError(
-                "`train.check_in` = 'by_text' with `aggregation.privacy.mechanism` = "
-                f"{self.aggregation.privacy.mechanism!r}: the accounting is of people who are "
-                "drawn alike. Set it to 'uniform'."
+                "`train.client_sampling` = 'proportional' with `aggregation.privacy.type` = "
+                f"{self.aggregation.privacy.type!r}: the accounting assumes that all clients "
+                "are sampled with the same probability. Set `train.client_sampling` = 'uniform'."
             )
         if not self.client.max_examples:
             raise ValueError(
-                "`train.check_in` = 'by_text' needs `client.max_examples` > 0, the messages after "
-                f"which a client checks in again, got {self.client.max_examples}."
+                "`train.client_sampling` = 'proportional' requires `client.max_examples` > 0, the "
+                f"number of messages per unit, got {self.client.max_examples}."
             )
         rule = self.aggregation.rule
-        if not self.train.check_in_factor and isinstance(rule, ORDER_STATISTICS):
+        if not self.train.max_sampling_ratio and isinstance(rule, ORDER_STATISTICS):
             raise ValueError(
-                f"`train.check_in_factor` = 0 with `aggregation.rule.name` = {rule.name!r}: whoever"
-                " claims enough text is drawn in every round, and no rule holds against most of a "
-                f"cohort. Set it to {TrainConfig.check_in_factor:g}, or `train.check_in` to "
-                "'uniform'."
+                f"`train.max_sampling_ratio` = 0 with `aggregation.rule.type` = {rule.type!r}: a "
+                "client that claims enough text takes part in every round, and no aggregator "
+                "resists a majority of the cohort. Set `train.max_sampling_ratio` = "
+                f"{TrainConfig.max_sampling_ratio:g}, or `train.client_sampling` = 'uniform'."
             )
 
     def _check_row_correction(self) -> None:
         for name, found in (
-            ("client.algorithm", "fedsgd" if isinstance(self.client, FedSgdClient) else ""),
-            ("aggregation.rule.name", "fedmed" if self.aggregation.rule.name == "fedmed" else ""),
+            ("client.type", "fedsgd" if isinstance(self.client, FedSgdClient) else ""),
+            ("aggregation.rule.type", "fedmed" if self.aggregation.rule.type == "fedmed" else ""),
             (
-                "fine_tuning.server.name",
+                "fine_tuning.server.type",
                 "transfer" if isinstance(self.fine_tuning.server, Transfer) else "",
             ),
         ):
             if found:
                 raise ValueError(
-                    f"`aggregation.row_correction.kind` = 'touched' with `{name}` = {found!r}: "
-                    "its clients do not tell which words they typed. Set it to 'none'."
+                    f"`aggregation.row_correction.type` = 'fedsubavg' with `{name}` = {found!r}: "
+                    "its clients do not send which words they typed. Set the correction to 'none'."
                 )
 
     def _check_transfer(self) -> None:
         aggregation = self.aggregation
         protection, noise = aggregation.protection, aggregation.client_noise
         for name, found, allowed in (
-            ("client.algorithm", self.client.algorithm, "fedavg"),
-            ("aggregation.rule.name", aggregation.rule.name, "mean"),
-            ("aggregation.privacy.mechanism", aggregation.privacy.mechanism, "none"),
-            ("aggregation.compression.codec", aggregation.compression.codec, "none"),
-            ("aggregation.client_noise.distribution", noise.distribution, "none"),
+            ("client.type", self.client.type, "fedavg"),
+            ("aggregation.rule.type", aggregation.rule.type, "mean"),
+            ("aggregation.privacy.type", aggregation.privacy.type, "none"),
+            ("aggregation.compression.type", aggregation.compression.type, "none"),
+            ("aggregation.client_noise.type", noise.type, "none"),
             (
-                "aggregation.protection.clipping",
-                protection.clipping,
+                "aggregation.protection.type",
+                protection.type,
                 "auto" if isinstance(protection, AutoProtection) else "off",
             ),
             ("aggregation.protection.zeroing", getattr(protection, "zeroing", False), False),
         ):
             if found != allowed:
                 raise ValueError(
-                    f"`{name}` = {found!r} with `fine_tuning.server.name` = 'transfer': the server "
+                    f"`{name}` = {found!r} with `fine_tuning.server.type` = 'transfer': the server "
                     "learns from individual models instead of aggregating. "
                     f"Set it to {allowed!r}."
                 )
         if isinstance(self.client, FedAvgClient) and self.client.schedule != Constant():
             raise ValueError(
-                "`client.schedule` with `fine_tuning.server.name` = 'transfer': each client is a "
-                "process of its own, whose rate is constant. Remove it."
+                "`client.schedule` with `fine_tuning.server.type` = 'transfer': each client is a "
+                "process of its own with a constant learning rate. Remove `client.schedule`."
             )
         if self.server != FedAvgM():
             raise ValueError(
-                "`server` has no effect with `fine_tuning.server.name` = 'transfer': the server's "
+                "`server` has no effect with `fine_tuning.server.type` = 'transfer': the server's "
                 "training is set in [fine_tuning.server]. Remove [server]."
             )

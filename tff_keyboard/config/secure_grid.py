@@ -1,8 +1,9 @@
-"""Which aggregations are sums of integers, which a secure sum can make, and on which grid.
+"""Decides which aggregations can be computed as a secure sum of integers, and on which grid.
 
-A server that sees sums only cannot look at a delta: what weighs, bounds, drops or sorts deltas by
-value is refused here, with the reason. What remains a device does itself: clip to a fixed norm,
-round to the grid, and send nothing that is not finite. Nobody checks that it did.
+A server that only sees sums cannot look at an update. Aggregations that weight, bound, drop or sort
+updates by their values are rejected here, with the reason. All other steps are done by the device:
+it clips to a fixed norm, rounds to the grid, and does not send an update that is not finite. The
+server cannot check these steps.
 """
 
 import dataclasses
@@ -13,25 +14,25 @@ from tff_keyboard.config.sections import rule_config as rules
 from tff_keyboard.config.sections.privacy_config import Gaussian
 from tff_keyboard.storage.errors import ConfigError
 
-_STEPS = 2**20  # of a clip norm, where no noise sets the grid; of a standard deviation with noise
+_STEPS = 2**20  # per clip norm without noise, per standard deviation with noise
 _WORD_BITS = (32, 64)
 
 _RULES = {
-    rules.FedAtt: "attention needs each client's distance, and the largest of them",
-    rules.FedMed: "topK and its weights need each client's loss and divergence",
+    rules.FedAtt: "its attention needs the distance of each client, and the largest distance",
+    rules.FedMed: "topK and its weights need the loss and divergence of each client",
     rules.PrivateFedAtt: "its records are not on a grid of integers",
-    **dict.fromkeys(rules.ORDER_STATISTICS, "order statistics need the deltas side by side"),
+    **dict.fromkeys(rules.ORDER_STATISTICS, "order statistics need the updates of all clients"),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class SecureGrid:
-    """What a device does before its masks, and the size of the sum.
+    """The steps of a device before masking, and the size of the sum.
 
     Attributes:
-      clip_norm: L2 bound on the delta, in weight units.
-      step: Weight units of one integer; deltas are rounded towards zero.
-      bits: 32 or 64: no sum of the cohort's integers wraps around modulo 2^bits.
+      clip_norm: L2 bound on the update, in weight units.
+      step: Weight units of one integer; updates are rounded towards zero.
+      bits: 32 or 64, such that no sum of the cohort's integers wraps around modulo 2^bits.
     """
 
     clip_norm: float
@@ -40,10 +41,11 @@ class SecureGrid:
 
 
 def secure_grid(config: tables.AggregationConfig, *, clients_per_round: int) -> SecureGrid:
-    """The grid of an aggregation of up to so many clients.
+    """Returns the grid for an aggregation of at most `clients_per_round` clients.
 
     Raises:
-      ConfigError: It is no sum of clipped deltas of equal weight, or needs to see more.
+      ConfigError: If the aggregation is not a sum of clipped updates of equal weight, or needs
+        individual updates.
     """
     _check(config)
     if isinstance(config.privacy, Gaussian):
@@ -57,8 +59,8 @@ def secure_grid(config: tables.AggregationConfig, *, clients_per_round: int) -> 
     bits = next((bits for bits in _WORD_BITS if range_bits < bits), None)
     if bits is None:
         raise ConfigError(
-            f"`aggregation.privacy.noise_multiplier` = {step * _STEPS / clip_norm:g} makes a grid "
-            f"whose sums need {range_bits:.0f} bits, more than 64. Take a larger one."
+            f"`aggregation.privacy.noise_multiplier` = {step * _STEPS / clip_norm:g} needs a grid "
+            f"whose sums have {range_bits:.0f} bits, more than 64. Use a larger one."
         )
     return SecureGrid(clip_norm, step, bits)
 
@@ -66,41 +68,46 @@ def secure_grid(config: tables.AggregationConfig, *, clients_per_round: int) -> 
 def _check(config: tables.AggregationConfig) -> None:
     rule, privacy, protection = config.rule, config.privacy, config.protection
     if reason := _RULES.get(type(rule)):
-        raise _refused("rule.name", rule.name, reason, "'mean'")
+        raise _refused("rule.type", rule.type, reason, "'mean'")
     if config.is_private and not (isinstance(privacy, Gaussian) and privacy.is_discrete):
-        key = "privacy.distribution" if isinstance(privacy, Gaussian) else "privacy.mechanism"
+        key = "privacy.distribution" if isinstance(privacy, Gaussian) else "privacy.type"
         value = getattr(privacy, key.partition(".")[2])
         raise _refused(
-            key, value, "its sums are not of integers", "'gaussian' with distribution 'discrete'"
+            key,
+            value,
+            "its sums are not sums of integers",
+            "'gaussian' with distribution 'discrete'",
         )
     if config.client_weighting != "uniform":
         raise _refused(
             "client_weighting",
             config.client_weighting,
-            "a weight is capped by the cohort's median, which needs each claim",
+            "weights are capped by the cohort's median, which needs the claim of each client",
             "'uniform'",
         )
     if getattr(protection, "zeroing", False):
-        raise _refused("protection.zeroing", True, "it drops deltas by their values", "false")
+        raise _refused("protection.zeroing", True, "it drops updates by their values", "false")
     if not config.is_private and not isinstance(protection, tables.FixedClipping):
         raise _refused(
-            "protection.clipping",
-            protection.clipping,
-            "sums need a bound that devices know and that follows no norms",
+            "protection.type",
+            protection.type,
+            "sums need a fixed bound that devices know",
             "'fixed'",
         )
     if not isinstance(config.compression, tables.NoCompression):
         raise _refused(
-            "compression.codec",
-            config.compression.codec,
-            "what is masked is uniform, and no code makes it smaller",
+            "compression.type",
+            config.compression.type,
+            "masked uploads are uniform, so no codec can compress them",
             "'none'",
         )
     if isinstance(config.row_correction, tables.TouchedRows):
-        raise _refused("row_correction.kind", "touched", "it tells who typed which word", "'none'")
+        raise _refused(
+            "row_correction.type", "fedsubavg", "it reveals which client typed which word", "'none'"
+        )
 
 
 def _refused(key: str, value: object, reason: str, instead: str) -> ConfigError:
     return ConfigError(
-        f"`aggregation.{key}` = {value!r} cannot be a secure sum: {reason}. Take {instead}."
+        f"`aggregation.{key}` = {value!r} cannot be used with secure sums: {reason}. Use {instead}."
     )

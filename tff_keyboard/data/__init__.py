@@ -1,4 +1,4 @@
-"""Client data: from people's text to the batches one client trains on."""
+"""Client data: from typed text to the batches that a client trains on."""
 
 import tff_keyboard
 

@@ -1,15 +1,15 @@
-"""Batches of one client: messages of word ids to padded arrays, and those to tf.data.
+"""Builds a client's batches: padded arrays from messages of word ids, and tf.data from arrays.
 
-A message becomes the sequence `[BOS] + ids + [EOS]`. One with more than `max_length` targets goes
-on in further sequences,
+A message becomes the sequence `[BOS] + ids + [EOS]`. A message with more than `max_length` targets
+continues in further sequences,
 
     [BOS a b c]  [c d e f]  [f EOS]        of [BOS a b c d e f EOS], max_length 3
 
-so that each target is trained once: no end stands where nobody ended a message, no begin where
-nobody began one. (`long_messages="keep"` takes the first sequence alone.) A batch is
-`[sequences, time + 1]`, padded on the right with PAD to its longest sequence; a model sees
-`x = batch[:, :-1]` and predicts `y = batch[:, 1:]`. All of it is a pure function of the arguments,
-because a resumed run must repeat it exactly; tf.data only hands batches over.
+so that each target is trained once, and BOS and EOS mark only real beginnings and ends of messages.
+(`long_messages="truncate"` uses only the first sequence.) A batch is `[sequences, time + 1]`,
+padded on the right with PAD to its longest sequence. A model sees `x = batch[:, :-1]` and predicts
+`y = batch[:, 1:]`. The batches depend only on the arguments, because a resumed run must repeat them
+exactly. tf.data only passes them on.
 """
 
 import collections
@@ -19,14 +19,14 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data import generators
+from tff_keyboard.data.elements import as_it_is
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
-from tff_keyboard.packs.elements import as_it_is
 
 ELEMENT_SPEC = collections.OrderedDict(
     x=tf.TensorSpec([None, None], tf.int32), y=tf.TensorSpec([None, None], tf.int32)
 )
 
-_CHOOSE, _SHUFFLE = 0, 1  # keep the random streams of a client apart
+_CHOOSE, _SHUFFLE = 0, 1  # labels of a client's independent random streams
 
 
 def client_batches(
@@ -40,28 +40,35 @@ def client_batches(
     long_messages: str = "continue",
     lengths: Sequence[int] | None = None,
 ) -> list[np.ndarray]:
-    """The batches a client trains on in one round.
+    """Builds the batches that a client trains on in one round.
+
+    >>> batches = client_batches([np.array([5, 6, 7])], batch_size=2, max_length=2, max_examples=0,
+    ...                          epochs=1, seed=[1])
+    >>> sorted(batches[0].tolist())
+    [[1, 5, 6], [6, 7, 2]]
 
     Args:
       examples: `[words]` ids of each message, without BOS and EOS.
-      batch_size: Sequences in a batch; the last one of an epoch may have fewer. >= 1.
-      max_length: Targets of a sequence, at most; >= 1.
-      max_examples: Sequences used, drawn without replacement where there are more, the
-        same ones in every epoch; 0 means all.
+      batch_size: Sequences in a batch, >= 1. The last batch of an epoch may have fewer.
+      max_length: Maximum number of targets in a sequence, >= 1.
+      max_examples: Maximum number of sequences, drawn without replacement and the same in every
+        epoch; 0 means all.
       epochs: Passes, each in a new order; >= 1.
-      seed: Numbers >= 0 that name this client and round.
-      long_messages: What `data.long_messages` says: with "keep" only the first sequence of a
-        message is used.
-      lengths: Words of each message, where known: then only those used are looked up in `examples`.
+      seed: Numbers >= 0 that identify this client and round.
+      long_messages: The value of `data.long_messages`. With "truncate", only the first sequence of
+        a message is used.
+      lengths: Number of words of each message, if known. Then only the used messages are looked up
+        in `examples`.
 
     Returns:
-      `[sequences, time + 1]` int32 arrays with time <= max_length, in order; none without examples.
+      `[sequences, time + 1]` int32 arrays with time <= max_length, in order; an empty list without
+      examples.
 
     Raises:
-      ValueError: An argument is out of range.
+      ValueError: If an argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length, epochs=epochs)
-    if long_messages == "keep":
+    if long_messages == "truncate":
         places = [(index, 0) for index in range(len(examples))]
     else:
         places = [
@@ -90,26 +97,33 @@ def epoch_sizes(
     names: Sequence[int],
     long_messages: str = "continue",
 ) -> np.ndarray:
-    """How much an epoch of `client_batches` is for each client, from lengths alone.
+    """Computes the size of an epoch of `client_batches` for each client from message lengths.
 
-    `lengths` are words of each message of each client, [messages], without BOS and EOS; `limits`
-    the clients' `max_examples`, and `names` their numbers, 32 bits: client i's seed is `[*seed,
-    names[i]]`. Sequences and targets of each client are returned, [clients, 2] int64.
+    Args:
+      lengths: Number of words of each message of each client, [messages], without BOS and EOS.
+      max_length: As for `client_batches`.
+      limits: The clients' `max_examples`.
+      seed: Beginning of each client's seed: client i has the seed `[*seed, names[i]]`.
+      names: 32-bit numbers of the clients.
+      long_messages: As for `client_batches`.
+
+    Returns:
+      Sequences and targets of each client, [clients, 2] int64.
     """
     whole = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
     ends = np.cumsum([len(own) for own in lengths], dtype=np.int64)
-    if long_messages == "keep":
+    if long_messages == "truncate":
         counts, used = np.ones_like(whole), np.minimum(whole, max_length)
     else:
         counts, used = -(-whole // max_length), whole
     sizes = np.stack([_sums(counts, ends), _sums(used, ends)], axis=1)
-    # Only who draws among its sequences needs a generator, which costs more than all the rest.
+    # Only clients that draw some of their sequences need a generator, which is the main cost.
     most = np.asarray(limits, np.int64)
     drawing = np.flatnonzero((most > 0) & (most < sizes[:, 0]))
     if not drawing.size:
         return sizes
     targets = np.repeat(np.minimum(used, max_length), counts)
-    if long_messages != "keep":
+    if long_messages != "truncate":
         targets[np.cumsum(counts) - 1] = whole - (counts - 1) * max_length
     starts = np.cumsum(sizes[:, 0]) - sizes[:, 0]
     own = generators.generators(seed, np.asarray(names)[drawing], [_CHOOSE])
@@ -121,14 +135,14 @@ def epoch_sizes(
 
 
 def _sums(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Sums of consecutive parts, by the place where each ends."""
+    """Returns the sums of consecutive parts, given the end of each part."""
     return np.diff(np.concatenate([[0], np.cumsum(values)])[ends], prepend=0)
 
 
 def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -> np.ndarray:
-    """Positions of the messages a client uses, increasing: all, or `max_examples` drawn by seed.
+    """Returns the increasing positions of all messages, or of `max_examples` drawn by seed.
 
-    `max_examples` is >= 0, where 0 means all; the numbers >= 0 of `seed` name client and round.
+    `max_examples` >= 0; 0 means all. The numbers >= 0 in `seed` identify client and round.
     """
     if max_examples < 0:
         raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
@@ -139,7 +153,7 @@ def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -
 
 
 def _draw(rng: np.random.Generator, num_examples: int, size: int) -> np.ndarray:
-    """Different positions below `num_examples`, in no order."""
+    """Returns `size` different positions below `num_examples`, in random order."""
     return rng.choice(num_examples, size=size, replace=False)
 
 
@@ -151,22 +165,27 @@ def evaluation_batches(
     max_examples: int = 0,
     seed: Sequence[int] = (0,),
 ) -> list[np.ndarray]:
-    """The batches a client is evaluated on: every message once, cut, sorted by length.
+    """Builds the batches that a client is evaluated on: every message once, cut, sorted by length.
 
     Sums over tokens do not depend on the order, so it is chosen for speed.
+
+    >>> messages = [np.array([5, 6, 7]), np.array([8])]
+    >>> batches = evaluation_batches(messages, batch_size=2, max_length=2)
+    >>> [batch.tolist() for batch in batches]
+    [[[1, 5, 6], [1, 8, 2]]]
 
     Args:
       examples: `[words]` ids of each message, without BOS and EOS.
       batch_size: Messages in a batch, >= 1; larger is faster.
-      max_length: Targets of a message, at most; >= 1.
-      max_examples: Messages used, drawn by `seed` where there are more; 0 means all.
-      seed: Numbers >= 0 that name this client.
+      max_length: Maximum number of targets in a message, >= 1.
+      max_examples: Maximum number of messages, drawn by `seed`; 0 means all.
+      seed: Numbers >= 0 that identify this client.
 
     Returns:
-      As `client_batches`.
+      Arrays as from `client_batches`.
 
     Raises:
-      ValueError: An argument is out of range.
+      ValueError: If an argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length)
     chosen = choose_examples(len(examples), max_examples, seed)
@@ -176,16 +195,20 @@ def evaluation_batches(
 
 
 def split(batch: np.ndarray) -> collections.OrderedDict:
-    """What a model sees of a batch [messages, time + 1] and what it predicts: `ELEMENT_SPEC`."""
+    """Splits a batch [messages, time + 1] into inputs and targets, as in `ELEMENT_SPEC`."""
     return collections.OrderedDict(x=batch[:, :-1], y=batch[:, 1:])
 
 
 def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
-    """Hands batches to TFF.
+    """Builds the dataset that passes batches to TFF.
 
-    TFF serialises the graph of every client's dataset in every round, so it is kept tiny: one flat
-    constant, and one function, traced once a process, that cuts a batch out of it. docs/data.md has
-    the timings.
+    TFF serialises the graph of every client's dataset in every round, so the graph is small: one
+    flat constant, and one function, traced once per process, that cuts a batch out of it.
+    docs/data.md has the timings.
+
+    >>> dataset = batches_dataset([np.array([[1, 5, 2]], np.int32)])
+    >>> [element["y"].numpy().tolist() for element in dataset]
+    [[[5, 2]]]
 
     Args:
       batches: `[messages, time + 1]` int32 arrays.
@@ -195,7 +218,7 @@ def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
     """
     sizes = np.array([batch.shape for batch in batches], dtype=np.int64).reshape(-1, 2)
     ends = np.cumsum(sizes[:, 0] * sizes[:, 1])
-    # [batches, 3]: where a batch starts in the flat array, its rows, its columns.
+    # [batches, 3]: start of each batch in the flat array, its rows, its columns.
     places = np.column_stack([ends - sizes[:, 0] * sizes[:, 1], sizes])
     flat = np.concatenate([np.zeros([0], np.int32), *(batch.ravel() for batch in batches)])
     places_variant = tf.raw_ops.TensorSliceDataset(
@@ -222,7 +245,7 @@ def _cut(place: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _sequence(ids: np.ndarray, max_length: int, start: int = 0) -> np.ndarray:
-    """At most `max_length` targets of `[BOS] + ids + [EOS]`, those behind place `start`."""
+    """Returns at most `max_length` targets of `[BOS] + ids + [EOS]`, from position `start` on."""
     whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int32)
     return whole[start : start + max_length + 1]
 

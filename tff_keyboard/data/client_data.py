@@ -1,15 +1,15 @@
-"""Raw text of TFF client data to the batches that our models train on.
+"""Converts the raw text of TFF client data to the batches that the models train on.
 
-For datasets as TFF has them (`tff.simulation.datasets.stackoverflow`, `shakespeare`, or any
-`ClientData` with a feature of text) and for TFF's own learning processes:
+For datasets in TFF's format (`tff.simulation.datasets.stackoverflow`, `shakespeare`, or any
+`ClientData` with a text feature) and for TFF's own learning processes:
 
     train, _, _ = tff.simulation.datasets.stackoverflow.load_data()
     vocabulary = client_data_vocabulary(train, feature="tokens", size=10_000)
     batches = client_data_batches(train, vocabulary, feature="tokens", batch_size=16, max_length=20)
     process.next(state, [batches.create_tf_dataset_for_client(c) for c in cohort])
 
-The words are those that `prepare` makes of the same text. TFF's workers have no operators for
-text: what a person typed is cut in this process, when the person's dataset is made.
+The words are the same as those `prepare` finds in the text. TFF's workers have no text operators,
+so text is tokenised in this process, when a client's dataset is created.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ Data = TypeVar("Data", covariant=True)
 
 
 class ClientData(Protocol[Data]):
-    """What is asked of a `tff.simulation.datasets.ClientData`."""
+    """The part of `tff.simulation.datasets.ClientData` that this module uses."""
 
     @property
     def client_ids(self) -> Sequence[str]: ...
@@ -48,22 +48,26 @@ def client_data_vocabulary(
     min_people: int = 1,
     rules: NormalisationRules | None = None,
 ) -> Vocabulary:
-    """The words that these people typed most.
+    """Builds a vocabulary of the most frequent words of these clients.
+
+        train, _, _ = tff.simulation.datasets.stackoverflow.load_data()
+        vocabulary = client_data_vocabulary(train, feature="tokens", size=10_000)
 
     Args:
-      client_data: Its examples are mappings.
-      feature: Name of the scalar string that holds a message.
-      size: Rows of the vocabulary, the four special ones included; >= 5.
-      min_people: People who typed a word at least, >= 1; words of fewer would tell who they are.
-      rules: How text becomes words; None: the usual ones.
+      client_data: Client data whose examples are mappings.
+      feature: Name of the scalar string feature with a message.
+      size: Rows of the vocabulary, including the four special ones; >= 5.
+      min_people: Minimum number of clients that typed a word, >= 1. Words of fewer clients could
+        identify them.
+      rules: How text becomes words; None means the default rules.
 
     Raises:
-      ValueError: A size is out of range, or no word is left.
+      ValueError: If a size is out of range, or no word is left.
     """
     if min_people < 1:
         raise ValueError(f"`min_people` must be >= 1, got {min_people}.")
     rules = rules or NormalisationRules()
-    messages_of, found = _reader(rules, feature), WordCounts()
+    messages_of, found = message_reader(rules, feature), WordCounts()
     for client in client_data.client_ids:
         messages = messages_of(client_data.create_tf_dataset_for_client(client))
         found.add_person(word for words in messages for word in words)
@@ -81,24 +85,29 @@ def client_data_batches(
     max_examples: int = 0,
     seed: int = 0,
 ) -> Data:
-    """The same people, each with batches in place of texts.
+    """Returns the same clients with batches instead of texts.
+
+        batches = client_data_batches(train, vocabulary, feature="tokens", batch_size=16,
+        max_length=20)
+        dataset = batches.create_tf_dataset_for_client(batches.client_ids[0])
 
     Args:
-      client_data: Its examples are mappings.
-      vocabulary: Encodes the words, which its rules cut.
-      feature: Name of the scalar string that holds a message; one without a word is left out.
-      batch_size: Sequences a batch, as in `batches.client_batches`.
-      max_length: Tokens a sequence at most, as there.
-      max_examples: Sequences a person at most, as there.
-      seed: Seed of the order of a person's sequences.
+      client_data: Client data whose examples are mappings.
+      vocabulary: Encodes the words. Its rules determine the tokenisation.
+      feature: Name of the scalar string feature with a message. Messages without a word are left
+        out.
+      batch_size: Sequences in a batch, as in `batches.client_batches`.
+      max_length: Maximum number of targets in a sequence, as in `batches.client_batches`.
+      max_examples: Maximum number of sequences of a client, as in `batches.client_batches`.
+      seed: Seed of the order of a client's sequences.
 
     Returns:
       Client data whose elements are `batches.ELEMENT_SPEC`.
 
     Raises:
-      ValueError: A size is out of range.
+      ValueError: If a size is out of range.
     """
-    messages_of = _reader(vocabulary.rules, feature)
+    messages_of = message_reader(vocabulary.rules, feature)
 
     def batched(dataset: tf.data.Dataset) -> tf.data.Dataset:
         examples = [np.array(vocabulary.encode(words), np.int32) for words in messages_of(dataset)]
@@ -116,10 +125,10 @@ def client_data_batches(
     return client_data.preprocess(batched)
 
 
-def _reader(
+def message_reader(
     rules: NormalisationRules, feature: str
 ) -> Callable[[tf.data.Dataset], list[list[str]]]:
-    """Words of each message of a dataset that has any."""
+    """Returns a function from a client's dataset to the words of each message that has any."""
     signature = [tf.TensorSpec([None], tf.string)]
     tokens_of = tf.function(Tokenizer(rules).tokens, input_signature=signature)  # traced once
 

@@ -1,9 +1,10 @@
-"""Random generators of many clients at a time, each as if it were seeded alone.
+"""Random generators of many clients at once, each identical to one seeded alone.
 
-`numpy.random.default_rng([seed, round, client])` takes 20 us, nearly all of them in NumPy's
-SeedSequence, which mixes the numbers 32 bits at a time. Here all clients are mixed at once. The
-algorithm is M. O'Neill's seed_seq_fe (https://www.pcg-random.org/posts/developing-a-seed_seq-
-alternative.html) with the constants of NumPy, which promises never to change this stream (NEP 19).
+`numpy.random.default_rng([seed, round, client])` takes 20 us, almost all of it in NumPy's
+SeedSequence, which mixes the numbers 32 bits at a time. This module mixes the seeds of all clients
+at once. The algorithm is M. O'Neill's seed_seq_fe
+(https://www.pcg-random.org/posts/developing-a-seed_seq-alternative.html) with the constants of
+NumPy, which guarantees never to change this stream (NEP 19).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 
-_POOL = 4  # words that the seed is mixed into
-_STATE = 8  # words that a PCG64 begins with
+_POOL = 4  # number of words that the seed is mixed into
+_STATE = 8  # number of words in the initial state of a PCG64
 _XSHIFT = np.uint32(16)
 _INIT_A, _MULT_A = 0x43B0D7E5, 0x931E8875
 _INIT_B, _MULT_B = 0x8B51F9DD, 0x58F38DED
@@ -24,22 +25,27 @@ _WORD = 1 << 32
 def generators(
     before: Sequence[int], numbers: np.ndarray, after: Sequence[int] = ()
 ) -> Iterator[np.random.Generator]:
-    """`default_rng([*before, number, *after])` of each number, 2 us each.
+    """Yields `default_rng([*before, number, *after])` for each number, in 2 us each.
 
-    Raises `ValueError` if `before` or `after` has a negative number, or `numbers`, [count]
-    integers, one that is not in 0..2**32 - 1.
+    Args:
+      before: Numbers >= 0.
+      numbers: [count] integers in 0..2**32 - 1.
+      after: Numbers >= 0.
+
+    Raises:
+      ValueError: If a number is out of range.
     """
     numbers = np.asarray(numbers, np.int64)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < _WORD:
         raise ValueError("`numbers` must be in 0..2**32 - 1.")
     entropy = [*_words(before), numbers.astype(np.uint32), *_words(after)]
     for state in _states(entropy, numbers.size):
-        seed: Any = _Mixed(state)  # NumPy's stub knows its own SeedSequence only
+        seed: Any = _Mixed(state)  # NumPy's stub only allows its own SeedSequence
         yield np.random.Generator(np.random.PCG64(seed))
 
 
 class _Mixed(ISeedSequence):
-    """What a PCG64 asks of its seed, computed before."""
+    """The seed interface of PCG64 for a state that is already computed."""
 
     def __init__(self, state: np.ndarray):
         self._state = state
@@ -50,7 +56,7 @@ class _Mixed(ISeedSequence):
 
 
 def _words(numbers: Sequence[int]) -> Iterator[np.ndarray]:
-    """Each number as words of 32 bits, the lowest first; at least one."""
+    """Yields each number as 32-bit words, lowest first, at least one per number."""
     for number in numbers:
         if number < 0:
             raise ValueError(f"A seed must be >= 0, got {number}.")
@@ -62,7 +68,7 @@ def _words(numbers: Sequence[int]) -> Iterator[np.ndarray]:
 
 
 class _Hash:
-    """Hashes words; another way at each call."""
+    """Hashes words, with a different constant at each call."""
 
     def __init__(self, constant: int, multiplier: int):
         self._constant, self._multiplier = constant, multiplier
@@ -75,7 +81,7 @@ class _Hash:
 
 
 def _states(entropy: list[np.ndarray], count: int) -> np.ndarray:
-    """SeedSequence(entropy).generate_state(4, uint64) of `count` seeds at once: [count, 4].
+    """Computes SeedSequence(entropy).generate_state(4, uint64) of `count` seeds: [count, 4].
 
     Each word of `entropy` is [count] or [1] uint32.
     """

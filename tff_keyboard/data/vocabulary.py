@@ -1,8 +1,8 @@
-"""Words and ids: the single owner of the special ids.
+"""Words and ids. The special ids are defined only here.
 
-Rows 0 to 3 of every table are special: padding, beginning and end of a message,
-and one row for all words out of the vocabulary. V counts them: V = 10,000 means a
-table of 10,000 rows, 9,996 of them words.
+Rows 0 to 3 of every table are special: padding, beginning and end of a message, and one row for all
+words that are not in the vocabulary. V includes them: V = 10,000 means a table of 10,000 rows,
+9,996 of them words.
 
 Plain Python, so that a phone runtime can import it.
 """
@@ -32,21 +32,24 @@ RULES_VERSION = 1
 
 _FORMAT = "# tff-keyboard vocabulary 1"
 _MASK = re.compile(r"<[^<>]*>")
-_SEPARATOR = re.compile(r"[\x00\t-\r \x85]")  # a word is one line and holds no blank
+_SEPARATOR = re.compile(r"[\x00\t-\r \x85]")  # a word is on one line and contains no blank
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NormalisationRules:
-    """How text became tokens; saved with the vocabulary, applied by `data.text`.
+    """How text becomes tokens. Saved with the vocabulary, applied by `data.text`.
+
+    >>> NormalisationRules(mode="whitespace", lowercase=False).as_json()
+    {'mode': 'whitespace', 'lowercase': False, 'version': 1}
 
     Attributes:
-      mode: "words": NFKC, curly apostrophes made straight, and words, numbers and emoji kept while
-        punctuation is dropped. "whitespace": the text is already tokenised, split only.
+      mode: "words": NFKC, straight apostrophes, and words, numbers and emoji without punctuation.
+        "whitespace": the text is already tokenised, and is only split.
       lowercase: Whether tokens are lower case.
-      language: Language of the text, one of `LANGUAGES`: decides lower case
-        (`data/text/casing.py`) and what a keyboard does. Files say nothing of "en".
-      version: Raised when the rules change, so that an old vocabulary is not
-        applied to tokens it was not made from.
+      language: Language of the text, one of `LANGUAGES`. It determines lower case
+        (`data/text/casing.py`) and the behaviour of a keyboard. Files omit "en".
+      version: Incremented when the rules change, so that an old vocabulary is not used with tokens
+        of newer rules.
     """
 
     mode: str = "words"
@@ -63,12 +66,12 @@ class NormalisationRules:
             )
         if self.version != RULES_VERSION:
             raise ValueError(
-                f"Tokenisation rules version {self.version} is not known here (this is version "
-                f"{RULES_VERSION}): run `prepare` again, or use the release that wrote them."
+                f"Tokenisation rules version {self.version} is not supported (this is version "
+                f"{RULES_VERSION}). Run `prepare` again, or use the release that wrote it."
             )
 
     def as_json(self) -> dict[str, object]:
-        """What files hold of the rules."""
+        """Returns the rules as they are written to files."""
         content = dataclasses.asdict(self)
         if self.language == "en":
             del content["language"]
@@ -76,7 +79,7 @@ class NormalisationRules:
 
 
 def is_mask(word: str) -> bool:
-    """Whether `word` is a placeholder such as `<#>`, `<URL>`, `<unk>`: always OOV.
+    """Checks if `word` is a placeholder such as `<#>`, `<URL>`, `<unk>`, which is always OOV.
 
     >>> is_mask("<url>"), is_mask("<3"), is_mask("url")
     (True, False, False)
@@ -85,7 +88,7 @@ def is_mask(word: str) -> bool:
 
 
 def may_be_row(word: str) -> bool:
-    """Whether a vocabulary can hold a word: it is not empty, holds no blank, and is no mask.
+    """Checks if a vocabulary can contain a word: not empty, without a blank, and not a mask.
 
     >>> may_be_row("york"), may_be_row("new york"), may_be_row("<url>")
     (True, False, False)
@@ -104,14 +107,19 @@ class Vocabulary:
     [4, 3, 3, 3]
 
     Attributes:
-      words: V entries, row i is id i; rows 0 to 3 are `SPECIAL_WORDS`.
+      words: V entries; row i has id i; rows 0 to 3 are `SPECIAL_WORDS`.
       rules: How text becomes the words of this table.
     """
 
     def __init__(self, words: Iterable[str], rules: NormalisationRules):
-        """Takes all rows, the four special ones first.
+        """Builds a vocabulary from all rows, beginning with the four special ones.
 
-        Raises `ValueError` if a row is missing, twice in the table, blank or a mask.
+        Args:
+          words: The rows.
+          rules: How text becomes these words.
+
+        Raises:
+          ValueError: If a row is missing, repeated, blank or a mask.
         """
         self.words = tuple(words)
         self.rules = rules
@@ -121,13 +129,13 @@ class Vocabulary:
         for row, word in enumerate(ordinary, start=NUM_SPECIAL):
             if not may_be_row(word):
                 raise ValueError(
-                    f"Row {row} of the vocabulary is empty, holds a blank, or is a mask."
+                    f"Row {row} of the vocabulary is empty, contains a blank, or is a mask."
                 )
-        # Typed text never reaches a special row: "<bos>" is not in this index.
+        # "<bos>" is not in this index, so typed text never gets a special id.
         self._ids = {word: row for row, word in enumerate(ordinary, start=NUM_SPECIAL)}
         if len(self._ids) != len(ordinary):
             word, times = collections.Counter(ordinary).most_common(1)[0]
-            raise ValueError(f"Row {self._ids[word]} of the vocabulary is there {times} times.")
+            raise ValueError(f"Row {self._ids[word]} of the vocabulary occurs {times} times.")
 
     def __len__(self) -> int:
         return len(self.words)
@@ -141,17 +149,17 @@ class Vocabulary:
         return hash((self.words, self.rules))
 
     def id_of(self, word: str) -> int:
-        """The id of a normalised word; `OOV` for one that is not in the table."""
+        """Returns the id of a normalised word; `OOV` if it is not in the table."""
         return self._ids.get(word, OOV)
 
     def encode(self, words: Iterable[str]) -> list[int]:
-        """Ids of normalised words, without BOS and EOS."""
+        """Returns the ids of normalised words, without BOS and EOS."""
         ids = self._ids
         return [ids.get(word, OOV) for word in words]
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the rules and all rows: equal tables, equal prints."""
+        """SHA-256 in hex over the rules and all rows. Equal tables have equal fingerprints."""
         digest = hashlib.sha256(_rules_json(self.rules).encode())
         for word in self.words:
             digest.update(b"\n" + word.encode("utf-8"))
@@ -161,11 +169,18 @@ class Vocabulary:
     def from_counts(
         cls, counts: Mapping[str, int], size: int, rules: NormalisationRules
     ) -> "Vocabulary":
-        """The `size - 4` most frequent words, ties in the order of the words; masks never enter.
+        """Builds a vocabulary of the `size - 4` most frequent words. Masks are left out.
 
-        With fewer distinct words the table is shorter than `size`: rows that nothing trains help no
-        one. `counts` are those of train users; `size` is V >= 5, with the special rows. Raises
-        `ValueError` if `size` is too small, or no word is left.
+        Ties are in alphabetical order. With fewer distinct words the table is shorter than `size`,
+        because rows without training data are useless.
+
+        Args:
+          counts: Word -> count over train users.
+          size: V >= 5, including the special rows.
+          rules: How text becomes these words.
+
+        Raises:
+          ValueError: If `size` is too small, or no word is left.
         """
         if size <= NUM_SPECIAL:
             raise ValueError(
@@ -174,11 +189,11 @@ class Vocabulary:
         ranked = sorted((-count, word) for word, count in counts.items() if not is_mask(word))
         chosen = [word for _, word in ranked[: size - NUM_SPECIAL]]
         if not chosen:
-            raise ValueError("No word to build a vocabulary from.")
+            raise ValueError("There are no words to build a vocabulary from.")
         return cls((*SPECIAL_WORDS, *chosen), rules)
 
     def to_bytes(self) -> bytes:
-        """The text file that `load` reads: four header lines, then a word a line."""
+        """Returns the file that `load` reads: four header lines, then one word per line."""
         header = [
             _FORMAT,
             f"# rules: {_rules_json(self.rules)}",
@@ -188,18 +203,19 @@ class Vocabulary:
         return ("\n".join([*header, *self.words]) + "\n").encode()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `to_bytes`, whole or not at all; a `ProgramError` says why it cannot."""
+        """Writes `to_bytes` to a file atomically. Raises `ProgramError` if that fails."""
         files.write_atomically(pathlib.Path(path), [self.to_bytes()])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
-        """Reads what `save` wrote and checks size, rows and fingerprint.
+        """Reads a file that `save` wrote, and checks its size, rows and fingerprint.
 
-        A `DataError` if it is missing, not a vocabulary, cut short, or changed by hand.
+        Raises `DataError` if it is missing, not a vocabulary, incomplete, or modified.
         """
         source = pathlib.Path(path)
         try:
-            # newline="" and split: only "\n" ends a row.
+            # With newline="" and split, only "
+            # " ends a row.
             with source.open(encoding="utf-8", newline="") as file:
                 lines = file.read().split("\n")
         except FileNotFoundError:
@@ -210,7 +226,7 @@ class Vocabulary:
             ) from None
         try:
             if lines[0] != _FORMAT or lines[-1] != "":
-                raise ValueError("The first line is another, or the last line is cut.")
+                raise ValueError("The first line is wrong, or the last line is incomplete.")
             rules = NormalisationRules(**json.loads(_header(lines[1], "rules")))
             size = int(_header(lines[2], "size"))
             fingerprint = _header(lines[3], "fingerprint")
@@ -219,7 +235,7 @@ class Vocabulary:
                 raise ValueError("Size or fingerprint differ from the header.")
         except (ValueError, TypeError, IndexError) as error:
             raise errors.DataError(
-                f"{source}: not a whole vocabulary file: {error} Run `prepare` again."
+                f"{source}: not a complete vocabulary file: {error} Run `prepare` again."
             ) from None
         return vocabulary
 

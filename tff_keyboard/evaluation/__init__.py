@@ -1,4 +1,4 @@
-"""What a model is worth to people it never trained on: sums per person, ratios, intervals."""
+"""Evaluates models on clients that they were not trained on: sums per client, ratios, intervals."""
 
 import tff_keyboard
 

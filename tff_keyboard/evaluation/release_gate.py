@@ -1,4 +1,4 @@
-"""May a new model replace the one in use? Margins over people, and golden prompts."""
+"""Decides if a new model may replace the current one: margins and golden prompts."""
 
 import dataclasses
 import pathlib
@@ -14,7 +14,7 @@ from tff_keyboard.storage.errors import CheckFailed, UsageError
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseGate:
-    """What every model of a comparison but the first must hold; alone, the first must."""
+    """The conditions for every model of a comparison but the first, or for a single model."""
 
     margins: tuple[Margin, ...]
     prompts: Prompts | None
@@ -22,7 +22,7 @@ class ReleaseGate:
     def judge(
         self, models: Sequence[NamedPredictor], comparison: Comparison
     ) -> tuple[list[str], CheckFailed | None]:
-        """Lines to print, and the first failure if there is one."""
+        """Returns the lines to print, and the first failure if there is one."""
         failures: list[CheckFailed] = []
         lines = []
         try:
@@ -46,13 +46,16 @@ class ReleaseGate:
 def release_gate(
     fail_if_worse: str | None, prompts: pathlib.Path | None, *, num_models: int
 ) -> ReleaseGate:
-    """The gate that a command line describes: margins such as "top-3:0.2,kss:0.2", and prompts.
+    """Builds the gate from command-line options: margins such as "top-3:0.2,kss:0.2", and prompts.
 
-    Raises `UsageError` if margins are not understood, or there is nothing to compare with;
-    `DataError` if the prompts cannot be read.
+    Raises:
+      UsageError: If the margins are invalid, or there is no model to compare with.
+      DataError: If the prompts cannot be read.
     """
     if fail_if_worse is not None and num_models < 2:
-        raise UsageError("--fail-if-worse compares with the first model: give two at least.")
+        raise UsageError(
+            "--fail-if-worse compares with the first model, so it requires at least two models."
+        )
     return ReleaseGate(
         non_inferiority.parse_margins(fail_if_worse) if fail_if_worse is not None else (),
         golden_prompts.read_prompts(prompts) if prompts is not None else None,

@@ -1,8 +1,8 @@
-"""Evaluates a model on a text, or a finished run on people it never trained on.
+"""Evaluates a model on a text, or a finished run on clients that it was not trained on.
 
-`evaluate_named` is what every task calls, `compare_models` for one model after the other.
-`evaluate_run` opens a run directory and its client store, and the general corpus of a fine-tuning
-run; `kept_evaluation` does it once for each set of weights.
+All tasks call `evaluate_named`, or `compare_models` for several models. `evaluate_run` opens a run
+directory and its client store, and the general corpus of a fine-tuning run. `kept_evaluation`
+evaluates once for each set of weights.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ import numpy as np
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.evaluation.counts import calibration, predictor_evaluation, typed_text
+from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
 from tff_keyboard.evaluation.counts.predictor_evaluation import Compute
 from tff_keyboard.evaluation.counts.suggestion_time import suggestion_milliseconds
 from tff_keyboard.evaluation.counts.typed_text import TypedText
@@ -35,7 +35,7 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 _DIGEST_LETTERS = 12
 
-# Store and population -> what counts its text.
+# Maps a store and a population to the `Compute` of its text.
 Elsewhere: TypeAlias = Callable[[ClientStore, str], Compute]
 
 
@@ -49,9 +49,9 @@ def evaluate_named(
     reference: Vocabulary | None = None,
     compute: Compute | None = None,
 ) -> Evaluation:
-    """One model on one text; shows a line of progress. The model's facts are completed here.
+    """Evaluates one model on one text, with a progress line. Completes the model's facts.
 
-    Raises `DivergedError` if the model's predictions are not numbers.
+    Raises `DivergedError` if the model's predictions are not finite.
     """
     start = time.perf_counter()
     with Progress(f"evaluate {model.name}", total=text.num_words, unit="words") as line:
@@ -65,7 +65,7 @@ def evaluate_named(
         )
     if not all(np.isfinite(values).all() for values in counts.sums.values()):
         raise DivergedError(
-            f"{model.name}: the model's predictions are not numbers: its training has diverged. "
+            f"{model.name}: the model's predictions are NaN, so its training has diverged. "
             "Train again with a lower client.learning_rate or server.learning_rate."
         )
     words = int(np.sum(counts.sums["tokens"] - counts.sums["eos_tokens"]))
@@ -98,13 +98,13 @@ def evaluate_named(
 def _names_of_people(
     text: TypedText, store: ClientStore | None
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """What to call the people, and the order of their rows: [people], places in the text.
+    """Returns the names of the clients, and the order of their rows as positions in the text.
 
-    Pseudonyms are sorted: in the order of a store, that of ids, a list of ids would undo them.
+    Pseudonyms are sorted, because a list of ids in the order of a store would reveal them.
     """
     as_they_are = np.arange(len(text.people))
     if text.pseudo_users:
-        return text.people, as_they_are  # lines of a file are nobody
+        return text.people, as_they_are  # blocks of lines in a file are not private
     if store is None:
         return tuple(map(str, as_they_are)), as_they_are
     names = list(map(store.pseudonym, text.people))
@@ -124,10 +124,10 @@ def compare_models(
     store: ClientStore | None,
     compute: Compute | None = None,
 ) -> Comparison:
-    """Several models on one text, with the time that a strip of each takes; the first is the base.
+    """Compares several models on one text with the first, and measures their strips' time.
 
-    `store` is the one that the text is from or that baselines were trained on; its vocabulary
-    orders words by frequency, and that of a model does where there is no store.
+    `store` is the store of the text, or the store that baselines were trained on. Its vocabulary
+    orders words by frequency; without a store, the vocabulary of a model does.
     """
     reference = store.vocabulary if store is not None else vocabulary_by_frequency(models)
     evaluations = []
@@ -154,20 +154,23 @@ def evaluate_run(
     max_length: int = 0,
     elsewhere: Elsewhere | None = None,
 ) -> Evaluation:
-    """A finished run on all people of a population.
+    """Evaluates a finished run on all clients of a population.
+
+        evaluation = evaluate_run("runs/sms", "held_out")
+        print(evaluation.metrics["recall_at_3_no_eos"].value)
 
     Args:
       path: Run directory.
       population: Population of the store.
-      store_path: Client store; that of the run's config if None. With one, a fine-tuning run is
-        not evaluated on its general corpus.
-      max_length: Targets of a message at most, 0 for whole messages, as people typed them.
-      elsewhere: What counts the text of a store's population; None: it is counted here.
+      store_path: Client store; None uses the store in the run's config. With another store, a
+        fine-tuning run is not evaluated on its general corpus.
+      max_length: Maximum number of targets in a message; 0 means whole messages.
+      elsewhere: Counts the text of a store's population; None counts it here.
 
     Raises:
-      RunDirectoryError: `path` is no run directory.
-      DataError: The store has another vocabulary, or nobody in the population.
-      SavedModelError: The run has no model yet, or a damaged one.
+      RunDirectoryError: If `path` is not a run directory.
+      DataError: If the store has another vocabulary, or the population is empty.
+      SavedModelError: If the run has no model yet, or a damaged one.
     """
     opened = _OpenedRun(path, max_length)
     paths = [store_path or opened.config.data.store]
@@ -181,27 +184,8 @@ def evaluate_run(
     return dataclasses.replace(evaluations[0], general=general)
 
 
-def fit_temperature(
-    path: str | os.PathLike[str],
-    population: str,
-    *,
-    store_path: str | os.PathLike[str] | None = None,
-    max_length: int = 0,
-) -> tuple[float, Evaluation]:
-    """A temperature fitted on validation people, and the run at it (recall is what it was).
-
-    Arguments and errors are those of `evaluate_run`; on validation itself the result flatters.
-    """
-    opened = _OpenedRun(path, max_length)
-    store = _store(opened, store_path or opened.config.data.store)
-    text = typed_text.of_population(store, "validation")
-    temperature = calibration.fit(opened.predictor, text, max_length=opened.max_length)
-    tempered = calibration.TemperedPredictor(opened.predictor, temperature)
-    return temperature, _evaluate_on(opened, tempered, store, population)
-
-
 class _OpenedRun:
-    """A finished run, ready to be evaluated."""
+    """A finished run that is ready for evaluation."""
 
     def __init__(self, path: str | os.PathLike[str], max_length: int):
         from tff_keyboard.models.saved_model import load_model
@@ -217,8 +201,8 @@ def _store(opened: _OpenedRun, path: str | os.PathLike[str]) -> ClientStore:
     store = ClientStore(path)
     if store.vocabulary != opened.predictor.vocabulary:
         raise DataError(
-            f"{store.directory} was prepared with another vocabulary than {opened.run.path} was "
-            f"trained with. Prepare it with "
+            f"{store.directory} has a different vocabulary than {opened.run.path}. "
+            f"Prepare it with "
             f"--set=data.vocabulary_path={opened.run.vocabulary_path}."
         )
     return store
@@ -243,25 +227,27 @@ def _evaluate_on(
 
 
 def write_evaluation(path: pathlib.Path, evaluation: Evaluation) -> None:
-    """Writes the file, whole or not at all."""
+    """Writes the file atomically."""
     content = json.dumps(evaluation.to_json(), indent=1, allow_nan=False)
     files.write_atomically(path, [content.encode()], mode=files.OWNER_ONLY)
 
 
 def read_evaluation(path: pathlib.Path) -> Evaluation:
-    """Reads what `write_evaluation` wrote.
+    """Reads a file that `write_evaluation` wrote.
+
+        evaluation = read_evaluation(pathlib.Path("runs/sms/evaluation_held_out.json"))
 
     Args:
-      path: File that `tff-keyboard evaluate` wrote.
+      path: File written by `tff-keyboard evaluate`.
 
     Raises:
-      DataError: It is no such file.
+      DataError: If it is not such a file.
     """
     return read_json(path, Evaluation.from_json, "evaluate")
 
 
 def read_kept(path: pathlib.Path) -> Evaluation | None:
-    """What `write_evaluation` wrote; None where there is nothing, or a file of another version."""
+    """Reads an evaluation; returns None if the file is missing or of another version."""
     try:
         return read_evaluation(path)
     except DataError:
@@ -269,7 +255,7 @@ def read_kept(path: pathlib.Path) -> Evaluation | None:
 
 
 def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
-    """`evaluate_run`, kept in the run directory under the digest of its weights."""
+    """Returns the result of `evaluate_run`, cached in the run directory by weights digest."""
     kept = RunDirectory(path).evaluation_path(population, weights_digest(path))
     evaluation = read_kept(kept)
     if evaluation is None:
@@ -279,7 +265,7 @@ def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
 
 
 def weights_digest(path: pathlib.Path) -> str:
-    """Digest of the names and values in `model/weights.npz`; the archive itself has dates.
+    """Returns the digest of names and values in `model/weights.npz`, without the archive's dates.
 
     Raises `OSError` if the run has no weights yet.
     """

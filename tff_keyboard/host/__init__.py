@@ -1,1 +1,1 @@
-"""This process: its command line, progress, signals, children, quiet imports."""
+"""This process: its command line, progress, signals, child processes and quiet imports."""

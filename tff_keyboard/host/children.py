@@ -1,10 +1,11 @@
-"""Commands that get a signal when the process that started them is gone, however it went.
+"""Commands that get a signal when the process that started them ends for any reason.
 
-A process that is killed cannot end its children. The kernel can (`PR_SET_PDEATHSIG`): a launcher
-asks it for the signal, checks that the parent is still there, and becomes the command. The request
-survives `exec`.
+A process that is killed cannot end its children, but the kernel can (`PR_SET_PDEATHSIG`). A
+launcher asks the kernel for the signal, checks that the parent still exists, and becomes the
+command. The request survives `exec`.
 
-The kernel means the parent *thread*: start them from one that lives as long as its process.
+The kernel watches the parent *thread*: start the commands from a thread that lives as long as its
+process.
 """
 
 import os
@@ -24,9 +25,10 @@ os.execvp(sys.argv[3], sys.argv[3:])
 
 
 def signalled_when_orphaned(command: Sequence[str], number: signal.Signals) -> list[str]:
-    """The command to start instead, from this process and a thread that lives as long.
+    """Wraps `command` so that it gets the signal `number` when this process ends.
 
-    `number` is the signal it gets when this process is gone; SIGKILL leaves it no choice.
+    Start the result from a thread that lives as long as this process. SIGKILL cannot be ignored by
+    the command.
     """
     launcher = [sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid()), str(int(number))]
     return [*launcher, *command]

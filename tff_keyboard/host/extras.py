@@ -1,12 +1,14 @@
-"""What an installation may lack, and how to install it.
+"""Optional dependencies that may be missing, and the commands that install them.
 
-What trains cannot be had by `pip install 'tff-keyboard[train]'`: TFF asks for a jaxlib that PyPI no
-longer has. The locked packages leave that question out; their list is a shipped file.
+`pip install 'tff-keyboard[train]'` cannot install the packages for training, because TFF requires a
+jaxlib version that PyPI no longer has. Their list is a shipped file of locked packages, which is
+installed without dependency resolution.
 """
 
 from tff_keyboard.storage import shipped_files
 
-_TRAIN, _PRIVACY, _REPORT = "train", "privacy", "report"  # extras of pyproject.toml
+# The extras in pyproject.toml.
+_TRAIN, _FLEET, _PRIVACY, _REPORT, _PARQUET = "train", "fleet", "privacy", "report", "parquet"
 _EXTRAS = {
     "tensorflow": _TRAIN,
     "tensorflow_federated": _TRAIN,
@@ -14,10 +16,11 @@ _EXTRAS = {
     "tensorflow_text": _TRAIN,
     "tensorboard": _TRAIN,
     "grpc": _TRAIN,
-    "cheroot": _TRAIN,
+    "cheroot": _FLEET,
     "dp_accounting": _PRIVACY,
     "scipy": _PRIVACY,
     "matplotlib": _REPORT,
+    "pyarrow": _PARQUET,
 }
 TO_TRAIN = (
     f"pip install --no-deps -r {shipped_files.ROOT / 'requirements.txt'} (Python 3.11, Linux "
@@ -26,14 +29,16 @@ TO_TRAIN = (
 
 
 def what_to_install(task: str, error: ModuleNotFoundError) -> str:
-    """A line for a task that could not import something; raises the error if nothing here has it.
+    """Returns a line with the command that installs a missing package.
+
+    Raises the error again if no extra has the package.
 
     >>> what_to_install("report", ModuleNotFoundError(name="matplotlib.figure"))
-    "`report` needs matplotlib for this. Run: pip install 'tff-keyboard[report]'"
+    "`report` requires matplotlib. Run: pip install 'tff-keyboard[report]'"
     """
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         raise error
     extra = _EXTRAS[package]
     command = TO_TRAIN if extra == _TRAIN else f"pip install 'tff-keyboard[{extra}]'"
-    return f"`{task}` needs {package} for this. Run: {command}"
+    return f"`{task}` requires {package}. Run: {command}"

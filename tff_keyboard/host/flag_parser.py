@@ -1,9 +1,10 @@
-"""Turns the words of a command line into values of options, through argparse."""
+"""Parses command-line arguments to the values of options, with argparse."""
 
 import argparse
 import difflib
 import functools
 import pathlib
+import textwrap
 import typing
 from collections.abc import Sequence
 from typing import Any
@@ -15,38 +16,45 @@ _METAVARS = {int: "N", float: "X", str: "TEXT", pathlib.Path: "PATH"}
 
 
 def parse(known: Sequence[Option], name: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """The values that were given, by option; what was not given is not there."""
+    """Returns the values of the given options, by name. Options that were not given are absent."""
     values = vars(_parser(known, name, "").parse_intermixed_args(_spelled(arguments, known)))
     for option in known:
         given = values.get(option.name)
         if option.words and not option.is_tuple:
             found = given or []
             if len(found) != 1:
-                raise UsageError(f"Give {option.help}; got {len(found)} arguments. See --help.")
+                raise UsageError(f"Pass {option.help}; got {len(found)} arguments. See --help.")
             values[option.name] = found[0]
         elif option.is_tuple and (option.words or given is not None):
             values[option.name] = tuple(given or ())
         elif option.is_required and given is None:
-            raise UsageError(f"Give {option.flag}: {option.help} See --help.")
+            raise UsageError(f"{option.flag} is required: {option.help} See --help.")
     return values
 
 
 def help_text(known: Sequence[Option], name: str, description: str) -> str:
-    """The description, the words and the flags, as text for a terminal."""
+    """Returns the description, the arguments and the flags as text for a terminal."""
     return _parser(known, name, description).format_help()
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps help texts at spaces only, so that no flag is split at a hyphen."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> typing.NoReturn:
         message = message.removeprefix("argument ")
-        raise UsageError(f"{message}. Flags of this task: {self.prog} --help.")
+        raise UsageError(f"{message}. See {self.prog} --help.")
 
 
 def _parser(known: Sequence[Option], name: str, description: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"tff-keyboard {name}",
         description=description.strip(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_HelpFormatter,
         usage=argparse.SUPPRESS,
         add_help=False,
         allow_abbrev=False,
@@ -76,7 +84,9 @@ def _parser(known: Sequence[Option], name: str, description: str) -> argparse.Ar
 def _with_default(option: Option) -> str:
     if option.is_required or option.is_tuple or option.default in (None, "", False):
         return option.help.replace("%", "%%")
-    return f"{option.help} (default: {option.default})".replace("%", "%%")
+    default = "on" if option.default is True else option.default
+    shown = f"{default:g}" if isinstance(default, float) else default
+    return f"{option.help} (default: {shown})".replace("%", "%%")
 
 
 def _items(option: Option, text: str) -> list[Any]:
@@ -85,12 +95,12 @@ def _items(option: Option, text: str) -> list[Any]:
     except ValueError:
         kind = {int: "whole numbers", float: "numbers"}[option.kind]
         raise argparse.ArgumentTypeError(
-            f"takes {kind} separated by commas; got {text!r}"
+            f"must be {kind} separated by commas, got {text!r}"
         ) from None
 
 
 def _spelled(arguments: Sequence[str], known: Sequence[Option]) -> list[str]:
-    """Flags with hyphens; one that is unknown is an error that names the nearest."""
+    """Replaces underscores in flags by hyphens. The error for an unknown flag names the nearest."""
     flags = {option.flag for option in known if not option.words}
     flags |= {f"--no-{option.flag[2:]}" for option in known if option.kind is bool}
     spelled: list[str] = []

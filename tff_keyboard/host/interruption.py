@@ -1,8 +1,8 @@
-"""SIGINT and SIGTERM at moments of our choice.
+"""Defers SIGINT and SIGTERM until the current step is safe to interrupt.
 
-While a round is computed a signal ends it at once; while results are written it waits until they
-are. A second signal does not wait. A signal that was ignored at the start (`nohup`, `&` in a
-script) stays ignored.
+A signal ends the computation of a round immediately. It waits while results are written. A second
+signal does not wait. A signal that was ignored at the start (`nohup`, `&` in a script) stays
+ignored.
 """
 
 import contextlib
@@ -19,23 +19,23 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(BaseException):
-    """Raised in the main thread; not an `Exception`, so that no handler on the way keeps it."""
+    """Raised in the main thread on a signal. Not an `Exception`, so that no handler swallows it."""
 
     def __init__(self, signal_number: int):
         super().__init__(signal_number)
         self.signal_number = signal_number
 
     def drop_calls(self) -> None:
-        """Drops what was being called, and what Python says of coroutines that it made for that."""
+        """Clears the interrupted frames, without warnings about coroutines never awaited."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             traceback.clear_frames(self.__traceback__)
 
 
 class SignalReceived(UserError):
-    """A signal ended what can go on later: one line, and the `exit_code` that shells report.
+    """A signal that ended work which can be resumed. `exit_code` is 128 + the signal's number.
 
-    That is 128 + the signal number, 130 or 143; how far it came, `done`, follows the signal's name.
+    The message is one line: the signal's name, then `done`, the progress so far.
     """
 
     def __init__(self, signal_number: int, done: str):
@@ -43,12 +43,12 @@ class SignalReceived(UserError):
         self.exit_code = 128 + signal_number
         super().__init__(
             f"{signal.Signals(signal_number).name} {done}. "
-            "Run the same command again to go on; the result is the same as without the stop."
+            "Run the same command again to resume. The result is the same as without interruption."
         )
 
 
 class Interruption:
-    """A context manager that owns both signals. Outside the main thread it does nothing."""
+    """A context manager that handles both signals. Does nothing outside the main thread."""
 
     def __init__(self) -> None:
         self._received: int | None = None
@@ -69,7 +69,7 @@ class Interruption:
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """In this block a signal raises `Interrupted`, also one that came before it."""
+        """Lets a signal raise `Interrupted` in this block, even if it arrived before the block."""
         self._may_raise = True
         try:
             self.check()
@@ -78,7 +78,7 @@ class Interruption:
             self._may_raise = False
 
     def check(self) -> None:
-        """Raises `Interrupted` if a signal came."""
+        """Raises `Interrupted` if a signal has arrived."""
         if self._received is not None:
             raise Interrupted(self._received)
 

@@ -1,4 +1,4 @@
-"""What this machine computes in a second: an estimate of time is one of a machine."""
+"""Measures the speed of this machine, for estimates of computing time."""
 
 import dataclasses
 import os
@@ -8,22 +8,22 @@ from collections.abc import Callable
 import numpy as np
 
 SECONDS = 0.5
-_STACK, _SIZE = 50, 64  # small products, which a BLAS computes in one thread
+_STACK, _SIZE = 50, 64  # small matrices, which a BLAS multiplies in one thread
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Cores, and what one of them does."""
+    """The number of cores of a machine, and the speed of one core."""
 
     cores: int
-    # billions of operations of a core in a second: float32 products of 64 by 64 matrices
+    # of one core, in float32 products of 64 by 64 matrices
     gflops: float
 
 
 def measured(
     seconds: float = SECONDS, cpu_clock: Callable[[], float] = time.process_time
 ) -> Machine:
-    """This machine, measured for so many CPU seconds: what else runs on it hardly counts."""
+    """Measures this machine for `seconds` of CPU time, so that other load hardly matters."""
     factors = np.ones((_STACK, _SIZE, _SIZE), np.float32)
     product = np.empty_like(factors)
     start, products, spent = cpu_clock(), 0, 0.0

@@ -1,4 +1,4 @@
-"""Output of tasks: it outlives its reader (`train | head -1` trains to its end), in short lines."""
+"""Output of tasks, which survives a closed pipe: `train | head -1` trains to the end."""
 
 import contextlib
 import os
@@ -8,16 +8,15 @@ from typing import Any, TextIO
 
 
 class PatientStream:
-    """Hands everything to `stream` until its reader has gone, and nothing after that.
+    """A text stream that passes on its output until the pipe is closed, and then discards it.
 
-    Other errors, such as a full disk behind `> file`, are raised as ever.
+    Other errors, such as a full disk in `> file`, are raised as usual.
     """
 
     def __init__(self, stream: TextIO):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Writes as a text stream does."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -25,7 +24,6 @@ class PatientStream:
             return len(text)
 
     def flush(self) -> None:
-        """Flushes as a text stream does."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -35,7 +33,7 @@ class PatientStream:
         return getattr(self._stream, name)
 
     def _give_up(self, error: OSError) -> None:
-        """Whatever the stream still holds, and all that follows, goes nowhere."""
+        """Discards buffered and future output. Raises any error but a closed pipe again."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
@@ -46,7 +44,7 @@ class PatientStream:
 
 @contextlib.contextmanager
 def that_outlives_its_reader() -> Iterator[None]:
-    """Makes `sys.stdout` and `sys.stderr` patient."""
+    """Replaces `sys.stdout` and `sys.stderr` by patient streams."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (PatientStream(stream) for stream in before)  # type: ignore[assignment]
     try:
@@ -58,5 +56,5 @@ def that_outlives_its_reader() -> Iterator[None]:
 
 
 def warning_line(message: Warning | str, *unused: object, **unused_too: object) -> str:
-    """For `warnings.formatwarning`: a user has no use for the place in our source."""
+    """Formats a warning without the source line, for `warnings.formatwarning`."""
     return f"warning: {' '.join(str(message).split())}\n"

@@ -1,4 +1,4 @@
-"""A live line on the standard error stream: how far, how fast, and how much longer."""
+"""A live line on standard error with progress, rate and remaining time."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ _LOG_SECONDS = 30.0
 
 
 class Progress:
-    """Shows one job with a rate and, where `total` is known, an ETA.
+    """A progress line for one job, with a rate and, if `total` is known, the remaining time.
 
     >>> import io
     >>> clock = iter([0.0, 10.0, 40.0]).__next__
@@ -32,9 +32,14 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        """Starts the clock; writes nothing yet.
+        """Starts the clock. Writes nothing yet.
 
-        `total` is the value of `done` at the end, in `unit`; None when not known.
+        Args:
+          label: First word of the line.
+          total: Value of `done` at the end, in `unit`, or None if unknown.
+          unit: Unit of `done`.
+          stream: Where to write; None means standard error.
+          clock: Returns seconds.
         """
         self._label = label
         self._total = total
@@ -48,7 +53,7 @@ class Progress:
         self._width = 0
 
     def update(self, done: float, note: str = "") -> None:
-        """Reports that `done` units are finished since the beginning; shows it if it is time to."""
+        """Reports that `done` units are finished. Shows the line if enough time has passed."""
         now = self._clock()
         if now - self._shown_at < (_TERMINAL_SECONDS if self._live else _LOG_SECONDS):
             return
@@ -56,11 +61,11 @@ class Progress:
         self._write(self._line(done, now - self._start, note))
 
     def start_from(self, done: float) -> None:
-        """Says that `done` units were finished before the clock started (a resumed job)."""
+        """Sets the units that were finished before the clock started (a resumed job)."""
         self._first = done
 
     def close(self) -> None:
-        """Takes the live line away; what a log has stays."""
+        """Removes the live line from a terminal. Lines in a log stay."""
         if self._live and self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
@@ -98,15 +103,15 @@ class Progress:
 
 
 def step(sentence: str) -> None:
-    """Says on stderr what begins now, after the seconds since the program began.
+    """Prints a sentence on standard error, after the seconds since the program began.
 
-    For what is silent and takes seconds, as imports do.
+    For silent steps that take seconds, such as imports.
     """
     print(f"{time.monotonic() - _BEGAN:5.1f} s  {sentence}", file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:
-    """Minutes and seconds, or hours too.
+    """Returns a duration as minutes and seconds, with hours if there are any.
 
     >>> duration(65), duration(3 * 3600 + 62)
     ('1:05', '3:01:02')
@@ -121,7 +126,7 @@ def _number(value: float) -> str:
 
 
 def _rate(rate: float, unit: str) -> str:
-    """The rate per second; per minute where that would be below one, and so hard to read."""
+    """Returns the rate per second, or per minute if it is below 0.1 per second."""
     if 0 < rate < 0.1:
         return f"{_number(rate * 60)}{unit}/min"
     return f"{_number(rate)}{unit}/s"

@@ -1,11 +1,11 @@
-"""Imports TensorFlow and TFF without their start-up chatter.
+"""Imports TensorFlow and TFF without their start-up messages.
 
-TensorFlow 2.14 writes a dozen lines to the standard error stream at import, from C++ and before
-any log level counts ("Unable to register cuDNN factory", "Could not find TensorRT"). A task calls
-`import_tensorflow()` or `import_tensorflow_federated()` before its own heavy imports. The stream
-is caught during the import only, lines that are not known chatter are printed after it, and an
-import that fails prints everything. From then on a Python warning is one line, without the place
-in the source. `TFF_KEYBOARD_VERBOSE=1` turns all of this off.
+At import TensorFlow 2.14 writes a dozen lines to standard error from C++, before any log level
+applies ("Unable to register cuDNN factory", "Could not find TensorRT"). A task calls
+`import_tensorflow()` or `import_tensorflow_federated()` before its own heavy imports. Standard
+error is captured during the import only. Unknown lines are printed after it, and a failed import
+prints all lines. After the import a Python warning is one line, without its source location.
+`TFF_KEYBOARD_VERBOSE=1` turns all of this off.
 """
 
 import contextlib
@@ -38,19 +38,19 @@ def import_tensorflow() -> types.ModuleType:
 
 
 def import_tensorflow_federated() -> types.ModuleType:
-    """Returns the module `tensorflow_federated`; imports TensorFlow too."""
+    """Returns the module `tensorflow_federated`. Imports TensorFlow too."""
     _import("tensorflow")
     return _import("tensorflow_federated")
 
 
 def is_verbose() -> bool:
-    """Whether the environment asks for what TensorFlow says at import."""
+    """Checks if the environment asks for TensorFlow's start-up messages."""
     return os.environ.get(VERBOSE_VARIABLE, "") not in ("", "0")
 
 
 @contextlib.contextmanager
 def standard_error_dropped() -> Iterator[None]:
-    """Nothing of the block reaches the standard error stream of the process, C++ included."""
+    """Discards everything that the block writes to standard error, C++ included."""
     if is_verbose():
         yield
         return
@@ -64,34 +64,33 @@ def _import(name: str) -> types.ModuleType:
     if is_verbose():
         return importlib.import_module(name)
     progress.step(f"importing {_NAMES.get(name, name)}")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only, also after the import
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # only errors, also after the import
     _filter_warnings()
     with _chatter_dropped(), lean_imports.lean():
         module = importlib.import_module(name)
-    if name == "tensorflow":
-        lean_imports.convert_loops_only()
     _filter_warnings()  # imports reset some filters
     warnings.formatwarning = output.warning_line
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    logging.getLogger("absl").setLevel(logging.WARNING)
+    absl_logging = importlib.import_module("absl.logging")  # TFF logs through it
+    absl_logging.set_verbosity(absl_logging.WARNING)
     return module
 
 
 def _filter_warnings() -> None:
-    """Hides what packages say about their own dependencies; no user can act on it."""
+    """Hides warnings of packages about their own dependencies, which a user cannot change."""
     warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
     warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 
 @contextlib.contextmanager
 def _chatter_dropped() -> Iterator[None]:
-    """Prints what the block says after it; all of it only where it fails."""
+    """Prints the block's standard error after it, without known chatter, or in full if it fails."""
     failed = False
     caught: list[str] = []
     try:
         with _caught_standard_error() as caught:
             yield
-    except Exception:  # no Ctrl-C
+    except Exception:  # but not on Ctrl-C
         failed = True
         raise
     finally:
@@ -102,7 +101,7 @@ def _chatter_dropped() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _caught_standard_error() -> Iterator[list[str]]:
-    """Gives a list that has, after the block, the lines that it wrote."""
+    """Yields a list that contains, after the block, the lines that the block wrote."""
     lines: list[str] = []
     sys.stderr.flush()
     saved = os.dup(_STANDARD_ERROR)

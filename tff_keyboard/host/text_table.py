@@ -1,4 +1,4 @@
-"""What tasks print: rows of words as aligned columns, and the command to run next."""
+"""Output of tasks: tables with aligned columns, and the command to run next."""
 
 import dataclasses
 import shlex
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """The rows as lines, the first `left` columns flush left and the others flush right.
+    """Returns the rows as lines, with the first `left` columns left-aligned and the others right.
 
     A row may be shorter than the longest one.
 
@@ -28,8 +28,8 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
-    """Rows between lines of text, which `str` lays out; see `aligned`."""
+class TextTable:
+    """A table between two pieces of text. `str` formats it with `aligned`."""
 
     rows: Sequence[Sequence[str]]
     left: int = 1
@@ -37,18 +37,17 @@ class Table:
     below: str = ""
 
     def __str__(self) -> str:
-        """The lines."""
         parts = (self.above, aligned(self.rows, left=self.left), self.below)
         return "\n".join(part for part in parts if part)
 
 
-def joined(parts: Sequence[str | Table]) -> str:
-    """Paragraphs of a task's output; empty ones are left out."""
+def joined(parts: Sequence[str | TextTable]) -> str:
+    """Joins the paragraphs of a task's output. Leaves out empty ones."""
     return "\n\n".join(text for text in map(str, parts) if text)
 
 
 def next_command(task: str, path: object) -> str:
-    """The line that says what to run next, to be pasted into a shell.
+    """Returns the line that says what to run next, ready to paste into a shell.
 
     >>> next_command("advise", "my store"), next_command("report", "-x")
     ("Next: tff-keyboard advise 'my store'", 'Next: tff-keyboard report ./-x')

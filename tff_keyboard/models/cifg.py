@@ -25,7 +25,6 @@ import tensorflow as tf
 from tff_keyboard.models.layers import recurrence
 from tff_keyboard.models.layers.dropout import check_rate, dropout
 from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
-from tff_keyboard.models.layers.int4_rows import rounded_rows
 from tff_keyboard.models.layers.tied_embedding import lookup_tied
 from tff_keyboard.models.next_word_model import NextWordModel
 
@@ -33,8 +32,8 @@ from tff_keyboard.models.next_word_model import NextWordModel
 class CifgCell:
     """The step above and its derivative, for `recurrence.run`.
 
-    State `(r [.., dim], c [.., units])`; weights `(R [dim, 3 units], P [units, dim])`; `pre` is
-    `x W + b`, gates in the order i, g, o.
+    State `(r [.., dim], c [.., units])`; weights `(R [dim, 3 units], P [units, dim])`; `pre` is `x
+    W + b`, with the gates in the order i, g, o.
     """
 
     def __init__(self, units: int, dim: int):
@@ -83,20 +82,22 @@ class CifgCell:
 
 
 class Cifg(NextWordModel):
-    """Gboard's next-word model; the module docstring has the equations.
+    """The next-word model of Gboard. The module docstring has the equations.
 
     Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [D, 3U]`, `bias [3U]`,
-    `projection [U, D]`. The state is `[r [batch, D], c [batch, U]]`; hidden is r.
+    `projection [U, D]`. The state is `[r [batch, D], c [batch, U]]`; the hidden vector is r.
+
+        model = Cifg(vocabulary_size=10_000, seed=1)
+        logits, state = model.step(tf.constant([5]), model.initial_state(1))  # [1, 10_000]
 
     Args:
-      vocabulary_size: Rows of the table, special ids included.
+      vocabulary_size: Rows of the table, including special ids.
       seed: Seed of the initial weights; None for zeros.
       units: Width of c.
       embedding_size: Width of x and r.
-      embedding_dropout: Rate on x_t during training, in [0, 1). Not in the paper.
-      output_dropout: Rate on r_t before the output table during training; the recurrence sees all
-        of r_t. Not in the paper.
-      int4_rows: Whether the table is read as int4 rows (`layers/int4_rows.py`). Not in the paper.
+      embedding_dropout: Dropout rate on x_t during training, in [0, 1). Not in the paper.
+      output_dropout: Dropout rate on r_t before the output table during training, in [0, 1). The
+        recurrence uses all of r_t. Not in the paper.
     """
 
     name_in_registry = "cifg"
@@ -110,7 +111,6 @@ class Cifg(NextWordModel):
         embedding_size: int = 96,
         embedding_dropout: float = 0.0,
         output_dropout: float = 0.0,
-        int4_rows: bool = False,
     ):
         check_rate(embedding_dropout, "embedding_dropout")
         check_rate(output_dropout, "output_dropout")
@@ -119,12 +119,10 @@ class Cifg(NextWordModel):
             vocabulary_size=vocabulary_size,
             state_size=[embedding_size, units],
             options={"units": units, "embedding_size": embedding_size}
-            | {name: rate for name, rate in rates.items() if rate}
-            | ({"int4_rows": True} if int4_rows else {}),
+            | {name: rate for name, rate in rates.items() if rate},
         )
         self._embedding_dropout = embedding_dropout
         self._output_dropout = output_dropout
-        self._int4_rows = int4_rows
         dim = embedding_size
         self.embedding = self.add_weight(
             "embedding",
@@ -149,14 +147,10 @@ class Cifg(NextWordModel):
 
     @property
     def output_table(self):
-        return self._table(), None
-
-    def _table(self) -> tf.Tensor:
-        table = tf.convert_to_tensor(self.embedding)
-        return rounded_rows(table) if self._int4_rows else table
+        return tf.convert_to_tensor(self.embedding), None
 
     def embed(self, ids):
-        return tf.gather(self._table(), ids)
+        return tf.gather(self.embedding, ids)
 
     def step_hidden(self, inputs, state):
         pre = tf.matmul(inputs, self.kernel) + self.bias
@@ -165,7 +159,7 @@ class Cifg(NextWordModel):
 
     def packed_hidden_and_table(self, ids, packing, training=None):
         words = tf.gather_nd(ids, packing.positions)
-        inputs, table = lookup_tied(self._table(), words)
+        inputs, table = lookup_tied(tf.convert_to_tensor(self.embedding), words)
         if training:
             inputs = dropout(inputs, self._embedding_dropout, ids, self.bias, salt=0)
         pre = tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)  # [n, 3 units]

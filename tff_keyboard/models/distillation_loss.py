@@ -5,9 +5,10 @@
 
 with z = h w^T, Z = sum exp z, p = exp(z) / Z and soft labels q.
 
-With a = lambda this is the loss of learning without forgetting (Popov et al. 2018, eqs. 1-2), with
-a = 0 that of the server's transfer learning (eq. 4), https://arxiv.org/abs/1712.07473; the
-cross-entropy with soft labels goes back to Hinton et al. 2015, https://arxiv.org/abs/1503.02531.
+With a = lambda this is the loss of learning without forgetting (Popov et al. 2018, eqs. 1-2). With
+a = 0 it is the loss of the server's transfer learning (eq. 4), https://arxiv.org/abs/1712.07473.
+The cross-entropy with soft labels goes back to Hinton et al. 2015,
+https://arxiv.org/abs/1503.02531.
 """
 
 import tensorflow as tf
@@ -21,9 +22,9 @@ def soft_softmax_loss(
     soft_labels: tf.Tensor,
     true_weight: float,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Weighted sum of two cross-entropies, the first one alone, whether the true word is the best.
+    """Returns the weighted sum of both cross-entropies, and statistics of the true words.
 
-    The first output is differentiable in `hidden`, `table` and `bias`, once; the soft labels are
+    The first output is differentiable once in `hidden`, `table` and `bias`. The soft labels are
     constants.
 
     Args:
@@ -32,16 +33,19 @@ def soft_softmax_loss(
       bias: [vocabulary] float32, or None.
       targets: [n] int32 in [0, vocabulary): the true words.
       soft_labels: [n, vocabulary] float32, rows that sum to 1.
-      true_weight: a in [0, 1], the weight of the true words; else a `ValueError`.
+      true_weight: a in [0, 1], the weight of the true words.
 
     Returns:
-      `(losses [n], true_losses [n], is_best [n])`, all float32: `true_losses` is -log p of the true
-      word and `is_best` is 1 where no id has a higher logit than it.
+      `(losses [n], true_losses [n], is_best [n])`, all float32. `true_losses` is -log p of the true
+      word. `is_best` is 1 if no id has a higher logit than the true word.
+
+    Raises:
+      ValueError: If `true_weight` is out of range.
     """
     if not 0 <= true_weight <= 1:
         raise ValueError(f"`true_weight` must be in [0, 1], got {true_weight}.")
     if bias is not None:
-        # A bias is one more column of the table, met by a constant 1 in the hidden vector.
+        # The bias becomes one more column of the table, multiplied by a constant 1 in `hidden`.
         hidden = tf.concat([hidden, tf.ones([tf.shape(hidden)[0], 1])], axis=1)
         table = tf.concat([table, bias[:, tf.newaxis]], axis=1)
 
@@ -60,7 +64,7 @@ def soft_softmax_loss(
         is_best = tf.cast(at_target >= largest[:, 0], tf.float32)
 
         def gradient(d_losses, d_true_losses, d_is_best):
-            del d_true_losses, d_is_best  # reported, not trained on
+            del d_true_losses, d_is_best  # statistics, without a gradient
             weights = d_losses[:, tf.newaxis]
             d_logits = weights * (exponentials / total - (1 - true_weight) * soft_labels)
             at_targets = true_weight * weights

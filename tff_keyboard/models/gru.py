@@ -8,13 +8,13 @@
     logits_t = h_t T^T + a                                       T = E when tied
 
 The cell is that of `torch.nn.GRU`, which the authors' code uses: reset after the product, two bias
-vectors. Sizes of the paper: units = embedding = 300 (small, the default), 650 (medium), 1500
-(large). Tying needs units = embedding. Dropout, where on, is applied to x_t and to h_t, as in the
-authors' word language model.
+vectors. Sizes in the paper: units = embedding = 300 (small, the default), 650 (medium), 1500
+(large). Tying needs units = embedding. Dropout is applied to x_t and to h_t, as in the authors'
+word language model.
 
 Sources: Ji et al. 2019, section IV, https://arxiv.org/abs/1812.07108; cell: Cho et al. 2014.
 Initial values follow the authors' code: embedding and output table uniform in [-0.1, 0.1], output
-bias 0, everything inside the GRU uniform in [-1/sqrt(units), 1/sqrt(units)].
+bias 0, all GRU weights uniform in [-1/sqrt(units), 1/sqrt(units)].
 """
 
 import tensorflow as tf
@@ -29,8 +29,8 @@ from tff_keyboard.models.next_word_model import NextWordModel
 class GruCell:
     """The step above and its derivative, for `recurrence.run`.
 
-    State `(h [.., units],)`; weights `(R [units, 3 units], s [3 units])`; `pre` is `x W + b`, gates
-    in the order u, q, n.
+    State `(h [.., units],)`; weights `(R [units, 3 units], s [3 units])`; `pre` is `x W + b`, with
+    the gates in the order u, q, n.
     """
 
     def __init__(self, units: int):
@@ -75,18 +75,21 @@ class GruCell:
 
 
 class Gru(NextWordModel):
-    """FedAtt's client model; the module docstring has the equations.
+    """The client model of FedAtt. The module docstring has the equations.
 
     Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [U, 3U]`, `bias [3U]`,
     `recurrent_bias [3U]`, then `output_table [V, U]` unless tied, then `output_bias [V]`.
 
+        model = Gru(vocabulary_size=10_000, seed=1)
+        logits, state = model.step(tf.constant([5]), model.initial_state(1))  # [1, 10_000]
+
     Args:
-      vocabulary_size: Rows of the tables, special ids included.
-      seed: Seed of the initial weights.
+      vocabulary_size: Rows of the tables, including special ids.
+      seed: Seed of the initial weights; None for zeros.
       units: Width of h; 300, 650 or 1500 in the paper.
       embedding_size: Width of x.
       tied: Whether the output table is the embedding; then `units` must equal `embedding_size`.
-      dropout: Rate on x and h during training, in [0, 1).
+      dropout: Dropout rate on x and h during training, in [0, 1).
     """
 
     name_in_registry = "gru"
@@ -104,7 +107,7 @@ class Gru(NextWordModel):
         check_rate(dropout)
         if tied and units != embedding_size:
             raise ValueError(
-                f"`model.tied` needs `model.units` = `model.embedding_size`, got {units} and "
+                f"`model.tied` requires `model.units` = `model.embedding_size`, got {units} and "
                 f"{embedding_size}. Make them equal, or set `model.tied` = false."
             )
         super().__init__(

@@ -1,7 +1,7 @@
 """Starts training from a saved model instead of random weights.
 
-The text to be trained on may have words of its own. Rows of words that the saved model has, too,
-are copied; any other word keeps the row that it was drawn.
+The training text may contain new words. Rows of words that the saved model also has are copied. All
+other words keep their random rows.
 """
 
 import os
@@ -17,24 +17,32 @@ from tff_keyboard.storage.errors import SavedModelError
 def assign_initial_weights(
     model: NextWordModel, directory: str | os.PathLike[str], vocabulary: Vocabulary
 ) -> int:
-    """Gives `model` the weights of the saved model in `directory`, word by word.
+    """Assigns the weights of the saved model in `directory` to `model`, word by word.
 
-    The vocabulary is that of the text to be trained on, whose rows `model` has. The result is how
-    many of its words the saved model knows. Raises `SavedModelError` if the saved model is missing
-    or damaged, made its words of text by other rules, or is of another architecture.
+    Args:
+      model: The model to train.
+      directory: A saved model.
+      vocabulary: The vocabulary of the training text, which gives the rows of `model`.
+
+    Returns:
+      The number of its words that the saved model has.
+
+    Raises:
+      SavedModelError: If the saved model is missing or damaged, has other normalisation rules, or
+        has another architecture.
     """
     saved, known = load_model(directory)
     if known.rules != vocabulary.rules:
         raise SavedModelError(
-            f"`model.initial_model` = '{directory}' made words of text by the rules "
-            f"{known.rules.as_json()}, the client store by {vocabulary.rules.as_json()}. Prepare "
-            "the store with these `data.mode`, `data.lowercase` and `data.language`."
+            f"`model.initial_model` = '{directory}' has the tokenisation rules "
+            f"{known.rules.as_json()}, but the client store has {vocabulary.rules.as_json()}. "
+            "Prepare the store with the model's `data.mode`, `data.lowercase` and `data.language`."
         )
     if saved.architecture != model.architecture:
         raise SavedModelError(
             f"`model.initial_model` = '{directory}' is a {saved.name_in_registry} with "
-            f"{saved.options}, the config describes a {model.name_in_registry} with "
-            f"{model.options}. Change the section [model]."
+            f"{saved.options}, but the config describes a {model.name_in_registry} with "
+            f"{model.options}. Change section [model]."
         )
     rows = np.array([*SPECIAL_IDS, *known.encode(vocabulary.words[NUM_SPECIAL:])])
     is_known = rows != OOV

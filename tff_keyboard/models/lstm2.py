@@ -27,10 +27,10 @@ LAYERS = 2
 
 
 class LstmCell:
-    """One layer's step above and its derivative, for `recurrence.run`.
+    """The step of one layer above and its derivative, for `recurrence.run`.
 
     State `(h [.., units], c [.., units])`; weights `(R [units, 4 units],)`; `pre` is `x W + b`,
-    gates in the order i, f, g, o.
+    with the gates in the order i, f, g, o.
     """
 
     def __init__(self, units: int):
@@ -77,19 +77,22 @@ class LstmCell:
 
 
 class Lstm2(NextWordModel):
-    """FedMed's client model; the module docstring has the equations.
+    """The client model of FedMed. The module docstring has the equations.
 
-    Weights in order: `embedding [V, D]`; `kernel_1 [D, 4U]`, `recurrent_kernel_1 [U, 4U]`,
-    `bias_1 [4U]`; `kernel_2 [U, 4U]`, `recurrent_kernel_2`, `bias_2`; `projection [U, D]` if tied,
-    else `output_table [V, U]`; `output_bias [V]`. The state is `[h_1, c_1, h_2, c_2]`.
+    Weights in order: `embedding [V, D]`; `kernel_1 [D, 4U]`, `recurrent_kernel_1 [U, 4U]`, `bias_1
+    [4U]`; `kernel_2 [U, 4U]`, `recurrent_kernel_2`, `bias_2`; `projection [U, D]` if tied, else
+    `output_table [V, U]`; `output_bias [V]`. The state is `[h_1, c_1, h_2, c_2]`.
+
+        model = Lstm2(vocabulary_size=10_000, seed=1)
+        logits, state = model.step(tf.constant([5]), model.initial_state(1))  # [1, 10_000]
 
     Args:
-      vocabulary_size: Rows of the tables, special ids included.
-      seed: Seed of the initial weights.
+      vocabulary_size: Rows of the tables, including special ids.
+      seed: Seed of the initial weights; None for zeros.
       units: Width of h and c in both layers.
       embedding_size: Width of x.
-      tied: Whether the output table is the embedding, behind a projection.
-      dropout: Rate on x, h' and h'' during training, in [0, 1).
+      tied: Whether the output table is the embedding, after a projection.
+      dropout: Dropout rate on x, h' and h'' during training, in [0, 1).
     """
 
     name_in_registry = "lstm2"
@@ -135,7 +138,7 @@ class Lstm2(NextWordModel):
             bias = self.add_weight(f"bias_{number}", [4 * units], initializer=initialiser)
             return kernel, recurrent_kernel, bias
 
-        # One attribute a weight: Keras lists the weights of a list ahead of all others.
+        # One attribute per weight, because Keras moves the weights of a list to the front.
         self.kernel_1, self.recurrent_kernel_1, self.bias_1 = layer(1, embedding_size)
         self.kernel_2, self.recurrent_kernel_2, self.bias_2 = layer(2, units)
         self.projection = matrix("projection", units, embedding_size, 1) if tied else None

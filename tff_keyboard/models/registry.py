@@ -1,4 +1,4 @@
-"""The models a config can name."""
+"""The models that a config can name."""
 
 from collections.abc import Callable
 
@@ -8,23 +8,29 @@ from tff_keyboard.models.lstm2 import Lstm2
 from tff_keyboard.models.next_word_model import NextWordModel
 
 MODELS: dict[str, Callable[..., NextWordModel]] = {"cifg": Cifg, "gru": Gru, "lstm2": Lstm2}
-"""Name in configs -> class."""
+"""Name in configs -> class.
+
+>>> sorted(MODELS)
+['cifg', 'gru', 'lstm2']
+"""
 
 
 def build_model(name: str, *, vocabulary_size: int, seed: int | None, **options) -> NextWordModel:
-    """Builds a model with initial weights that depend on the arguments alone.
+    """Builds a model whose initial weights depend only on the arguments.
+
+        model = build_model("gru", vocabulary_size=10_000, seed=1, units=300, tied=True)
 
     Args:
       name: A key of `MODELS`.
-      vocabulary_size: Rows of the output table, special ids included.
-      seed: Seed of the initial weights; None for zeros, where they are assigned anyway.
-      **options: The model's own: see its class. "units", "embedding_size", "tied", "dropout".
+      vocabulary_size: Rows of the output table, including special ids.
+      seed: Seed of the initial weights; None for zeros, if the weights are assigned later.
+      **options: Options of the model's class, such as "units", "embedding_size", "tied", "dropout".
 
     Raises:
-      ValueError: Unknown name or option, or an option out of range.
+      ValueError: If the name or an option is unknown, or an option is out of range.
     """
     if name not in MODELS:
-        raise ValueError(f"`model.name` must be one of {sorted(MODELS)}, got {name!r}.")
+        raise ValueError(f"`model.type` must be one of {sorted(MODELS)}, got {name!r}.")
     try:
         return MODELS[name](vocabulary_size=vocabulary_size, seed=seed, **options)
     except TypeError as error:

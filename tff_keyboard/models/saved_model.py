@@ -1,12 +1,12 @@
-"""A trained model on disk: what the task `train` leaves and every later task takes.
+"""A trained model on disk: the result of the task `train`, and the input of all later tasks.
 
     weights.npz      arrays by weight name, float32, no pickles
     vocabulary.txt   `Vocabulary.save`
     model.json       {"format", "name", "vocabulary_size", "options", "sha256": {file: digest}},
-                     and of a training "rounds": those it had when it saved the model
+                     and after a training "rounds", the finished rounds when it was saved
 
-A model appears whole or not at all (`storage/directories.py`). Reading checks both digests, names,
-shapes and that every weight is finite.
+A model appears completely or not at all (`storage/directories.py`). Reading checks both digests,
+names, shapes and that every weight is finite.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ Path = str | os.PathLike[str]
 
 
 def weights_by_name(model: NextWordModel) -> dict[str, np.ndarray]:
-    """The model's weights in `trainable_variables` order, under their own names."""
+    """Returns name -> weight in `trainable_variables` order."""
     named = {v.name.split("/")[-1].split(":")[0]: v.numpy() for v in model.trainable_variables}
     assert len(named) == len(model.trainable_variables), "weight names must be unique"
     return named
@@ -43,22 +43,25 @@ def weights_by_name(model: NextWordModel) -> dict[str, np.ndarray]:
 def save_model(
     directory: Path, model: NextWordModel, vocabulary: Vocabulary, *, rounds: int | None = None
 ) -> None:
-    """Writes `directory`; one that is there already is replaced once the new one is complete.
+    """Writes a model. An existing directory is replaced once the new one is complete.
+
+        save_model("my_model", model, vocabulary)
+        model, vocabulary = load_model("my_model")
 
     Args:
       directory: Directory of the model.
-      model: Its weights are written as they are now.
-      vocabulary: Vocabulary whose rows the model has.
-      rounds: Rounds of the training so far, where there was one: tells this model from that of a
-        training that goes on.
+      model: The model. Its current weights are written.
+      vocabulary: Vocabulary that gives the rows of the model.
+      rounds: Finished rounds of the training, if any. It distinguishes this model from later ones
+        of the same training.
 
     Raises:
-      ValueError: Model and vocabulary differ in size, or a weight is not finite.
-      OSError: The directory cannot be written; what was there before is untouched.
+      ValueError: If model and vocabulary differ in size, or a weight is not finite.
+      OSError: If the directory cannot be written. An existing directory is unchanged.
     """
     if model.vocabulary_size != len(vocabulary):
         raise ValueError(
-            f"The model has {model.vocabulary_size} output rows and the vocabulary "
+            f"The model has {model.vocabulary_size} output rows, but the vocabulary has "
             f"{len(vocabulary)}: they do not belong together."
         )
     weights = weights_by_name(model)
@@ -66,7 +69,7 @@ def save_model(
         if not np.isfinite(value).all():
             raise ValueError(f"Weight {name!r} is not finite, so the model is not saved.")
 
-    # All in memory first: on a full disk an archive that is written piece by piece complains twice.
+    # Built in memory, because an archive written in pieces raises two errors on a full disk.
     content = {names.WEIGHTS: _archive(weights), names.VOCABULARY: vocabulary.to_bytes()}
     description = {
         "format": FORMAT,
@@ -84,23 +87,25 @@ def save_model(
 
 
 def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
-    """Reads what `save_model` wrote.
+    """Reads a model that `save_model` wrote.
 
-    A run that is trained on keeps the model of fewer rounds until it ends, so that it can still be
-    used. Who asks for it by the name of the run is warned.
+    A resumed run keeps the model of its earlier rounds until it ends. Loading that model by the run
+    directory gives a warning.
+
+        model, vocabulary = load_model("runs/sms")
 
     Args:
-      directory: A saved model, or a run directory that holds one under `model/`.
+      directory: A saved model, or a run directory with one in `model/`.
 
     Raises:
-      SavedModelError: There is no model, it is damaged, or of another format.
+      SavedModelError: If there is no model, or it is damaged or has another format.
     """
     given = pathlib.Path(directory)
     directory, description = read_description(given)
     for name, digest in description["sha256"].items():
         if _sha256(directory / name) != digest:
             raise SavedModelError(
-                f"{directory / name}: the content is not what {names.MODEL_DESCRIPTION} recorded. "
+                f"{directory / name}: the content does not match {names.MODEL_DESCRIPTION}. "
                 "Copy the directory again, or train again."
             )
     sizes = {"vocabulary_size": description["vocabulary_size"], **description["options"]}
@@ -118,7 +123,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     vocabulary = Vocabulary.load(directory / names.VOCABULARY)
     if len(vocabulary) != description["vocabulary_size"]:
         raise SavedModelError(
-            f"{directory}: {names.VOCABULARY} has {len(vocabulary)} rows, "
+            f"{directory}: {names.VOCABULARY} has {len(vocabulary)} rows, but "
             f"{names.MODEL_DESCRIPTION} says {description['vocabulary_size']}. The files come from "
             "different models."
         )
@@ -136,7 +141,7 @@ def _archive(weights: dict[str, np.ndarray]) -> bytes:
 def _check_sizes(
     directory: pathlib.Path, sizes: Mapping[str, object], weights: dict[str, np.ndarray]
 ) -> None:
-    """Refuses sizes that no weight has before a model of that size is allocated."""
+    """Rejects sizes that no weight has, before a model of that size is allocated."""
     largest = max((size for value in weights.values() for size in value.shape), default=0)
     for name, value in sizes.items():
         if isinstance(value, int) and value > largest:
@@ -159,16 +164,16 @@ def _assign(model: NextWordModel, weights: dict[str, np.ndarray], path: pathlib.
     expected = weights_by_name(model)
     if set(weights) != set(expected):
         raise SavedModelError(
-            f"{path}: holds the weights {sorted(weights)}, the model has {sorted(expected)}."
+            f"{path}: has the weights {sorted(weights)}, but the model has {sorted(expected)}."
         )
     for name, value in weights.items():
         if value.shape != expected[name].shape or value.dtype != np.float32:
             raise SavedModelError(
-                f"{path}: {name!r} is {value.dtype} {list(value.shape)}, must be float32 "
+                f"{path}: {name!r} is {value.dtype} {list(value.shape)}, but must be float32 "
                 f"{list(expected[name].shape)}."
             )
         if not np.isfinite(value).all():
-            raise SavedModelError(f"{path}: {name!r} holds values that are not finite.")
+            raise SavedModelError(f"{path}: {name!r} has values that are not finite.")
     for variable, name in zip(model.trainable_variables, expected, strict=True):
         variable.assign(weights[name])
 

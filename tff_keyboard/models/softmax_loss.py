@@ -3,14 +3,14 @@
     l_n = log sum_v exp(h_n . w_v) - h_n . w_{y_n}
     d l_n / d h_n = sum_v p_nv w_v - w_{y_n},      d l_n / d w_v = (p_nv - [v = y_n]) h_n
 
-The probabilities p are computed once (`tf.nn.softmax` is a single oneDNN operation on x86 CPUs);
-loss and both gradients come from p, and the target terms are sparse corrections. There is no
-one-hot, no second softmax, no [n, vocabulary] gradient.
+The probabilities p are computed once (`tf.nn.softmax` is a single oneDNN operation on x86 CPUs).
+The loss and both gradients come from p, and the target terms are sparse corrections. There is no
+one-hot, no second softmax and no [n, vocabulary] gradient.
 """
 
 import tensorflow as tf
 
-# Smaller probabilities lose digits in float32 (subnormal below 1e-38): their loss is computed from
+# Smaller probabilities lose digits in float32 (subnormal below 1e-38). Their loss is computed from
 # the logits.
 _SMALLEST_P = 1e-30
 
@@ -18,9 +18,9 @@ _SMALLEST_P = 1e-30
 def softmax_loss(
     hidden: tf.Tensor, table: tf.Tensor, bias: tf.Tensor | None, targets: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Negative log-likelihood of each target, in nats, and whether it is the likeliest word.
+    """Returns the negative log-likelihood of each target, and whether it is the likeliest word.
 
-    The first output is differentiable in `hidden`, `table` and `bias`, once.
+    The first output is differentiable once in `hidden`, `table` and `bias`.
 
     Args:
       hidden: [n, dim] float32; n may be 0.
@@ -29,11 +29,11 @@ def softmax_loss(
       targets: [n] int32 in [0, vocabulary).
 
     Returns:
-      `(losses [n] float32, is_best [n] float32)`; `is_best` is 1 where no id, special ones
-      included, has a higher logit than the target.
+      `(losses [n] float32, is_best [n] float32)`. Losses are in nats. `is_best` is 1 if no id,
+      including special ones, has a higher logit than the target.
     """
     if bias is not None:
-        # A bias is one more column of the table, met by a constant 1 in the hidden vector.
+        # The bias becomes one more column of the table, multiplied by a constant 1 in `hidden`.
         hidden = tf.concat([hidden, tf.ones([tf.shape(hidden)[0], 1])], axis=1)
         table = tf.concat([table, bias[:, tf.newaxis]], axis=1)
     return _loss_without_bias(hidden, table, targets)
@@ -58,7 +58,8 @@ def _loss_without_bias(hidden, table, targets):
         weighted = weights * hidden
         d_hidden = tf.matmul(p, table) * weights - weights * tf.gather(table, targets)
         d_table = tf.matmul(p, weighted, transpose_a=True)
-        # In place, as nobody else has the product; `tensor_scatter_nd_sub` would copy it first.
+        # In place, because the product is not used elsewhere; `tensor_scatter_nd_sub` would copy
+        # it.
         rows = tf.cast(targets, tf.int32)
         return d_hidden, tf.raw_ops.InplaceSub(x=d_table, i=rows, v=weighted), None
 

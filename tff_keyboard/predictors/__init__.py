@@ -1,1 +1,1 @@
-"""What suggests words: the interface, and Keras models, n-grams and hybrids behind it."""
+"""Next-word predictors: the interface, and Keras models, n-grams and hybrids."""

@@ -14,24 +14,24 @@ from tff_keyboard.predictors.prefix_index import PrefixIndex
 
 
 class KerasPredictor:
-    """Suggestions and scores of a `NextWordModel`.
+    """A predictor with a `NextWordModel`. Not thread-safe.
 
-    `suggest` keeps the recurrent state of the last context, as a keyboard does: a context that goes
-    on where the last one ended costs one step per new word, and further keys of the same word cost
-    no step at all. Not thread-safe. `reset` it after the model's weights have changed. Raises
-    `ValueError` if sizes of model and vocabulary differ.
+    `suggest` keeps the recurrent state of the last context, as a keyboard does. A context that
+    continues the last one costs one step per new word, and further letters of the same word cost no
+    step. Call `reset` after the model's weights have changed. Raises `ValueError` if the sizes of
+    model and vocabulary differ.
     """
 
     def __init__(self, model: NextWordModel, vocabulary: Vocabulary):
         if model.vocabulary_size != len(vocabulary):
             raise ValueError(
-                f"The model has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}: "
-                "they belong to different runs."
+                f"The model has {model.vocabulary_size} rows, but the vocabulary has "
+                f"{len(vocabulary)}: they belong to different runs."
             )
         self.model = model
         self.vocabulary = vocabulary
         self._index = PrefixIndex(vocabulary)
-        # Models have no Python loop over tensors for AutoGraph to find.
+        # Models have no Python loops over tensors, so AutoGraph is not needed.
         self._score = tf.function(
             self._log_softmax_of_tokens,
             input_signature=[tf.TensorSpec([None, None], tf.int32)],
@@ -46,7 +46,7 @@ class KerasPredictor:
         return _rebuilt, (model.name_in_registry, model.options, weights, self.vocabulary)
 
     def reset(self) -> None:
-        """Forgets the last context."""
+        """Removes the last context."""
         self._context: list[int] = []
         self._state = self.model.initial_state(1)
         self._scores = np.empty([0], np.float32)
@@ -57,12 +57,12 @@ class KerasPredictor:
         return suggestions(self._scores, self._index, prefix, k)
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
-        """Probabilities of the word behind a context: [V] float32."""
+        """Returns the probabilities of the word after a context, [V] float32."""
         self._read(context)
         return np.exp(self._scores)
 
     def _read(self, context: Sequence[str]) -> None:
-        """Brings state and scores to the end of `context`."""
+        """Advances state and scores to the end of `context`."""
         ids = context_ids(self.vocabulary, context)
         known = len(self._context)
         if ids[:known] != self._context:
@@ -91,7 +91,7 @@ class KerasPredictor:
 def _rebuilt(
     name: str, options: Mapping[str, Any], weights: Sequence[np.ndarray], vocabulary: Vocabulary
 ) -> KerasPredictor:
-    """The way back from a pickle."""
+    """Rebuilds a predictor from its pickle."""
     model = build_model(name, vocabulary_size=len(vocabulary), seed=None, **options)
     for variable, value in zip(model.trainable_variables, weights, strict=True):
         variable.assign(value)

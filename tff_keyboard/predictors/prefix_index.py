@@ -1,9 +1,9 @@
-"""Which words continue a typed prefix, by sorted ranges.
+"""Finds the words that continue a typed prefix, as sorted ranges.
 
-Sorted by code points, the words that start with a prefix stand side by side, and those of a longer
-prefix inside the range of the shorter one. So a strip needs two binary searches a key instead of a
-scan over the vocabulary, and the keystroke count of a whole batch (`keystrokes.py`) a running sum
-over one range. Plain NumPy, so that a phone runtime can use it.
+In code-point order the words that start with a prefix are adjacent, and the words of a longer
+prefix are in the range of the shorter one. A strip therefore needs two binary searches per key
+instead of a scan of the vocabulary, and the keystroke count of a whole batch (`keystrokes.py`) is a
+running sum over one range. Plain NumPy, so that a phone runtime can use it.
 """
 
 import bisect
@@ -16,7 +16,7 @@ from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 
 
 class PrefixIndex:
-    """The words of a vocabulary in sorted order; special rows are left out.
+    """The words of a vocabulary in sorted order, without special rows.
 
     >>> from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules
     >>> words = (*SPECIAL_WORDS, "to", "the", "hello", "there")
@@ -28,7 +28,7 @@ class PrefixIndex:
 
     Attributes:
       sorted_ids: [words] int32, ids in the order of their words; words = V - 4.
-      rank_of_id: [V] int32, the place of an id in `sorted_ids`; -1 for special ids.
+      rank_of_id: [V] int32, position of an id in `sorted_ids`; -1 for special ids.
     """
 
     def __init__(self, vocabulary: Vocabulary):
@@ -40,32 +40,33 @@ class PrefixIndex:
         self.rank_of_id[self.sorted_ids] = np.arange(len(order), dtype=np.int32)
 
     def range(self, prefix: str) -> tuple[int, int]:
-        """`(first, end)` such that `sorted_ids[first:end]` are the words starting with `prefix`."""
+        """Returns `(first, end)`; `sorted_ids[first:end]` are the words starting with `prefix`."""
         return range_of(self._sorted_words, prefix)
 
     def ids(self, prefix: str) -> np.ndarray:
-        """[matches] int32, ids of the words starting with `prefix`, in sorted order."""
+        """Returns the ids of the words starting with `prefix`, [matches] int32, in sorted order."""
         first, end = self.range(prefix)
         return self.sorted_ids[first:end]
 
     @functools.cached_property
     def word_lengths(self) -> np.ndarray:
-        """[V] int32, characters (code points) of each word; 0 for special ids."""
+        """Number of characters (code points) of each word, [V] int32; 0 for special ids."""
         lengths = np.array([len(word) for word in self.vocabulary.words], np.int32)
         lengths[:NUM_SPECIAL] = 0
         return lengths
 
     @functools.cached_property
     def prefix_ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ranges of every prefix of every word, for counting in bulk: each [words, longest + 1].
+        """Ranges of every prefix of every word, for counting in bulk, each [words, longest + 1].
 
-        `(first, end)` are int32: row r is the word `sorted_ids[r]`, column j the range of words
-        that share its first j characters. Behind the end of a word the range is the word itself.
+        `(first, end)` are int32. Row r is the word `sorted_ids[r]`, and column j is the range of
+        words that share its first j characters. After the end of a word the range is the word
+        itself.
         """
         words = self._sorted_words
         count = len(words)
         longest = int(self.word_lengths.max(initial=0))
-        shared = np.zeros(count, np.int32)  # characters shared with the word before
+        shared = np.zeros(count, np.int32)  # number of characters shared with the previous word
         for row in range(1, count):
             before, word = words[row - 1], words[row]
             limit = min(len(before), len(word))
@@ -82,7 +83,7 @@ class PrefixIndex:
 
 
 def range_of(ascending: Sequence[str], prefix: str) -> tuple[int, int]:
-    """`(first, end)` of the words that start with a prefix, among words in order."""
+    """Returns `(first, end)` of the words that start with a prefix, in a sorted sequence."""
     length = len(prefix)
 
     def head(word: str) -> str:

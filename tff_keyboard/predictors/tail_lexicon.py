@@ -1,18 +1,21 @@
-"""The tail lexicon: words beyond the table, which a keyboard completes once they are begun.
+"""The tail lexicon: words that are not in the table, offered after their first letters.
 
-A network has V rows; every other word is its one row OOV. The lexicon says how that row is shared:
+A network has V rows; every other word is its one row OOV. The lexicon divides the probability of
+that row:
 
     p(w | h) = p(OOV | h) u(w),    sum over the lexicon of u(w) <= 1
 
-with u(w) a word's share of all OOV words that people typed. It offers completions only: behind an
-empty prefix no word of it is likelier than a word of the table. Such a word goes on being OOV to
-the context of the next. u(w) of a word that `least_people` people typed is counted:
+u(w) is a word's share of all OOV words that users typed. The lexicon offers only completions:
+without a prefix, none of its words is more probable than a word of the table. In the context of the
+next word, a word of the lexicon is still OOV. u(w) is counted for a word that at least
+`least_people` users typed:
 
-    u(w) = sum over people of min(uses of w, cap) / the same sum over all OOV words
+    u(w) = sum over users of min(uses of w, cap) / the same sum over all OOV words
 
-so that nobody's own word enters, and one person's habit weighs no more than `cap` uses. Words of a
-public list share, in proportion to their frequencies, what people typed of them beyond that. A
-share is rounded down to a power of e^(1/8), so that a file keeps it in a byte.
+A word of only one user is therefore not in the lexicon, and the habit of one user counts at most
+`cap` uses. The words of a public list share the remaining uses of words on the list, in proportion
+to their frequencies. A share is rounded down to a power of e^(1/8), so that it takes one byte in a
+file.
 
 NumPy only, so that a phone runtime can use it.
 """
@@ -30,11 +33,11 @@ from tff_keyboard.data.vocabulary import OOV, Vocabulary, is_mask
 from tff_keyboard.predictors.predictor import best_words
 from tff_keyboard.predictors.prefix_index import range_of
 
-STEPS = 8  # of a share's logarithm, to one
-CAP = 3  # uses of one word by one person that count
-COVERED = 0.5  # of what is OOV, by a public list, where nothing was counted
+STEPS = 8  # steps per unit of a share's natural logarithm
+CAP = 3  # maximum number of uses of a word that count per user
+COVERED = 0.5  # share of OOV words on a public list, if no text is counted
 _NO_LIST: Mapping[str, float] = {}
-_SHORTEST = 2  # characters; a shorter word has nothing to be completed
+_SHORTEST = 2  # characters; a shorter word cannot be completed
 _EMOJI = word_characters.ranges_class(word_characters.EMOJI_RANGES)
 _EMOJI_MARK = word_characters.ranges_class(
     word_characters.VARIATION_RANGES, word_characters.SKIN_TONE_RANGES
@@ -46,43 +49,49 @@ _HIDDEN = re.compile(
 
 
 class TailLexicon:
-    """Words in the order of their code points, all of which `may_be_listed`, with their shares.
+    """Words sorted by code points, each of which `may_be_listed`, with their shares.
+
+    Args:
+      words: The words.
+      shares: [words] u(w), each > 0, with a sum of at most 1.
 
     Attributes:
-      shares: [words] float32 u(w), each above 0, together at most 1.
+      shares: [words] float32 u(w).
 
     Raises:
-      ValueError: The words are not in order or none, or the shares are none.
+      ValueError: If the words are not sorted or not listable, or the shares are invalid.
     """
 
     def __init__(self, words: Sequence[str], shares: np.ndarray):
         self.words = tuple(words)
         self.shares = np.asarray(shares, np.float32)
         if any(first >= second for first, second in zip(self.words, self.words[1:], strict=False)):
-            raise ValueError("words of a lexicon must be in order, each once")
+            raise ValueError("words of a lexicon must be sorted and unique")
         if not may_be_listed(*self.words):
-            raise ValueError("a word is empty, a mask, or holds a blank or a hidden character")
+            raise ValueError(
+                "a word is empty, is a mask, or contains a blank or a hidden character"
+            )
         if self.shares.shape != (len(self.words),):
             raise ValueError(f"{len(self.words)} words need as many shares")
         if not np.all(self.shares > 0) or not float(self.shares.sum(dtype=np.float64)) <= 1.001:
-            raise ValueError("shares must be above 0, and at most 1 together")
+            raise ValueError("shares must be > 0 and add up to at most 1")
 
     def __len__(self) -> int:
         return len(self.words)
 
     def check_beyond(self, vocabulary: Vocabulary) -> None:
-        """Raises `ValueError` if a word is of the table: its probability would count twice."""
+        """Raises `ValueError` if a word is in the table; its probability would count twice."""
         if any(vocabulary.id_of(word) != OOV for word in self.words):
-            raise ValueError("a word is one of the table")
+            raise ValueError("a word is also in the vocabulary")
 
     def share_of(self, word: str) -> float:
-        """u(word); 0 for a word that is not listed."""
+        """Returns u(word), or 0 for a word that is not listed."""
         place = bisect.bisect_left(self.words, word)
         is_here = place < len(self.words) and self.words[place] == word
         return float(self.shares[place]) if is_here else 0.0
 
     def best(self, prefix: str, k: int) -> list[tuple[str, float]]:
-        """The k words of the largest shares that start with `prefix`, largest first.
+        """Returns the k words with the largest shares that start with `prefix`, largest first.
 
         >>> lexicon = TailLexicon(["aloha", "alpaca", "beta"], np.array([0.1, 0.2, 0.3]))
         >>> [word for word, _ in lexicon.best("al", 2)], lexicon.best("", 3)
@@ -96,24 +105,30 @@ class TailLexicon:
 
 
 def may_be_listed(*words: str) -> bool:
-    """Whether a strip can offer each word: it is there, no mask, and all of it can be seen.
+    """Checks if a strip can offer all words: none is empty, a mask, or has invisible characters.
 
-    Words of our languages need no joiner; emoji have one between two pictures.
+    Words of the supported languages need no joiner; emoji have one between two pictures.
 
     >>> [may_be_listed(word) for word in ("o'hara", "", "<url>", "so so", "so\\u202eos")]
     [True, False, False, False, False]
     """
-    # Of a whole lexicon in one search: a joiner beside the letter in between is in no emoji.
+    # One search for a whole lexicon: a joiner next to the letter "a" is not in an emoji.
     return all(words) and not any(map(is_mask, words)) and not _HIDDEN.search("a".join(words))
 
 
 def completed(
     ranked: Iterable[tuple[str, float]], tail: TailLexicon | None, prefix: str, p_oov: float, k: int
 ) -> list[tuple[str, float]]:
-    """A strip of k words, those of a lexicon among those of a model, `ranked` best first.
+    """Returns a strip of k words from a model and a lexicon.
 
-    A word that both have, such as one of the owner's, gets both probabilities. `p_oov` is the
-    model's p(OOV | h).
+    A word in both, such as a word of the owner, gets the sum of its probabilities.
+
+    Args:
+      ranked: Words and probabilities of the model, best first.
+      tail: The lexicon, if any.
+      prefix: Characters of the word being typed.
+      p_oov: The model's p(OOV | h).
+      k: Number of words.
     """
     found = dict(ranked)
     if tail is not None and prefix:
@@ -121,11 +136,11 @@ def completed(
             found[word] += p_oov * tail.share_of(word)
         for word, share in tail.best(prefix, k + len(found)):
             found.setdefault(word, p_oov * share)
-    return sorted(found.items(), key=lambda item: -item[1])[:k]  # stable: of equals the model's
+    return sorted(found.items(), key=lambda item: -item[1])[:k]  # stable: model's words first
 
 
 def tail_of(predictor: object) -> TailLexicon | None:
-    """The lexicon behind a predictor's strip, None where it has none."""
+    """Returns the lexicon of a predictor, or None if it has none."""
     return getattr(predictor, "tail", None)
 
 
@@ -137,13 +152,20 @@ def counted(
     least_people: int,
     frequencies: Mapping[str, float] = _NO_LIST,
 ) -> TailLexicon:
-    """The lexicon of a text, the messages of each person, and of a public list beside it.
+    """Builds the lexicon of users' text and of a public list.
 
-    Words of the table are left out, and so are words with a digit, numbers, hashes and the like
-    (`identifiers.py`), and what no strip can offer (`may_be_listed`); of the others `size` stay,
-    those of the largest shares. A word that the list does not have needs `least_people` who typed
-    it. `frequencies` is the list: word -> any number in proportion to how often it is typed. Raises
-    `ValueError` if no word is left.
+    Leaves out words of the table, words with a digit, identifiers such as hashes
+    (`identifiers.py`), and words that no strip can offer (`may_be_listed`).
+
+    Args:
+      people: The messages of each user.
+      vocabulary: The table.
+      size: Number of words to keep, those with the largest shares.
+      least_people: Minimum number of users that typed a word that is not on the list.
+      frequencies: The public list: word -> any number in proportion to the word's use.
+
+    Raises:
+      ValueError: If no word is left.
     """
     uses: Counter[str] = Counter()
     owners: Counter[str] = Counter()
@@ -163,9 +185,9 @@ def counted(
 def listed(
     frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: int, covered: float = COVERED
 ) -> TailLexicon:
-    """The lexicon of `size` words of a public list alone, where nobody's text may be counted.
+    """Builds the lexicon of `size` words of a public list alone, if no users' text may be counted.
 
-    The list is taken to have the share `covered` of all OOV words. See `counted`.
+    The list is assumed to have the share `covered` of all OOV words. See `counted`.
     """
     of_list = _listed(frequencies, vocabulary, _NO_LIST)
     return _largest({word: covered * share for word, share in of_list.items()}, size)
@@ -174,7 +196,7 @@ def listed(
 def _listed(
     frequencies: Mapping[str, float], vocabulary: Vocabulary, known: Mapping[str, float]
 ) -> dict[str, float]:
-    """Shares, adding up to 1, of the list's words that neither table nor `known` have."""
+    """Returns the shares, with sum 1, of the list's words that are in neither table nor `known`."""
     found = {
         word: frequency
         for word, frequency in frequencies.items()
@@ -200,16 +222,16 @@ def _largest(shares: Mapping[str, float], size: int) -> TailLexicon:
     words = sorted(sorted(shares, key=lambda word: (-shares[word], word))[:size])
     words = [word for word in words if shares[word] > 0]
     if not words:
-        raise ValueError("no word beyond the table may be offered")
+        raise ValueError("no word outside the vocabulary may be offered")
     return of_steps(words, steps_of(np.array([shares[word] for word in words])))
 
 
 def steps_of(shares: np.ndarray) -> np.ndarray:
-    """Shares as a file keeps them, never rounded up: [words] uint8."""
+    """Converts shares to their bytes in a file, never rounded up: [words] uint8."""
     steps = np.ceil(-STEPS * np.log(shares.astype(np.float64)) - 1e-4)
     return np.clip(steps, 0, 255).astype(np.uint8)
 
 
 def of_steps(words: Sequence[str], steps: np.ndarray) -> TailLexicon:
-    """The lexicon of words in order and of `steps_of` their shares; see `TailLexicon`."""
+    """Builds the lexicon of sorted words and the result of `steps_of`; see `TailLexicon`."""
     return TailLexicon(words, np.exp(-steps.astype(np.float64) / STEPS))

@@ -1,4 +1,4 @@
-"""What a run guarantees: accounting, the ledger and the statement. Imports no TensorFlow."""
+"""Privacy guarantees of runs: accounting, the ledger, the statement. Imports no TensorFlow."""
 
 import tff_keyboard
 

@@ -1,4 +1,4 @@
-"""The privacy ledger as a hook of the training loop (`program.rounds.training_loop.Hook`)."""
+"""The privacy ledger as a hook of the training loop (`training.loop.training_loop.Hook`)."""
 
 import math
 import pathlib
@@ -27,15 +27,15 @@ def ledger_header(
     mechanism: Mechanism,
     key: NoiseKey | None,
 ) -> LedgerHeader:
-    """What the statement needs to know of a run, from its config, sampler and key.
+    """Builds the ledger header of a run from its config, its sampling and its key.
 
-    Raises `ValueError` if the config claims a limit on participation that nothing enforces, or no
-    privacy.
+    Raises `ValueError` if the config has no mechanism, or a limit on participation that is not
+    enforced.
     """
     privacy = config.privacy
     if not isinstance(privacy, MechanismConfig):
         raise ValueError(
-            "`aggregation.privacy.mechanism` = 'none' makes no privacy claim: there is no ledger."
+            "`aggregation.privacy.type` = 'none' makes no privacy claim, so there is no ledger."
         )
     allowed = math.ceil(rounds / min_separation_rounds)
     claimed = privacy.max_participations
@@ -47,7 +47,7 @@ def ledger_header(
         )
     return LedgerHeader(
         mechanism=mechanism,
-        aggregator=config.rule.name,
+        aggregator=config.rule.type,
         noise_multiplier=privacy.noise_multiplier,
         clip_norm=privacy.clip_norm,
         delta=privacy.delta,
@@ -67,10 +67,11 @@ def ledger_header(
 
 
 class LedgerHook:
-    """Records each round before the loop releases it; reports the epsilon spent so far.
+    """Records each round before the loop releases it, and reports the epsilon spent so far.
 
-    `epsilon_every` are the rounds between values of the metric `privacy/epsilon` (half a second
-    each where cohorts are of fixed size); 0 never. The ledger is written every round all the same.
+    `epsilon_every` is the number of rounds between values of the metric `privacy/epsilon` (half a
+    second each for cohorts of fixed size); 0 means never. The ledger is written in every round
+    regardless.
     """
 
     def __init__(self, path: pathlib.Path, header: LedgerHeader, *, epsilon_every: int = 10):
@@ -81,13 +82,13 @@ class LedgerHook:
         self._epsilon_every = epsilon_every
 
     def restart_after(self, round_num: int) -> None:
-        """The run goes on after `round_num`: later rounds will be run, and recorded, again."""
+        """Removes the rounds after `round_num`, which will be repeated and recorded again."""
         self._ledger.roll_back_to(round_num)
 
     def before_release(
         self, round_num: int, state: Any, metrics: Mapping[str, Any]
     ) -> Mapping[str, float]:
-        """Writes the round to disk; an error here keeps the round unreleased."""
+        """Writes the round to disk. An error here prevents the release of the round."""
         del state
         facts = {}
         for name, value in metrics.items():

@@ -1,1 +1,1 @@
-"""Our files on disk, each of them whole or absent, and the run directory. Imports no TensorFlow."""
+"""Files that are either complete or absent, and the run directory. Imports no TensorFlow."""

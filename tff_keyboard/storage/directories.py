@@ -1,12 +1,13 @@
-"""A directory that appears whole or not at all, also over one that is there already.
+"""Directories that appear complete or not at all, and replace an existing directory in one step.
 
-Work happens in a hidden sibling, which takes the place of the target when all its files are on
-disk. A directory that is there is exchanged with it in one step (`renameat2`, `RENAME_EXCHANGE`),
-so a kill leaves the old one or the new one in place, and a sibling that the next process removes.
+The files are written to a hidden sibling of the target, which takes the target's place once all of
+them are on disk. An existing directory is exchanged with it in one step (`renameat2`,
+`RENAME_EXCHANGE`). A kill leaves either the old or the new directory in place, and a sibling that
+the next process removes.
 
-On a file system that cannot exchange (NFS) the old directory steps aside first. A kill between the
-two renames then leaves it under a hidden name, where `restore` finds it; readers call `restore`
-before they say that nothing is there.
+On a file system that cannot exchange names (NFS), the old directory is renamed first. A kill
+between the two renames leaves the old directory under a hidden name, where `restore` finds it.
+Readers call `restore` before they report that the directory is missing.
 """
 
 import contextlib
@@ -27,17 +28,24 @@ _REPLACED = ".replaced-"
 
 
 PRIVATE = 0o700
-PUBLIC = 0o777  # what the umask leaves of it
+PUBLIC = 0o777  # before the umask
 
 
 @contextlib.contextmanager
 def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathlib.Path]:
-    """Gives an empty directory to fill; on leaving without error it becomes `target`.
+    """Yields an empty directory, which becomes `target` when the block ends without an error.
 
-    A directory that was at `target` is replaced and removed: ask before. Where `target` is a link
-    to a directory, that directory is replaced and the link stays. Missing parents are made.
-    `PRIVATE` takes from files, too, what others could do with them, whoever made them. Raises
-    `OSError` for no permission, no space, a file at `target`, which it names and leaves unchanged.
+    An existing directory at `target` is replaced and removed, without a question. If `target` is a
+    link to a directory, that directory is replaced and the link stays. Missing parents are created.
+
+    Args:
+      target: The directory to create.
+      mode: Permissions of the directory, before the umask. With `PRIVATE`, group and others also
+        lose their permissions on all files in it.
+
+    Raises:
+      OSError: If the permission or disk space is missing, or `target` is a file. The error names
+        `target`, which is unchanged.
     """
     target = (target.resolve() if target.is_symlink() else target).absolute()
     with scratch_directory(target, mode=mode) as work:
@@ -54,9 +62,10 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
 
 @contextlib.contextmanager
 def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathlib.Path]:
-    """A hidden directory beside `target`, whose parents are made; gone in the end in any case.
+    """Yields a hidden directory next to `target`, and removes it when the block ends.
 
-    An OSError on the way is raised again under the name of `target`, which the person asked for.
+    Creates missing parents of `target`. An `OSError` in the block is raised again with the name of
+    `target`, because the user does not know the hidden name.
     """
     descriptor, work = -1, None
     try:
@@ -77,9 +86,9 @@ def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[p
 
 
 def put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
-    """Renames `work` to `target`, or exchanges them where `target` is there.
+    """Renames `work` to `target`, or exchanges the two if `target` exists.
 
-    Raises `OSError` if it cannot be done; both are as before.
+    Raises `OSError` if that fails; both directories are then unchanged.
     """
     try:
         exchange(work, target)
@@ -93,9 +102,10 @@ def put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
-    """Exchanges two names in one step, as the kernel does it.
+    """Exchanges two names in one step of the kernel.
 
-    Raises `OSError` if one is missing, or kernel, C library or file system cannot do it.
+    Raises `OSError` if one of them is missing, or if the kernel, the C library or the file system
+    does not support the exchange.
     """
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
@@ -108,7 +118,7 @@ def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
 
 
 def restore(target: pathlib.Path) -> None:
-    """Puts back a directory that stepped aside before its successor came, if there is one."""
+    """Renames the old directory back if a kill left `target` missing."""
     with contextlib.suppress(OSError):
         for path in _replaced(target):
             with in_progress.held_unless_locked(path) as free:
@@ -117,7 +127,7 @@ def restore(target: pathlib.Path) -> None:
 
 
 def remove_leftovers(target: pathlib.Path) -> None:
-    """Removes what killed processes left for `target`."""
+    """Removes the hidden directories that killed processes left for `target`."""
     in_progress.remove_leftovers(target)
     for path in _replaced(target):
         with in_progress.held_unless_locked(path, own=True) as free:
@@ -138,7 +148,7 @@ def _new_work(target: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:
 
 def _step_aside(work: pathlib.Path, target: pathlib.Path) -> None:
     old = target.with_name(f".{target.name}{_REPLACED}{work.name[-16:]}")
-    with in_progress.held_unless_locked(target):  # so that nobody restores it meanwhile
+    with in_progress.held_unless_locked(target):  # so that no other process restores it meanwhile
         target.rename(old)
         try:
             work.rename(target)

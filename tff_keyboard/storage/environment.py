@@ -1,4 +1,4 @@
-"""Records where and with what a run was begun: packages, machine, commit, command."""
+"""Records the environment of a run: package versions, machine, commit and command."""
 
 import contextlib
 import datetime
@@ -19,7 +19,10 @@ _PACKAGES = (
 
 
 def describe() -> dict[str, Any]:
-    """Package versions, interpreter, platform, commit of the code (None outside git), command."""
+    """Returns package versions, Python version, platform, commit and command, ready for JSON.
+
+    `commit` is None outside a git checkout, and ends in `+changes` if tracked files are modified.
+    """
     packages = {"tff-keyboard": tff_keyboard.__version__}
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -39,7 +42,7 @@ def describe() -> dict[str, Any]:
 def _commit() -> str | None:
     root = pathlib.Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
-        return None  # an installed package; a repository around it would be someone else's
+        return None  # an installed package: a repository around it is another project
     try:
         head = _git(root, "rev-parse", "HEAD")
         changes = _git(root, "status", "--porcelain", "--untracked-files=no")

@@ -1,23 +1,27 @@
-"""Every error that a person can put right, and the exit code that the command line gives it.
+"""All errors that a user can correct, each with the exit code of the command line.
 
-The message of a `UserError` is one line: where (file, line, key), what rule, which value, and the
-way out. It never quotes text that people typed. An error that is no `UserError` is a bug of ours.
+The message of a `UserError` is one line: the place (file, line, key), the rule, the value and the
+way out. It never quotes text that users typed. Any error that is not a `UserError` is a bug in this
+package.
 """
 
 
 def in_one_line(error: Exception) -> str:
-    """What an error of Python says, cut and escaped: it may quote a stranger's file."""
+    """Returns the message of a Python error, cut to 200 characters and escaped.
+
+    The message may quote a file from an untrusted source.
+    """
     return str(error)[:200].encode("unicode_escape").decode()
 
 
 class UserError(Exception):
-    """Base of them all; a process that ends with one has its `exit_code`."""
+    """Base class of all errors that a user can correct. `exit_code` is returned to the shell."""
 
     exit_code = 1
 
 
 class UsageError(UserError, ValueError):
-    """Flags that do not fit together."""
+    """Command-line flags that do not fit together."""
 
     exit_code = 2
 
@@ -29,19 +33,19 @@ class ConfigError(UserError, ValueError):
 
 
 class DataError(UserError, ValueError):
-    """Input text, options or a client store that cannot be used."""
+    """Unusable input text, data options or client store."""
 
     exit_code = 3
 
 
 class SavedModelError(UserError, ValueError):
-    """A directory that is not a saved model, or a damaged one."""
+    """A directory that is not a saved model, or a damaged saved model."""
 
     exit_code = 3
 
 
 class DivergedError(SavedModelError):
-    """A model whose predictions are not numbers."""
+    """A model whose predictions are not finite numbers."""
 
 
 class ExportError(UserError, ValueError):
@@ -51,26 +55,30 @@ class ExportError(UserError, ValueError):
 
 
 class ProgramError(UserError, RuntimeError):
-    """A disk, a permission or a worker process is not what the program needs."""
+    """A failure of the environment: a full disk, a missing permission or a lost worker process."""
 
     exit_code = 4
 
 
+class ClusterError(ProgramError):
+    """A cluster that cannot be used, or has lost too many nodes."""
+
+
 class SecureSumError(ProgramError, ValueError):
-    """A step of a secure sum that another side got wrong, or too few devices for it.
+    """A failed step of secure aggregation: a wrong message of another party, or too few devices.
 
     Attributes:
-      device: Key of the device that is to blame, if one is known.
+      device: Key of the device that sent the wrong message, if known.
     """
 
     device: bytes | None = None
 
 
 class RunDirectoryError(ProgramError):
-    """A directory is not a run, does not fit the run, or a file of it is damaged."""
+    """A directory that is not a run, does not match the run, or has a damaged file."""
 
 
 class CheckFailed(UserError, ValueError):
-    """What was checked broke a promise: the size of a file, its operators, its parity."""
+    """A failed check of an exported file: its size, its operators or its parity with the model."""
 
     exit_code = 5

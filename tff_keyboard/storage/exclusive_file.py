@@ -13,10 +13,14 @@ from tff_keyboard.storage import errors, files
 def held(
     path: pathlib.Path, *, cannot: Callable[[str], errors.UserError], taken: errors.UserError
 ) -> Iterator[int]:
-    """Holds a file, made for its owner's eyes only where it is absent; links are refused.
+    """Locks a file and yields its descriptor. Creates the file with mode 0600 if it does not exist.
 
-    `cannot` makes the error of a file that cannot be opened, from the system's reason; `taken` is
-    that of one which another process holds. Yields the descriptor, to read and write.
+    A symbolic link is an error.
+
+    Args:
+      path: The file.
+      cannot: Builds the error for a file that cannot be opened, from the system's reason.
+      taken: The error to raise if another process has locked the file.
     """
     try:
         descriptor = os.open(

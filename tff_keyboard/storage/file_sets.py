@@ -1,12 +1,12 @@
-"""Several files beside each other that appear together or not at all, also over an older set.
+"""Several files in one directory that are replaced together or not at all.
 
-    work aside -> all on disk -> one rename of their directory: from here on the new set is there
-               -> each file is moved to its place; what the new set lacks is removed
+    write to a hidden directory -> sync to disk -> rename that directory: the new set now exists
+        -> move each file to its place; remove the files that the new set does not have
 
-A kill before the one rename leaves the old set. A kill after it leaves a hidden directory
-`.NAME.ready`, from which the next writer of this set goes on (`finish`). Readers change nothing:
-they refuse a set that `is_interrupted`. Such a directory may have come with files of others, so
-the writer, too, takes from it no more than the names that it would replace anyway.
+A kill before the rename leaves the old set. A kill after it leaves a hidden directory
+`.NAME.ready`, and the next writer of the set continues from there (`finish`). Readers change
+nothing: they reject a set that `is_interrupted`. Such a directory may have come with another user's
+files, so the writer takes from it only the names that it would replace anyway.
 """
 
 import contextlib
@@ -19,19 +19,25 @@ from collections.abc import Callable, Collection, Iterable
 
 from tff_keyboard.storage import directories, errors, in_progress
 
-_GONE = ".gone"  # names to remove, a JSON list
+_GONE = ".gone"  # names of the files to remove, as a JSON list
 _MOST_BYTES_OF_GONE = 2**14
 
 
 def publish(
     staged: pathlib.Path, target: pathlib.Path, files: Collection[str], parts: Collection[str]
 ) -> None:
-    """Puts finished files beside `target`, replacing those of an older set.
+    """Moves finished files next to `target`, replacing the files of an older set.
 
-    `staged` is a `directories.scratch_directory` of `target` that holds `files`; what else it holds
-    is dropped, and it is gone afterwards. `parts` are all names that a set of this name may have;
-    what is not in `files` is removed. Raises `OSError` if it cannot be written (the old set is
-    whole), and what `finish` does.
+    Args:
+      staged: A `directories.scratch_directory` of `target` that contains `files`. Its other files
+        are dropped, and the directory is gone afterwards.
+      target: The path that gives the set its directory and name.
+      files: Names of the files of the new set.
+      parts: All file names that a set of this name may have. Those not in `files` are removed.
+
+    Raises:
+      OSError: If the files cannot be written. The old set is then complete.
+      ProgramError: As for `finish`.
     """
     finish(target, parts)
     for path in list(staged.iterdir()):
@@ -47,21 +53,28 @@ def publish(
 
 
 def ready_directory(target: pathlib.Path) -> pathlib.Path:
-    """What lies beside `target` while its set is partly moved."""
+    """Returns the hidden directory that exists while the set of `target` is being moved."""
     return target.with_name(f".{target.name}.ready")
 
 
 def is_interrupted(target: pathlib.Path) -> bool:
-    """Whether a writer moves this set now, or was killed at it: old and new may be mixed."""
+    """Checks if a writer is moving this set or was killed while moving it.
+
+    If so, old and new files may be mixed.
+    """
     return os.path.lexists(ready_directory(target))
 
 
 def finish(target: pathlib.Path, parts: Collection[str]) -> None:
-    """For writers: goes on where a kill stopped `publish`; does nothing where nothing is to do.
+    """Continues a `publish` that was killed. Does nothing if there is none.
 
-    Nothing but `parts`, all names that a set of this name may have, is touched. Raises `OSError` if
-    there is no permission to go on; `ProgramError` if what lies there is not what `publish` leaves:
-    nothing was changed.
+    Args:
+      target: As for `publish`.
+      parts: All file names that a set of this name may have. No other file is touched.
+
+    Raises:
+      OSError: If a permission is missing.
+      ProgramError: If the hidden directory was not left by `publish`. Nothing is changed.
     """
     found = _left_by_a_kill(target, parts)
     if found is not None:
@@ -83,18 +96,18 @@ def _go_on(target: pathlib.Path, names: Iterable[str], gone: Iterable[str]) -> N
 def _left_by_a_kill(
     target: pathlib.Path, parts: Collection[str]
 ) -> tuple[list[str], list[str]] | None:
-    """Names to move and names to remove, all of them in `parts`; None if nothing is left."""
+    """Returns the names to move and to remove, all in `parts`, or None if nothing is left."""
     ready = ready_directory(target)
     names: list[str] = []
     try:
         if not _is_ours(ready.lstat(), stat.S_ISDIR):
-            raise _foreign(ready, "it is no directory of yours")
+            raise _foreign(ready, "it is not a directory that you own")
         with os.scandir(ready) as entries:
             for entry in entries:
                 if entry.name not in (*parts, _GONE):
-                    raise _foreign(ready, f"{entry.name!r} is no part of {target.name}")
+                    raise _foreign(ready, f"{entry.name!r} is not a part of {target.name}")
                 if not _is_ours(entry.stat(follow_symlinks=False), stat.S_ISREG):
-                    raise _foreign(ready, f"{entry.name!r} is no file of yours")
+                    raise _foreign(ready, f"{entry.name!r} is not a file that you own")
                 names.append(entry.name)
     except (FileNotFoundError, NotADirectoryError):
         return None  # or a living writer moves it
@@ -102,7 +115,7 @@ def _left_by_a_kill(
 
 
 def _read_gone(ready: pathlib.Path, parts: Collection[str]) -> list[str]:
-    wrong = _foreign(ready, f"{_GONE!r} is no list of parts")
+    wrong = _foreign(ready, f"{_GONE!r} is not a list of parts")
     try:
         with (ready / _GONE).open("rb") as file:  # a regular file
             data = file.read(_MOST_BYTES_OF_GONE)
@@ -125,6 +138,6 @@ def _is_ours(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
 
 def _foreign(ready: pathlib.Path, why: str) -> errors.ProgramError:
     return errors.ProgramError(
-        f"{ready}: not what an interrupted writer leaves ({why}). Nothing was changed. Look at it, "
-        "remove it, then run the same command again."
+        f"{ready}: not the state of an interrupted write ({why}). Nothing was changed. Inspect it, "
+        "remove it, and run the same command again."
     )

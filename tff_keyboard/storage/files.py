@@ -1,7 +1,8 @@
-"""Files that are either complete or not there, also after a kill or a crash of the machine.
+"""Files that are either complete or absent, even after a kill or a power failure.
 
-Writing happens in a hidden file beside the place; it is forced to disk, renamed, and the rename is
-forced to disk. Links are never followed: a link at the place is replaced, not written through.
+The content is written to a hidden file in the same directory, synced to disk and renamed, and the
+rename is synced too. Symbolic links are never followed: a link at the path is replaced, and its
+target is not changed.
 """
 
 import contextlib
@@ -16,17 +17,23 @@ from tff_keyboard.storage import errors, in_progress
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
-ANYONE = 0o666  # what the umask leaves of it
+ANYONE = 0o666  # before the umask
 OWNER_ONLY = 0o600
 
 
 def write_atomically(
     path: pathlib.Path, chunks: Iterable[bytes | memoryview], *, mode: int = ANYONE
 ) -> None:
-    """Makes or replaces the file `path`; the umask takes from `mode`.
+    """Creates or replaces the file `path`.
 
-    Raises `ProgramError` if the directory cannot be written to or the disk is full. What was at
-    `path` before is still there, unchanged.
+    Args:
+      path: The file.
+      chunks: Its content, in order.
+      mode: Permissions, before the umask.
+
+    Raises:
+      ProgramError: If the directory is not writable or the disk is full. An existing file is
+        unchanged.
     """
     with open_atomically(path, mode=mode) as file:
         for chunk in chunks:
@@ -35,7 +42,10 @@ def write_atomically(
 
 @contextlib.contextmanager
 def open_atomically(path: pathlib.Path, *, mode: int = ANYONE) -> Iterator[IO[bytes]]:
-    """Like `write_atomically`, for a writer that wants a file; on an error `path` is as before."""
+    """Yields a file to write, which becomes `path` when the block ends without an error.
+
+    Otherwise like `write_atomically`.
+    """
     work = None
     try:
         in_progress.remove_leftovers(path)
@@ -44,7 +54,7 @@ def open_atomically(path: pathlib.Path, *, mode: int = ANYONE) -> Iterator[IO[by
             yield file
             file.flush()
             os.fsync(file.fileno())
-            work.replace(path)  # while the lock is held: nobody takes it for a leftover
+            work.replace(path)  # while locked, so that it is not removed as a leftover
         work = None
         in_progress.sync(path.parent)
     except OSError as error:
@@ -56,10 +66,9 @@ def open_atomically(path: pathlib.Path, *, mode: int = ANYONE) -> Iterator[IO[by
 
 
 def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
-    """Adds `data` to the end of a file, which is made where absent; returns when it is on disk.
+    """Appends `data` to a file and waits until it is on disk. Creates a missing file.
 
-    Raises `ProgramError` if it cannot be written, or `path` is a link: the file is as it was
-    before.
+    Raises `ProgramError` if the file cannot be written or is a link. The file is then unchanged.
     """
     try:
         descriptor = os.open(path, _ADD, mode)
@@ -81,10 +90,14 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
 
 
 def make_directory(path: pathlib.Path, *, mode: int = in_progress.PARENT) -> None:
-    """Creates `path` and its parents when missing; nobody else may write to them.
+    """Creates `path` and its parents if missing. Only their owner can write to them.
 
-    The umask takes from `mode`, the permissions of `path` itself if it is made here. Raises
-    `ProgramError` if there is no permission, or a file is in the way.
+    Args:
+      path: The directory.
+      mode: Permissions of `path` itself if it is created, before the umask.
+
+    Raises:
+      ProgramError: If the permission is missing, or a file is in the way.
     """
     try:
         in_progress.make_missing(path, mode)
@@ -93,17 +106,17 @@ def make_directory(path: pathlib.Path, *, mode: int = in_progress.PARENT) -> Non
 
 
 def cannot_write(path: pathlib.Path, error: OSError) -> errors.ProgramError:
-    """One line for a full disk, a read-only directory and their like."""
+    """Returns the error for a full disk, a read-only directory and similar failures."""
     return errors.ProgramError(
-        f"Cannot write {path}: {error.strerror or error}. Nothing that was there is lost: free "
+        f"Cannot write {path}: {error.strerror or error}. Existing files are unchanged. Free "
         "some space or fix the permissions, then run the same command again."
     )
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
-    """The content of a file of a run.
+    """Returns the content of a file of a run.
 
-    Raises `RunDirectoryError` if it is missing or cannot be read.
+    Raises `RunDirectoryError` if the file is missing or cannot be read.
     """
     try:
         return path.read_bytes()
@@ -116,9 +129,9 @@ def read_bytes(path: pathlib.Path) -> bytes:
 
 
 def read_text(path: pathlib.Path) -> str:
-    """Like `read_bytes`, but UTF-8.
+    """Returns the content of a UTF-8 file.
 
-    Raises `RunDirectoryError` if it is missing, cannot be read, or is not UTF-8.
+    Raises `RunDirectoryError` if the file is missing, cannot be read, or is not UTF-8.
     """
     try:
         return read_bytes(path).decode("utf-8")
@@ -127,9 +140,9 @@ def read_text(path: pathlib.Path) -> str:
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """Like `read_text`, but a JSON object.
+    """Returns the JSON object in a file.
 
-    Raises `RunDirectoryError` if it is missing, cannot be read, or holds something else.
+    Raises `RunDirectoryError` if the file is missing, cannot be read, or has no JSON object.
     """
     text = read_text(path)
     try:
@@ -142,15 +155,15 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether SQLite says that the disk is full or does not answer, or the file is in use."""
-    import sqlite3  # is there, if it made an error
+    """Checks if SQLite reports a temporary problem: a full or failing disk, or a file in use."""
+    import sqlite3  # Python may be built without it, but then there is no such error
 
     full, busy = sqlite3.SQLITE_FULL, (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (full, *busy, sqlite3.SQLITE_IOERR)
 
 
 def damaged(path: pathlib.Path, what: str) -> errors.RunDirectoryError:
-    """One line for a file that is not what we wrote."""
+    """Returns the error for a file with invalid content."""
     return errors.RunDirectoryError(
         f"{path} is damaged: {what}. Restore it from a copy, or use another run directory."
     )

@@ -1,10 +1,10 @@
-"""Work in progress beside its place: hidden names, a lock while its process lives, removal after.
+"""Unfinished files: hidden names, a lock while their process lives, and removal afterwards.
 
-The work for `target` has the name `.<target>.in-progress-<random>` and is locked (`flock`) by the
-process that makes it. The kernel gives the lock back when the process ends in any way, so a name
-without a lock was left by a kill and may be removed by the next one of the same user that comes
-along. What another user made under such a name, in a folder that all may write to, is left alone,
-and what cannot be removed stays and stops nobody.
+An unfinished `target` has the name `.<target>.in-progress-<random>` and is locked (`flock`) by the
+process that writes it. The kernel releases the lock when the process ends, for any reason. An
+unlocked name was therefore left by a kill, and the next process of the same user may remove it.
+Files of other users under such a name are left alone, and a file that cannot be removed stays and
+is no error.
 """
 
 import contextlib
@@ -19,32 +19,34 @@ from collections.abc import Iterator
 
 _MARK = ".in-progress-"
 
-# Whoever may write to a directory may rename what is in it, private as that may be.
+# Not writable by others: with write permission they could rename even private files in it.
 PARENT = 0o755
 
 
 def prefix(target: pathlib.Path) -> str:
-    """What the names of all work for `target` begin with."""
+    """Returns the start of all names of unfinished work for `target`."""
     return f".{target.name}{_MARK}"
 
 
 def is_leftover_name(name: str) -> bool:
-    """Whether work in progress, of whatever target, is called like this."""
+    """Checks if a file name belongs to unfinished work for any target."""
     return name.startswith(".") and _MARK in name
 
 
 def new_name(target: pathlib.Path) -> pathlib.Path:
-    """A name for new work, beside `target`."""
+    """Returns a new random name for unfinished work, next to `target`."""
     return target.with_name(prefix(target) + secrets.token_hex(8))
 
 
 def lock(descriptor: int, path: pathlib.Path) -> bool:
-    """Locks open work that was just made; False when another process took it for a leftover and
-    removed it: make it again."""
+    """Locks newly created work. Returns False if another process has removed it as a leftover.
+
+    In that case the caller creates it again.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:
-        return True  # a file system without locks: nobody removes anything there
+        return True  # a file system without locks, where no leftovers are removed
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
@@ -52,33 +54,33 @@ def lock(descriptor: int, path: pathlib.Path) -> bool:
 
 
 def remove_leftovers(target: pathlib.Path) -> None:
-    """Removes what killed processes left for `target`; does nothing where it may not write."""
+    """Removes the unfinished work that killed processes left for `target`, if permitted."""
     remove_unlocked(target.parent, prefix(target))
 
 
 def remove_all_leftovers(directory: pathlib.Path) -> None:
-    """Like `remove_leftovers`, for all targets in `directory`."""
+    """Removes the unfinished work that killed processes left in `directory`, for any target."""
     for path in beginning_with(directory, "."):
         if is_leftover_name(path.name):
             _remove_unless_locked(path)
 
 
 def remove_unlocked(directory: pathlib.Path, start: str) -> None:
-    """Removes what is in `directory` under a name with this start and locked by nobody."""
+    """Removes the unlocked entries of `directory` whose names begin with `start`."""
     for path in beginning_with(directory, start):
         _remove_unless_locked(path)
 
 
 @contextlib.contextmanager
 def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[bool]:
-    """Whether no living process has `path` locked; it is locked here meanwhile.
+    """Locks `path` during the block. Yields False if a living process has locked it.
 
-    With `own` it must be this user's, too; another's is not even locked.
+    With `own`, also yields False, without locking, if another user owns `path`.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        yield False  # gone meanwhile, or none of ours
+        yield False  # removed meanwhile, or not permitted
         return
     try:
         if own and os.fstat(descriptor).st_uid != os.geteuid():
@@ -95,9 +97,9 @@ def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[boo
 
 
 def make_missing(directory: pathlib.Path, mode: int = PARENT) -> None:
-    """Makes a directory of this mode where there is none, and its parents, as `PARENT`.
+    """Creates a directory with permissions `mode` if it is missing, and its parents with `PARENT`.
 
-    Raises `OSError` if there is no permission, or a file is in the way.
+    Raises `OSError` if a permission is missing, or a file is in the way.
     """
     try:
         directory.mkdir(mode=mode)
@@ -112,7 +114,7 @@ def make_missing(directory: pathlib.Path, mode: int = PARENT) -> None:
 
 
 def sync(path: pathlib.Path) -> None:
-    """Waits until a file, or the names in a directory, are on the disk."""
+    """Waits until the content of a file, or the names in a directory, are on disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -124,15 +126,18 @@ def sync(path: pathlib.Path) -> None:
 
 
 def beginning_with(directory: pathlib.Path, start: str) -> list[pathlib.Path]:
-    """What is in `directory` under a name with this start; nothing where it cannot be read."""
+    """Returns the entries of `directory` whose names begin with `start`.
+
+    Returns an empty list if the directory cannot be read.
+    """
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         return [pathlib.Path(entry.path) for entry in entries if entry.name.startswith(start)]
     return []
 
 
 def remove(path: pathlib.Path) -> None:
-    """Removes a file, a link or a directory as far as it can be; what is left stays where it is."""
-    # `rmtree` goes down by recursion: a deep directory is more than it can do.
+    """Removes a file, a link or a directory, as far as possible. Ignores errors."""
+    # `rmtree` is recursive and fails for very deep directories.
     with contextlib.suppress(OSError, RecursionError):
         if stat.S_ISDIR(path.lstat().st_mode):
             shutil.rmtree(path, ignore_errors=True)

@@ -1,9 +1,8 @@
-"""The rows of `metrics.jsonl`: one JSON object for each round, rounds 1, 2, 3, ... without a gap.
+"""The rows of `metrics.jsonl`: one JSON object for each of the rounds 1, 2, 3, ...
 
-One policy for damage. A last line without its line feed was cut by a kill and counts for nothing:
-it belongs to a round that was not finished. Whatever else is wrong (a line that is no row, a
-missing or repeated round) ends what can be trusted: a reader says so in one line, and a training
-that is resumed computes the rounds from there again.
+A last line without a line feed was cut by a kill. It is ignored, because its round was not
+finished. After any other damage (an invalid line, a missing or a repeated round) the rows cannot be
+trusted: readers report it in one line, and a resumed training computes the rounds again from there.
 """
 
 import json
@@ -21,36 +20,39 @@ ROUND = "round"
 
 
 def read_rows(path: pathlib.Path) -> list[Row]:
-    """All rows; none where there is no file.
+    """Returns all rows, or an empty list if the file does not exist.
 
-    Raises `RunDirectoryError` if the file is damaged or cannot be read; names the line.
+    Raises `RunDirectoryError` if the file is damaged or cannot be read. The error names the line.
     """
     rows, problem = _scan(path)
     if problem:
         raise errors.RunDirectoryError(
             f"{path}, {problem}. Restore the file, or run the training again with the same "
-            "command: it computes the rounds that are missing."
+            "command, which computes the missing rounds."
         )
     return rows
 
 
 def read_sound_rows(path: pathlib.Path) -> list[Row]:
-    """The rows before the first damage. Raises `RunDirectoryError` if the file cannot be read."""
+    """Returns the rows before the first damage.
+
+    Raises `RunDirectoryError` if the file cannot be read.
+    """
     return _scan(path)[0]
 
 
 def row_line(row: Mapping[str, Value]) -> bytes:
-    """A row as it stands in the file."""
+    """Returns a row as one line of the file."""
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
 def round_of(row: Mapping[str, Value]) -> int:
-    """The round that a row belongs to."""
+    """Returns the round of a row."""
     return int(row[ROUND])
 
 
 def total(rows: Iterable[Mapping[str, Value]], last_word: str) -> float:
-    """Sum over rounds of the metrics whose name ends in `/last_word`, or is it.
+    """Returns the sum over rounds of the metrics named `last_word` or ending in `/last_word`.
 
     >>> total([{"round": 1, "tokens": 3, "train/tokens": 2}, {"round": 2, "tokens": 1}], "tokens")
     6.0
@@ -64,13 +66,16 @@ def total(rows: Iterable[Mapping[str, Value]], last_word: str) -> float:
 
 
 def series(rows: Iterable[Mapping[str, Value]], name: str) -> tuple[list[int], list[float]]:
-    """`(rounds, values)` of the rows that have a metric."""
+    """Returns `(rounds, values)` of the rows that have the metric `name`."""
     found = [(round_of(row), float(row[name])) for row in rows if row.get(name) is not None]
     return [round_num for round_num, _ in found], [value for _, value in found]
 
 
 def running_total(rows: Iterable[Mapping[str, Value]], name: str) -> dict[int, float]:
-    """Round -> sum of a metric up to and with it; empty where no row has the metric."""
+    """Returns a mapping from each round to the sum of a metric over all rounds up to it.
+
+    The mapping is empty if no row has the metric.
+    """
     total, totals = 0.0, {}
     for row in rows:
         if name in row:
@@ -80,10 +85,10 @@ def running_total(rows: Iterable[Mapping[str, Value]], name: str) -> dict[int, f
 
 
 def _scan(path: pathlib.Path) -> tuple[list[Row], str]:
-    """The sound rows, and what is wrong with the line after them."""
+    """Returns the rows before the first damage, and a description of the damage ("" if none)."""
     try:
         lines = files.read_bytes(path).split(b"\n")[:-1] if path.exists() else []
-    except OSError as error:  # `exists`, below a directory that may not be entered
+    except OSError as error:  # `exists` raises it if a parent directory is not accessible
         raise errors.RunDirectoryError(f"Cannot read {path}: {error.strerror}.") from None
     rows: list[Row] = []
     for number, line in enumerate(lines, start=1):
@@ -91,7 +96,7 @@ def _scan(path: pathlib.Path) -> tuple[list[Row], str]:
         if row is None:
             return rows, f"line {number} is damaged"
         if row[ROUND] != number:
-            return rows, f"line {number} is of round {row[ROUND]}: round {number} is missing"
+            return rows, f"line {number} has round {row[ROUND]}: round {number} is missing"
         rows.append(row)
     return rows, ""
 

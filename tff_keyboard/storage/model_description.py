@@ -1,4 +1,4 @@
-"""`model.json`, which says what a saved model is; read without TensorFlow."""
+"""`model.json`, the description of a saved model. Read without TensorFlow."""
 
 import json
 import os
@@ -16,10 +16,12 @@ _WAY_OUT = "Run the command that saved the model again."
 
 
 def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, dict[str, Any]]:
-    """The directory of a saved model, and what it says of itself; the weights are not looked at.
+    """Returns the directory of a saved model and its description. Does not read the weights.
 
-    The model is in `directory`, or in a run directory's `model/`. Raises `SavedModelError` if there
-    is none, or its description is damaged or of another format.
+    The model is in `directory` itself, or in the `model/` folder of a run directory.
+
+    Raises:
+      SavedModelError: If there is no model, or its description is damaged or has another format.
     """
     directory = shipped_files.found(pathlib.Path(directory))
     directories.restore(directory / names.MODEL)
@@ -31,19 +33,19 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
         description = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SavedModelError(
-            f"{directory}: there is no saved model here ({names.MODEL_DESCRIPTION} is missing). "
-            "Give the run directory of a finished training, or its model/ folder."
+            f"{directory}: there is no saved model ({names.MODEL_DESCRIPTION} is missing). "
+            "Pass the run directory of a finished training, or its model/ folder."
         ) from None
     except OSError as error:
         raise SavedModelError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValueError:
-        raise SavedModelError(f"{path}: is damaged, it is no JSON. {_WAY_OUT}") from None
+        raise SavedModelError(f"{path}: is damaged: not valid JSON. {_WAY_OUT}") from None
     fields = {"name": str, "vocabulary_size": int, "options": dict, "sha256": dict}
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         found = description.get("format") if isinstance(description, dict) else None
         raise SavedModelError(
-            f"{path}: not of format {FORMAT!r} but {found!r}: another version wrote it, or it is "
-            f"damaged. {_WAY_OUT}"
+            f"{path}: the format must be {FORMAT!r}, got {found!r}. Another version wrote the "
+            f"file, or it is damaged. {_WAY_OUT}"
         )
     for field, kind in fields.items():
         if not isinstance(description.get(field), kind):
@@ -54,14 +56,17 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
 
 
 def warn_if_training_went_on(model: pathlib.Path, description: Mapping[str, object]) -> None:
-    """Warns, where its caller was called, of a run whose model is of fewer rounds than the run."""
+    """Warns if a run has computed more rounds since its model was saved.
+
+    The warning points to the caller of the function that calls this one.
+    """
     rounds = description.get("rounds")
-    if not isinstance(rounds, int):  # of no training
+    if not isinstance(rounds, int):  # not from a training run
         return
     rows = metrics_rows.read_sound_rows(model.parent / names.METRICS)
     if rows and rounds < (now := metrics_rows.round_of(rows[-1])):
         warnings.warn(
-            f"{model} is of round {rounds}, the training has come to round {now} since and not to "
-            "its end. To have the model of all its rounds, give the command that trained it again.",
+            f"{model} is from round {rounds}, but the training is now at round {now} and not "
+            "finished. To finish the training, run its command again.",
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""The name of each file that a run, a task, a store or a saved model keeps: written here only."""
+"""The name of every file in a run, a study, a client store or a saved model. Defined only here."""
 
 CONFIG = "config.toml"
 DATA_CARD = "data_card.json"
@@ -9,7 +9,6 @@ METRICS = "metrics.jsonl"
 METRICS_TABLE = "metrics.csv"
 WITHHELD_METRICS = "withheld_metrics.jsonl"
 TIMINGS = "timings.csv"
-NODE_TIMINGS = "node_timings.csv"
 LEDGER = "privacy_ledger.jsonl"
 LIST_LEDGERS = "list_ledger_*.jsonl"
 NOISE_NONCE = "noise_nonce"
@@ -20,7 +19,6 @@ ROUND_SERVER = "round_server"
 
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
-LOGS = "logs"
 
 MODEL = "model"
 LAST_MODEL = "model_last"
@@ -46,9 +44,13 @@ NGRAM = "ngram.npz"
 
 
 def evaluation(population: str, digest: str = "") -> str:
-    """The result of an evaluation; with the digest of the weights that it belongs to, if given.
+    """Returns the name of an evaluation's result file.
 
     >>> evaluation("held_out"), evaluation("held_out", "0a1b")
     ('evaluation_held_out.json', 'evaluation_held_out_0a1b.json')
+
+    Args:
+      population: Name of the evaluated clients, such as "held_out".
+      digest: Digest of the evaluated weights, if part of the name.
     """
     return f"evaluation_{population}{'_' if digest else ''}{digest}.json"

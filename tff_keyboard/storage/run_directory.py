@@ -1,28 +1,26 @@
-"""A run directory: everything one training reads and leaves, and the names of it all.
+"""A run directory: the inputs and results of one training, and their names.
 
-    config.toml            the resolved config, written last: without it there is no run
-    data_card.json         what the client store said of itself when the run began
+    config.toml            the resolved config, written last: a directory without it is not a run
+    data_card.json         description of the client store when the run began
     vocabulary.txt         words and normalisation rules
-    truecase.txt           their forms with capitals, where the store has any
+    truecase.txt           capitalised forms of the words, if the store has any
     environment.json       package versions, platform, commit, command
-    checkpoints/           program/rounds/checkpoints.py
-    metrics.jsonl, .csv    program/rounds/release.py, deterministic values only
-    withheld_metrics.jsonl of a private run: what metrics.jsonl leaves out, mode 0600: as secret
-                           as the data
-    timings.csv            wall clock
+    checkpoints/           written by training/loop/checkpoints.py
+    metrics.jsonl, .csv    written by training/loop/release.py, deterministic values only
+    withheld_metrics.jsonl of a private run: metrics that must stay secret, mode 0600
+    timings.csv            wall-clock times
     tensorboard/           the same metrics as scalars
-    privacy_ledger.jsonl   what was released to whom, if the algorithm keeps one
-    list_ledger_*.jsonl    of word lists that were made of its people's text
+    privacy_ledger.jsonl   releases and their noise, if the algorithm keeps a ledger
+    list_ledger_*.jsonl    releases of word lists that were made from the clients' text
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
-    people_digests         whose text was trained on, mode 0600: as secret as the data
+    people_digests         digests of the trained clients, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model
-    model_last/            the same of the last iterate, where `model/` is an average
-    evaluation_*.json      results of the task `evaluate`, by population
-    logs/                  output of the TFF workers
-    round_server/          of a run over devices: rounds, keys, what devices fetch, mode 0700
-    lock                   held while a training runs
+    model_last/            the same for the last iterate, if `model/` is an average
+    evaluation_*.json      results of the task `evaluate`, one for each population
+    round_server/          of a run over devices: rounds, keys and device downloads, mode 0700
+    lock                   locked while a training runs
 
-Imports neither TensorFlow nor TFF: every task after `train` opens one.
+Imports neither TensorFlow nor TFF, because every task after `train` opens a run.
 """
 
 import contextlib
@@ -40,7 +38,10 @@ from tff_keyboard.storage.toml import tomllib
 
 
 class RunDirectory:
-    """Names of the parts of a run, each a `pathlib.Path`. Use `create` to train, `open` to read."""
+    """A run on disk: the paths of its parts and access to its files.
+
+    Use `create` to train and `open` to read.
+    """
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = pathlib.Path(path)
@@ -54,7 +55,6 @@ class RunDirectory:
         self.metrics_csv = self.path / names.METRICS_TABLE
         self.withheld_jsonl = self.path / names.WITHHELD_METRICS
         self.timings_csv = self.path / names.TIMINGS
-        self.node_timings = self.path / names.NODE_TIMINGS
         self.tensorboard = self.path / names.TENSORBOARD
         self.privacy_ledger = self.path / names.LEDGER
         self.noise_nonce = self.path / names.NOISE_NONCE
@@ -62,14 +62,16 @@ class RunDirectory:
         self.rehearsed_people = self.path / names.REHEARSED_PEOPLE
         self.model = self.path / names.MODEL
         self.last_model = self.path / names.LAST_MODEL
-        self.logs = self.path / names.LOGS
         self.round_server = self.path / names.ROUND_SERVER
         self.lock_path = self.path / names.LOCK
         self._lock_file: IO[str] | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunDirectory":
-        """An existing run, for reading. Raises `RunDirectoryError` if there is no run at `path`."""
+        """Opens an existing run for reading.
+
+        Raises `RunDirectoryError` if there is no run at `path`.
+        """
         run = cls(path)
         if not run.exists():
             if not run.path.exists():
@@ -81,7 +83,7 @@ class RunDirectory:
             nearby = [child.name for child in _children(run.path) if RunDirectory(child).exists()]
             hint = f" Did you mean {run.path / sorted(nearby)[0]}?" if nearby else ""
             raise RunDirectoryError(
-                f"{run.path} is not a run directory: it {problem}. Give the directory that "
+                f"{run.path} is not a run directory: it {problem}. Pass the directory that "
                 f"`tff-keyboard train` wrote.{hint}"
             )
         return run
@@ -98,23 +100,28 @@ class RunDirectory:
         may_change: Sequence[str] = (),
         of_this_version: Callable[[str, str], str] = lambda text, origin: text,
     ) -> "RunDirectory":
-        """Creates a run in a new or empty directory or opens it to go on; locks it until `close`.
+        """Creates a run in a new or empty directory, or opens it to resume. Locks it until `close`.
 
         Args:
-          may_change: Dotted config keys that do not change what a round computes, such as
-            `train.rounds`; a new value of theirs replaces the old.
-          of_this_version: Turns the config text on disk, and its path, into what it would be now: a
-            key that did not exist when the run began has its default.
+          path: The directory.
+          config_text: The resolved config, as TOML.
+          data_card_text: The card of the client store, as JSON.
+          vocabulary_text: Content of `vocabulary.txt`, if the run has one.
+          truecase_text: Content of `truecase.txt`, if the run has one.
+          may_change: Dotted config keys that do not change the result of a round, such as
+            `train.rounds`. Their new values replace the old ones.
+          of_this_version: Converts the config text on disk, given also its path, to the current
+            version: adds the default of each key that did not exist when the run began.
 
         Raises:
-          RunDirectoryError: Another training holds the run; the config or the data differ from
-            those the run began with (names the keys); a file of it is damaged or a link; the
-            directory holds other things.
-          ProgramError: The disk is full or read-only.
+          RunDirectoryError: If another training has locked the run; if the config or the data
+            differ from those of the run (the error names the keys); if a file is damaged or a link;
+            or if the directory contains other files.
+          ProgramError: If the disk is full or read-only.
         """
         run = cls(path)
         run._check_is_free()
-        files.make_directory(run.path, mode=0o700)  # what is in it was learnt from people
+        files.make_directory(run.path, mode=0o700)  # its content was learnt from private text
         run._lock()
         try:
             run._remove_leftovers()
@@ -138,12 +145,12 @@ class RunDirectory:
         return run
 
     def exists(self) -> bool:
-        """Whether a run was begun here."""
+        """Checks if the directory contains a run."""
         return self.config_path.is_file()
 
     @property
     def weights(self) -> pathlib.Path:
-        """Weights of the trained model; the file is there once the training has ended."""
+        """Weights of the trained model. The file exists once the training has ended."""
         return self.model / names.WEIGHTS
 
     @property
@@ -152,39 +159,43 @@ class RunDirectory:
         return self.path.name or str(self.path)
 
     def config_text(self) -> str:
-        """TOML.
+        """Returns the resolved config, as TOML.
 
-        Raises `RunDirectoryError` if it is missing, cannot be read, is not UTF-8 or not TOML.
+        Raises `RunDirectoryError` if it is missing, cannot be read, is not UTF-8 or is not TOML.
         """
         text = files.read_text(self.config_path)
         try:
             tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise files.damaged(self.config_path, f"it is not TOML ({error})") from None
+            raise files.damaged(self.config_path, f"it is not valid TOML ({error})") from None
         return text
 
     def data_card(self) -> dict[str, Any]:
-        """What the client store said of itself when the run began."""
+        """Returns the description of the client store when the run began."""
         return files.read_json(self.data_card_path)
 
     def environment(self) -> dict[str, Any]:
-        """What `environment.describe` found when the run began."""
+        """Returns the result of `environment.describe` when the run began."""
         return files.read_json(self.environment_path)
 
     def rows(self) -> list[metrics_rows.Row]:
-        """The metrics of each round so far; none before the first.
+        """Returns the metrics of each finished round, or an empty list before the first round.
 
-        Raises `RunDirectoryError` if the file is damaged, or missing though rounds were done.
+        Raises `RunDirectoryError` if the file is damaged, or is missing although rounds were
+        finished.
         """
         if not self.metrics_jsonl.exists() and self._has_results():
             raise RunDirectoryError(
-                f"{self.metrics_jsonl} is missing though rounds were done. Restore it, or run the "
-                "training again with the same command: it computes the rounds again."
+                f"{self.metrics_jsonl} is missing, but rounds were completed. Restore it, or run "
+                "the training again with the same command, which computes the rounds again."
             )
         return metrics_rows.read_rows(self.metrics_jsonl)
 
     def all_rows(self) -> list[metrics_rows.Row]:
-        """`rows`, with what a private run withholds from them: as secret as the data."""
+        """Returns `rows` together with the withheld metrics of a private run.
+
+        The result is as secret as the data.
+        """
         rows = self.rows()
         if not self.withheld_jsonl.exists():
             return rows
@@ -192,11 +203,11 @@ class RunDirectory:
         return [row | secret for row, secret in zip(rows, withheld, strict=False)]
 
     def evaluation_path(self, population: str, digest: str = "") -> pathlib.Path:
-        """Where the result of an evaluation is kept; see `names.evaluation`."""
+        """Returns the path of an evaluation's result; see `names.evaluation`."""
         return self.path / names.evaluation(population, digest)
 
     def close(self) -> None:
-        """Gives the lock back. The kernel does it too when the process ends in any way."""
+        """Releases the lock. The kernel also releases it when the process ends."""
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
@@ -215,31 +226,31 @@ class RunDirectory:
         return any(part.exists() for part in parts) or bool(_children(self.checkpoints))
 
     def _check_is_free(self) -> None:
-        """Raises unless the directory is missing, empty, or a run that may be resumed."""
+        """Raises unless the directory is missing, empty, or a run that can be resumed."""
         if self.path.exists() and not self.path.is_dir():
-            raise RunDirectoryError(f"{self.path} is a file. Give a directory for the run.")
+            raise RunDirectoryError(f"{self.path} is a file. Pass a directory for the run.")
         known = {part.name for part in self._parts()}
         others = {child.name for child in _children(self.path)} - known
         unknown = [name for name in others if not in_progress.is_leftover_name(name)]
         if unknown and not self.exists():
             raise RunDirectoryError(
-                f"{self.path} is not a run directory, but holds {sorted(unknown)[0]!r}. Give an "
-                "empty or a new directory."
+                f"{self.path} is not a run directory, but has {sorted(unknown)[0]!r} in it. Pass "
+                "an empty or a new directory."
             )
         if not self.exists() and self._has_results():
             raise RunDirectoryError(
-                f"{self.config_path} is missing though rounds were done: nobody can tell whether "
-                "this config would go on with them. Restore it, or use another run directory."
+                f"{self.config_path} is missing, but rounds were completed. Without it, a resumed "
+                "run could use a different config. Restore it, or use another run directory."
             )
         for part in self._parts():
             if part.is_symlink() and not part.is_dir():
                 raise RunDirectoryError(
-                    f"{part} is a link to a file; a run keeps its own files. Put the file itself "
+                    f"{part} is a link, but a run needs files of its own. Copy the file "
                     "there, or use another run directory."
                 )
 
     def _remove_leftovers(self) -> None:
-        """Removes leftovers of a training that was killed while it wrote; the lock is held."""
+        """Removes unfinished files of a training that was killed. The caller holds the lock."""
         in_progress.remove_all_leftovers(self.path)
         for model in (self.model, self.last_model):
             directories.restore(model)
@@ -259,12 +270,12 @@ class RunDirectory:
             file.close()
             by = f" (process {holder})" if holder else ""
             raise RunDirectoryError(
-                f"Another training{by} is using {self.path}. Wait for it, or give another "
+                f"Another training{by} is using {self.path}. Wait for it, or pass another "
                 "directory."
             ) from error
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
-        with contextlib.suppress(OSError):  # a full disk: the lock counts, not its text
+        with contextlib.suppress(OSError):  # on a full disk: the text is not needed
             file.flush()
         self._lock_file = file
 
@@ -282,8 +293,8 @@ class RunDirectory:
         _check_equal("data", self.data_card_path, flatten(self.data_card()), now, ())
         if vocabulary_text is not None and files.read_text(self.vocabulary_path) != vocabulary_text:
             raise RunDirectoryError(
-                f"The vocabulary differs from {self.vocabulary_path}. Use the client store this "
-                "run began with, or another run directory."
+                f"The vocabulary differs from {self.vocabulary_path}. Use the client store of "
+                "the first start, or another run directory."
             )
 
     def _warn_about_environment(self) -> None:
@@ -293,8 +304,8 @@ class RunDirectory:
         for key in before:
             if key.startswith(("packages.", "python")) and before[key] != now.get(key):
                 warnings.warn(
-                    f"This run began with {key} = {before[key]}, now it is {now.get(key)}: its "
-                    "result may differ from one without a stop.",
+                    f"This run started with {key} = {before[key]}, which is {now.get(key)} now. "
+                    "The result may differ from a run without interruption.",
                     stacklevel=4,
                 )
 
@@ -307,7 +318,7 @@ class RunDirectory:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, keys joined by dots.
+    """Returns nested mappings as one mapping, with keys joined by dots.
 
     >>> flatten({"a": {"b": 1, "c": {}}, "d": [2]})
     {'a.b': 1, 'd': [2]}
@@ -338,8 +349,9 @@ def _check_equal(
         old = repr(before[key]) if key in before else "not set"
         new = repr(now[key]) if key in now else "not set"
         raise RunDirectoryError(
-            f"The {what} differs from {path}, with which this run began: `{key}` was "
-            f"{_shorten(old)}, now it is {_shorten(new)}. Restore it, or use another run directory."
+            f"The {what} differs from {path}, with which this run started: `{key}` was "
+            f"{_shorten(old)}, and is {_shorten(new)} now. Restore it, or use another run "
+            "directory."
         )
 
 

@@ -1,6 +1,6 @@
-"""Files that come with the code, wherever it was installed: configs, studies and models.
+"""Configs, studies and models that are installed together with the code.
 
-They lie in the root of a checkout, and in a wheel in a folder beside the packages (setup.py).
+They are in the root of a checkout. A wheel has them in a folder next to the packages (setup.py).
 """
 
 import pathlib
@@ -12,9 +12,9 @@ FOLDERS = ("configs", "models")
 
 
 def found(path: pathlib.Path) -> pathlib.Path:
-    """The path as given; where nothing is there, the shipped file of that name, if there is one.
+    """Returns `path`, or the shipped file of that name if `path` does not exist.
 
-    Shipped ones begin with one of `FOLDERS`, as in a checkout.
+    Names of shipped files begin with one of `FOLDERS`, as in a checkout.
     """
     shipped = ROOT / path
     is_ours = path.parts[:1] and path.parts[0] in FOLDERS and shipped.exists()

@@ -1,4 +1,4 @@
-"""The reader of TOML: `tomllib`, or where Python is older than 3.11 `tomli`, which became it."""
+"""The TOML reader: `tomllib`, or its predecessor `tomli` if Python is older than 3.11."""
 
 import sys
 

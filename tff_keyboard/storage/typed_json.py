@@ -1,13 +1,13 @@
-"""Frozen dataclasses as JSON, and back with every kind checked.
+"""Converts frozen dataclasses to JSON and back, and checks every type on the way back.
 
     @dataclasses.dataclass(frozen=True)
     class Part:
-        size: int                    # always there
-        note: str | None             # always there, if only as null
-        hash: str | None = None      # left out where it is None
+        size: int                    # always written
+        note: str | None             # always written, if only as null
+        hash: str | None = None      # not written if None
 
-Fields are numbers, strings, booleans, other dataclasses, `list[...]`, `tuple[..., ...]`,
-`dict[str, ...]`, or one of these `| None`.
+Fields are numbers, strings, booleans, other dataclasses, `list[...]`, `tuple[..., ...]`, `dict[str,
+...]`, or one of these `| None`.
 """
 
 import dataclasses
@@ -17,14 +17,14 @@ import types
 import typing
 from typing import Any
 
-_HALVES = re.compile("[\ud800-\udfff]")  # of characters: JSON can say them, UTF-8 cannot
+_HALVES = re.compile("[\ud800-\udfff]")  # unpaired surrogates: valid in JSON, not in UTF-8
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
 def plain(value: Any) -> Any:
-    """A dataclass as values that `json.dumps` takes, fields in their order.
+    """Converts a dataclass to values for `json.dumps`, with its fields in order.
 
-    One with a method `as_json` says itself what is written of it.
+    A dataclass with a method `as_json` is converted by that method.
     """
     if hasattr(value, "as_json"):
         return value.as_json()
@@ -43,10 +43,16 @@ def plain(value: Any) -> Any:
 
 
 def read(hint: Any, value: Any, name: str) -> Any:
-    """The inverse, for values that may be anything, by a dataclass or the type of a field.
+    """Converts parsed JSON back to a value, and checks it.
 
-    Raises `ValueError` if it is of another kind: says where and what should stand there, not what
-    does. So does what the dataclasses raise.
+    Args:
+      hint: A dataclass, or the type of a field.
+      value: Any result of `json.loads`.
+      name: Name of the value in error messages.
+
+    Raises:
+      ValueError: If a value has the wrong type. The error names the place and the expected type,
+        and does not quote the value. Errors of the dataclasses themselves are passed on.
     """
     if dataclasses.is_dataclass(hint):
         return _read_fields(typing.cast(type, hint), value, name)
@@ -73,7 +79,7 @@ def _read_fields(cls: type, value: Any, name: str) -> Any:
     _require(isinstance(value, dict), name, "an object")
     hints = _hints(cls)
     if not value.keys() <= hints.keys():
-        raise ValueError(f"`{name}` has a key that is not known")
+        raise ValueError(f"`{name}` has an unknown key")
     for field in dataclasses.fields(cls):
         if field.default is dataclasses.MISSING and field.name not in value:
             raise ValueError(f"`{name}.{field.name}` is missing")

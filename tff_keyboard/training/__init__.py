@@ -1,1 +1,1 @@
-"""From a config to a run directory with a trained model; the top floor of the library."""
+"""Trains a config: the result is a run directory with a model. The top layer of the library."""

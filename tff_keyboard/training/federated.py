@@ -1,59 +1,61 @@
-"""Federated training of a run: the parts that `train_run` takes, from the config."""
+"""Federated training of a run: builds the arguments of `train_run` from the config."""
 
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from tff_keyboard.algorithms import client_delivery, federated_evaluation, schedules
+from tff_keyboard.algorithms.cohorts import CohortSampler
+from tff_keyboard.algorithms.fine_tuning import rehearsal
+from tff_keyboard.algorithms.round_process import RoundProcess
 from tff_keyboard.config import RunConfig
-from tff_keyboard.config.resolved_execution import as_begun, with_parts
 from tff_keyboard.config.resolved_schedules import with_rounds
 from tff_keyboard.config.sections.learning_config import FedAvgClient, ServerConfig
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.federated.algorithms import build_process
-from tff_keyboard.federated.algorithms.build_process import WrapClientWork
-from tff_keyboard.federated.algorithms.fine_tuning import rehearsal
-from tff_keyboard.federated.learning import (
-    client_delivery,
-    client_inputs,
-    federated_evaluation,
-    schedules,
-    validation,
-)
-from tff_keyboard.federated.learning.cohorts import CohortSampler
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.privacy.ledger import participation, people
 from tff_keyboard.privacy.ledger_hook import LedgerHook
-from tff_keyboard.privacy.run_privacy import RunPrivacy, open_run_privacy
-from tff_keyboard.program.rounds import training_loop
-from tff_keyboard.program.rounds.round_process import RoundProcess
-from tff_keyboard.program.rounds.scheduled_process import ScheduledProcess
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training import build_process, client_inputs, validation
+from tff_keyboard.training.build_process import WrapClientWork
+from tff_keyboard.training.loop import training_loop
+from tff_keyboard.training.loop.scheduled_process import ScheduledProcess
 from tff_keyboard.training.on_cluster import execution_engine
 from tff_keyboard.training.on_cluster.client_references import Recipe
+from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 
 
 def train_federated(
     config: RunConfig, workdir: pathlib.Path, *, wrap_client_work: WrapClientWork | None = None
 ) -> Row:
-    """Trains in `workdir`; called again, it resumes.
+    """Trains in `workdir`, or resumes the training there.
 
-    `wrap_client_work` changes what clients do, as the attack task needs. The run directory does not
-    know of it: who gives one sees to it that a resumed run is given the same. Raises `ConfigError`,
-    `DataError` or `SavedModelError` if config, store or initial model does not fit.
+    Args:
+      config: Config of the run.
+      workdir: The run directory.
+      wrap_client_work: Changes the work of clients, for simulations of attacks. The run directory
+        does not record it, so a resumed run must get the same one.
+
+    Returns:
+      The last row of metrics.
+
+    Raises:
+      ConfigError: The config does not fit.
+      DataError: The store does not fit.
+      SavedModelError: The initial model does not fit.
     """
     check_best_metric(config, validation.metric_names(config))
     store, general_store = validation.open_stores(config)
     recorded = recorded_config(workdir)
-    config = with_rounds(with_parts(as_begun(config, recorded)), recorded)
-    progress.step("starting the workers")
+    config = with_rounds(config, recorded)
     with (
         open_run(config, workdir, store, general_store) as run,
-        execution_engine.install(config, run, [store, general_store]) as context,
+        execution_engine.opened(config, [store, general_store]) as engine,
     ):
         progress.step("building the round")
         model = build_process.build_initial_model(config, store.vocabulary)
@@ -79,12 +81,13 @@ def train_federated(
             joined=True,
         )
         named = execution_engine.by_name(config, store, general_store)
-        delivery = client_delivery.build_delivery(process, config, thin=named is not None)
-        if delivery.note:
-            print(f"Clients are trained one by one, not in packs: {delivery.note}.")
-        name_packs = named.evaluation_clients if named else None
+        delivery = client_delivery.build_delivery(
+            process, clients_per_pack=config.execution.clients_per_pack, engine=engine
+        )
+        name_packs = named.evaluation_packs if named else None
         evaluator = federated_evaluation.FederatedEvaluator(
-            build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
+            build_process.build_model_fn(config, len(store.vocabulary), evaluation=True),
+            engine=engine,
         )
         progress.step("computing the first round")
         return train_run(
@@ -98,21 +101,20 @@ def train_federated(
                 config, store, general_store, validation.federated(evaluator, config, name_packs)
             ),
             hooks=hooks,
-            pop_aggregation_seconds=context.pop_aggregation_seconds,
-            around_lines=execution_engine.around_lines(run, context),
+            pop_aggregation_seconds=delivery.pop_aggregation_seconds,
         )
 
 
 def _round_input(
     cohorts: client_inputs.CohortInputs, handover: client_delivery.Handover, named: Recipe | None
 ) -> Callable[[int], tuple[Any, Row]]:
-    """The clients of a round: their data, or their names for a cluster."""
+    """Returns a function from a round to its clients: their data, or their names for a cluster."""
     if named is None:
         return lambda round_num: cohorts.round_input(round_num, handover)
 
     def round_input(round_num: int) -> tuple[Any, Row]:
         groups, facts = cohorts.round_plan(round_num, handover)
-        return named.train_clients(handover, round_num, groups), facts
+        return named.train_packs(handover, round_num, groups), facts
 
     return round_input
 
@@ -120,10 +122,12 @@ def _round_input(
 def with_schedules(
     process: RoundProcess, config: RunConfig, *, of_clients: bool = True
 ) -> RoundProcess:
-    """`process` with the learning rates of each round; itself where they never change.
+    """Returns `process` with the learning rates of each round, or `process` if they are constant.
 
     Args:
-      of_clients: Whether its clients train; those that did elsewhere had their rates from a plan.
+      process: A learning process.
+      config: Config of the run.
+      of_clients: Whether its clients train here. Clients on devices get their rates from a plan.
     """
     tables: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
     if of_clients and isinstance(config.client, FedAvgClient):
@@ -143,7 +147,7 @@ def with_schedules(
 def _participation(
     config: RunConfig, store: ClientStore, cohorts: client_inputs.CohortInputs, privacy: RunPrivacy
 ) -> participation.ParticipationRecord:
-    """The record beside the store; people of other runs' last rounds wait from here on."""
+    """Opens the record next to the store. Clients of other runs' last rounds wait from then on."""
     assert isinstance(config.aggregation.privacy, MechanismConfig)
     secret = config.aggregation.privacy.noise_secret
     cohorts.wait_after(privacy.earlier)

@@ -1,18 +1,18 @@
-"""What a training prints: a line for each round while it runs, and how it ended."""
+"""Prints a training's progress: a line per round, and a summary at the end."""
 
 import math
 from collections.abc import Iterator, Mapping
 
 from tff_keyboard.host import progress
 from tff_keyboard.host.text_table import next_command
-from tff_keyboard.program.rounds import training_loop
 from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.loop import training_loop
 
 
 class RoundLines:
-    """A live line for every round on stderr, a lasting one for every evaluation on stdout.
+    """A live line for every round on stderr, and a lasting one for every evaluation on stdout.
 
-    `show_training` is whether loss and tokens of training are shown; a private run withholds them.
+    `show_training` is whether loss and tokens of training are shown. A private run withholds them.
     """
 
     def __init__(self, total_rounds: int, *, show_training: bool = True):
@@ -20,19 +20,18 @@ class RoundLines:
         self._line = progress.Progress("round", total=total_rounds)
 
     def say(self, sentence: str) -> None:
-        """A line of its own."""
+        """Prints a separate line."""
         self._line.close()
         print(sentence, flush=True)
 
-    def __call__(self, done: training_loop.Progress, note: str = "") -> None:
-        """Shows one round, and a note with it."""
+    def __call__(self, done: training_loop.RoundProgress) -> None:
+        """Shows one round."""
         row = {name: value for name, value in done.row.items() if not isinstance(value, str)}
         if done.round_num == done.resumed_round + 1:
             if done.resumed_round:
-                self.say(f"Goes on after round {done.resumed_round} of {done.total_rounds}.")
+                self.say(f"Resuming after round {done.resumed_round} of {done.total_rounds}.")
             self._line.start_from(done.resumed_round)
-        shown = self._note(row, done.seconds["round_seconds"] or 0.0)
-        self._line.update(done.round_num, f"{shown}  {note}" if note else shown)
+        self._line.update(done.round_num, self._note(row, done.seconds["round_seconds"] or 0.0))
         if "evaluation/recall_at_1_no_eos" in row:
             line = f"round {done.round_num:4}  validation: {_figures(row, '', with_top_3=True)}"
             if "evaluation/general/perplexity" in row:
@@ -40,7 +39,7 @@ class RoundLines:
             self.say(f"{line}  (best so far)" if done.is_best else line)
             if math.isnan(row["evaluation/perplexity"]):
                 self.say(
-                    "The model has diverged: its predictions are not numbers. Train again with a "
+                    "The model has diverged: its predictions are NaN. Train again with a "
                     "lower client.learning_rate or server.learning_rate."
                 )
         if done.round_num == done.total_rounds:
@@ -48,15 +47,15 @@ class RoundLines:
 
     def _note(self, row: Mapping[str, float], seconds: float) -> str:
         if not self._show_training:
-            return "(loss, counts and times are withheld)"
+            return "(loss, counts and times are not published)"
         if not row["client_work/train/tokens"]:
-            return f"{row['clients']} clients"  # of a secure sum, which says no more
+            return f"{row['clients']} clients"  # a secure sum reveals nothing else
         nats = row["client_work/train/nll"] / row["client_work/train/tokens"]
         return f"loss {nats:.3f} nats  {row['tokens'] / max(seconds, 1e-9):,.0f} tokens/s"
 
 
 def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:
-    """Recall in percent and perplexity of one population of the validation."""
+    """Returns recall in percent and perplexity of one population of the validation."""
 
     def recall(k: int) -> str:
         return f"top-{k} {100 * row[f'evaluation/{part}recall_at_{k}_no_eos']:5.2f} %  "
@@ -70,15 +69,17 @@ def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:
 def closing_lines(
     result: training_loop.TrainingResult, run: RunDirectory, *, is_best: bool
 ) -> Iterator[str]:
-    """How training ended and what to do next."""
+    """Yields the result of a training and the next commands."""
     loop = result.loop_state
     if result.resumed_round == result.rounds:
-        yield f"{run.path}: all {result.rounds} rounds were done already."
+        yield f"{run.path}: all {result.rounds} rounds are already done."
     if result.stop_reason:
         yield f"Stopped after round {result.rounds}: {result.stop_reason}"
     if loop.rejected_rounds:
         yield f"{loop.rejected_rounds} rounds had no usable update and changed nothing."
     if loop.best_round == result.rounds and loop.best_value and not result.stop_reason:
         yield "Validation was best after the last round: more rounds may still help (train.rounds)."
-    yield f"Model ({f'best, round {loop.best_round}' if is_best else 'last'}): {run.model}"
+    # No round is best if all validated models have diverged.
+    chosen = f"best, round {loop.best_round}" if is_best and loop.best_round else "last"
+    yield f"Model ({chosen}): {run.model}"
     yield next_command("evaluate", run.path)

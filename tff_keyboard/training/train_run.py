@@ -1,8 +1,8 @@
-"""One training in a run directory: rounds, checkpoints, metrics, progress, the model it leaves.
+"""One training in a run directory: rounds, checkpoints, metrics, progress, and the saved model.
 
-What differs between federated and central training comes as arguments: the process, the data of a
-round, the validation, hooks. All else is here once, so a run of either kind resumes, reports and is
-read alike.
+The differences between federated and central training are arguments: the process, the data of a
+round, the validation, hooks. All other parts are here once, so both kinds of run are resumed,
+reported and read in the same way.
 """
 
 import json
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.algorithms.round_process import RoundProcess
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.kept_keys import MAY_CHANGE
 from tff_keyboard.config.sections.averaging_config import NoAverage
@@ -20,7 +21,10 @@ from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.released_metrics import is_public
-from tff_keyboard.program.rounds import (
+from tff_keyboard.storage import files, metrics_rows, names
+from tff_keyboard.storage.metrics_rows import Row
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.loop import (
     best_round,
     checkpoints,
     read_ahead,
@@ -29,20 +33,19 @@ from tff_keyboard.program.rounds import (
     training_loop,
     withheld,
 )
-from tff_keyboard.program.rounds.averaged_process import AveragedProcess, IterateWeights
-from tff_keyboard.program.rounds.round_process import RoundProcess
-from tff_keyboard.storage import files, metrics_rows, names
-from tff_keyboard.storage.metrics_rows import Row
-from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.loop.averaged_process import AveragedProcess, IterateWeights
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
-LAST = "last"  # of names of metrics: of the last model, where validation is of the average
+LAST = "last"  # prefix of metrics of the last model, if validation is of the average
 
 
 def check_best_metric(config: RunConfig, known: Sequence[str]) -> None:
-    """Raises `ConfigError` unless `train.best_metric` is one of the known names.
+    """Checks that `train.best_metric` is one of the known names.
 
-    With `averaging` they are those of the average; `last/...` are those of the last model.
+    With `averaging` the names are metrics of the average; `last/...` are metrics of the last model.
+
+    Raises:
+      ConfigError: The name is unknown.
     """
     if not isinstance(config.averaging, NoAverage):
         known = [*known, *(f"{LAST}/{name}" for name in known)]
@@ -54,7 +57,7 @@ def check_best_metric(config: RunConfig, known: Sequence[str]) -> None:
 
 
 def recorded_config(workdir: str | os.PathLike[str]) -> str | None:
-    """The TOML that a run at `workdir` recorded when it began; None: there is none."""
+    """Returns the TOML that a run at `workdir` recorded when it began; None if there is none."""
     run = RunDirectory(workdir)
     return run.config_text() if run.exists() else None
 
@@ -67,13 +70,12 @@ def open_run(
     *,
     trains_on_store: bool = True,
 ) -> RunDirectory:
-    """A new run directory, or one to go on with; locked until it is closed.
+    """Opens a new run directory, or resumes one. It is locked until it is closed.
 
-    It keeps digests of the people whose text will be trained on, that of `general_store` included:
-    a later run that starts from this one's model compares them with its own. Those of
-    `general_store` are kept for themselves, too: nothing bounds how often one of them is rehearsed.
-    Where the text is that of devices (`trains_on_store` = False), nobody knows these people, and
-    there are no digests.
+    The directory keeps digests of the clients of training, also of `general_store`: a later run
+    that starts from this run's model compares them with its own clients. Digests of `general_store`
+    are also kept separately, because nothing limits the number of their rehearsals. If the text is
+    on devices (`trains_on_store` = False), the clients are unknown, and there are no digests.
     """
     run = RunDirectory.create(
         workdir,
@@ -99,7 +101,7 @@ def open_run(
 def of_both(
     evaluate: Callable[[int, Any], Mapping[str, Any]],
 ) -> Callable[[int, IterateWeights], Row]:
-    """Metrics of the average under their names, those of the last model as `last/<name>`."""
+    """Returns an `evaluate` of two models: the average, and the last as `last/<name>`."""
 
     def evaluate_both(round_num: int, weights: IterateWeights) -> Row:
         last = evaluate(round_num, weights.last)
@@ -122,22 +124,35 @@ def train_run(
     evaluate: Callable[[int, Any], Mapping[str, Any]],
     hooks: Sequence[training_loop.Hook] = (),
     pop_aggregation_seconds: Callable[[], float | None] = lambda: None,
-    around_lines: Callable[[RoundLines], Callable[[training_loop.Progress], None]] | None = None,
+    around_lines: Callable[[RoundLines], Callable[[training_loop.RoundProgress], None]]
+    | None = None,
 ) -> Row:
     """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
 
-    `model` takes the weights of the best or the last round, and is saved. `process` is what is
-    trained; with `averaging`, the average of its models is kept here. `round_input` makes of a
-    round >= 1 what the clients train on, and facts for the row of metrics; `evaluate` metrics of
-    validation of a round and model weights. Returns the last row of metrics, as in `metrics.jsonl`;
-    raises as `TrainingLoop.run` does.
+    Args:
+      config: Config of the run.
+      run: The open run directory.
+      store: The client store.
+      model: Takes the weights of the best or the last round, and is saved.
+      process: The trained process. With `averaging`, the average of its models is kept here.
+      round_input: Returns the clients' data of a round >= 1, and facts for the row of metrics.
+      evaluate: Returns validation metrics of a round and model weights.
+      hooks: Get each round before its release.
+      pop_aggregation_seconds: Returns the seconds of aggregation since the last call, or None.
+      around_lines: Wraps the printed lines.
+
+    Returns:
+      The last row of metrics, as in `metrics.jsonl`.
+
+    Raises:
+      ProgramError: See `TrainingLoop.run`.
     """
     train = config.train
     if not isinstance(config.averaging, NoAverage):
         process = AveragedProcess(process, config.averaging)
         evaluate = of_both(evaluate)
     is_private = config.aggregation.is_private
-    # How long a round takes tells of who is in it.
+    # The duration of a round reveals facts about its clients.
     mode = files.OWNER_ONLY if is_private else files.ANYONE
     metrics = release.MetricsRelease(run.metrics_jsonl, run.metrics_csv)
     managers: list[release.RoundReleaseManager] = [

@@ -1,1 +1,1 @@
-"""From a trained model to the files a phone takes."""
+"""Exports a trained model to the files for a phone."""

@@ -1,25 +1,21 @@
-"""From a trained model to the files a phone takes, checked before they appear.
+"""Exports a trained model to the files for a phone, and checks them before they appear.
 
     load -> quantise -> write aside -> verify the bytes -> the gate, in the interpreter -> rename
 
-Nothing appears under the final names unless every check passed.
+The final names appear only after every check passed.
 """
 
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-import tensorflow as tf
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, Vocabulary
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.evaluation.results.golden_prompts import PromptReport, Prompts, check_prompts
-from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage import directories, file_sets
 from tff_keyboard.storage.errors import ExportError, UsageError
-from tflite_export.export import model_card, ngram_part, private_runs
+from tflite_export.export import model_card, ngram_part
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.export_result import ExportResult
 from tflite_export.export.ngram_part import HybridReport, NGramPart
@@ -49,8 +45,6 @@ def export(
     options: ExportOptions,
     *,
     held_out: Texts | None = None,
-    calibration: Texts | None = None,
-    calibration_is_public: bool = False,
     ngram: NGramPart | None = None,
     tail: TailPart | None = None,
     prompts: Prompts | None = None,
@@ -59,36 +53,35 @@ def export(
 ) -> ExportResult:
     """Exports the model of a run.
 
+        run = tk.export.TrainedRun.load(pathlib.Path("runs/sms"))
+        options = tk.export.ExportOptions(quantization="int8-rows", top_k=3)
+        result = tk.export.export(run, pathlib.Path("keyboard.tflite"), options)
+
     Args:
-      run: What to export.
-      out: The model file, `.tflite`; vocabulary and manifest get its name with other endings.
+      run: The run to export.
+      out: The model file, `.tflite`. Vocabulary and manifest get its name with other suffixes.
       options: Options of the export.
-      held_out: Text for the parity gate, not of people whom a private run was trained on; without
-        it there is no gate, and the manifest says so.
-      calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
-      calibration_is_public: It is no text of people whom the run was trained on.
-      ngram: The other half of a hybrid, written beside the model.
-      tail: Words beyond the table, written beside the model.
-      prompts: Golden prompts, which the keyboard as written must pass.
+      held_out: Text for the parity gate. It must not come from users on whom a private run was
+        trained. If None, there is no parity gate, and the manifest says so.
+      ngram: The n-gram of a hybrid, written next to the model.
+      tail: Words that are not in the table, written next to the model.
+      prompts: Golden prompts, which the written keyboard must pass.
       licence: Licence of the files, for the model card.
       sign_key: Signs the manifest, and with it all files.
 
     Raises:
-      ExportError: The run cannot be exported, or `out` is a directory; or int4 rounding of a
-        private run has no public text.
-      UsageError: `out` is no name for a model file.
-      CheckFailed: The written file broke a promise, or there is too little text to say; nothing
-        was published.
-      OSError: The disk is full, or `out` may not be written.
-      ProgramError: Beside `out` lies what no interrupted export leaves.
+      ExportError: If the run cannot be exported, or `out` is a directory.
+      UsageError: If `out` is not a name for a model file.
+      CheckFailed: If the written file failed a check, or there is too little text to decide. No
+        file is published.
+      OSError: If the disk is full, or `out` may not be written.
+      ProgramError: If there are files next to `out` that no interrupted export leaves.
     """
     if out.suffix != ".tflite":
         raise UsageError(f"--out must end in .tflite, got '{out.name}'.")
     if out.is_dir():
-        raise ExportError(f"{out} is a directory. Give the name of a file.")
-    calibrates = options.quantization == "int4-rows" and not calibration_is_public
-    private_runs.check_texts(run.directory, "", calibrates=calibrates)
-    file_sets.finish(out, manifest.ExportPaths(out).names)  # of an export that was killed
+        raise ExportError(f"{out} is a directory. Pass the name of a file.")
+    file_sets.finish(out, manifest.ExportPaths(out).names)  # cleans up after a killed export
     if held_out is not None and not options.allow_little_text:
         parity.check_enough(held_out)
     model, vocabulary = run.model, run.vocabulary
@@ -100,7 +93,7 @@ def export(
         )
     rows = vocabulary_file.sorted_rows(vocabulary)
     weights = dataclasses.replace(weights, embedding=weights.embedding[rows])
-    data = _model_bytes(weights, options, model, vocabulary, calibration)
+    data = _model_bytes(weights, options)
     vocabulary_data = vocabulary_file.encode(vocabulary_file.sorted_vocabulary(vocabulary))
 
     with directories.scratch_directory(out) as directory:
@@ -155,22 +148,29 @@ def _publish(
     *,
     pack: bool,
 ) -> int:
-    """Writes all files of an export, or one with all of them, in place of an older export.
+    """Writes the files of an export in place of an older export.
 
-    `parts` go beside or into the model, by name in `manifest.SUFFIXES`. The result are the bytes of
-    the model file.
+    Args:
+      staged: Paths in the scratch directory.
+      out: Final path of the model.
+      model: Bytes of the model.
+      parts: The other files, by name in `manifest.SUFFIXES`.
+      pack: Whether the other files are packed into the model file.
+
+    Returns:
+      The size of the model file, in bytes.
     """
-    beside = {} if pack else parts
-    for name, data in beside.items():
+    separate = {} if pack else parts
+    for name, data in separate.items():
         staged.part(name).write_bytes(data)
     if pack:
-        staged.model.unlink()  # it is mapped; a new file leaves the old one readable
+        staged.model.unlink()  # the old file is mapped; a new file leaves it intact
         staged.model.write_bytes(associated_files.append(model, parts))
     num_bytes = staged.model.stat().st_size
     file_sets.publish(
         staged.model.parent,
         out,
-        [out.name, *(staged.part(name).name for name in beside)],
+        [out.name, *(staged.part(name).name for name in separate)],
         parts=manifest.ExportPaths(out).names,
     )
     return num_bytes
@@ -179,19 +179,19 @@ def _publish(
 def _hybrid_report(
     model: pathlib.Path, held_out: Texts | None, options: ExportOptions
 ) -> HybridReport | None:
-    """Opens the files as written; measures them where there is text."""
+    """Opens the written files, and measures them if there is text."""
     hybrid = with_parts(KeyboardPredictor(model))
     assert isinstance(hybrid, HybridKeyboard)
     if held_out is None:
         return None
-    found = ngram_part.measure(hybrid, held_out, parity.MAX_TARGETS)
+    report = ngram_part.measure(hybrid, held_out, parity.MAX_TARGETS)
     if not options.allow_loss:
-        found.check()
-    return found
+        report.check()
+    return report
 
 
 def _prompts(model: pathlib.Path, prompts: Prompts, name: str) -> PromptReport:
-    """Opens the files as written, and raises if they fail."""
+    """Opens the written files, and raises if they fail a prompt."""
     shown = check_prompts(open_keyboard(model), prompts)
     shown.check(name)
     return shown
@@ -206,45 +206,13 @@ def _figures(shown: PromptReport) -> manifest_content.PromptFigures:
     )
 
 
-def _model_bytes(
-    weights: CifgWeights,
-    options: ExportOptions,
-    model: NextWordModel,
-    vocabulary: Vocabulary,
-    calibration: Texts | None,
-) -> bytes:
+def _model_bytes(weights: CifgWeights, options: ExportOptions) -> bytes:
     if options.trainable:
         return trainable.build(weights, top_k=options.top_k)
     if options.quantization == "int8-rows":
         table = quantization.quantize_rows(weights.embedding)
         return row_scaled.build(weights, table, top_k=options.top_k)
-    if options.quantization == "int4-rows":
-        if calibration is None:
-            raise ExportError(
-                "`quantize` = 'int4-rows' needs text that the rounding is fitted to. Give --store "
-                "or --calibration_text."
-            )
-        if weights.embedding.shape[1] % 2:
-            raise ExportError(
-                "`quantize` = 'int4-rows' puts two numbers of a row in a byte, and "
-                f"`model.embedding_size` = {weights.embedding.shape[1]} is odd. Take int8-rows."
-            )
-        covariance = hidden_covariance(model, vocabulary, calibration)
-        table = quantization.quantize_rows_int4(weights.embedding, covariance)
-        return row_scaled.build(weights, table, top_k=options.top_k)
     return converter.convert(weights, options.quantization, top_k=options.top_k)
-
-
-def hidden_covariance(model: NextWordModel, vocabulary: Vocabulary, texts: Texts) -> np.ndarray:
-    """[dim, dim]: sum of h^T h over every position of the text."""
-    total: Any = 0.0
-    hidden_of = tf.function(model.hidden, input_signature=[tf.TensorSpec([None, None], tf.int32)])
-    for messages in texts.values():
-        for words in messages:
-            ids = np.array([[BOS, *vocabulary.encode(words[: parity.MAX_MESSAGE_WORDS])]], np.int32)
-            hidden = hidden_of(ids).numpy()[0].astype(np.float64)
-            total = total + hidden.T @ hidden
-    return total
 
 
 def _verified(
@@ -264,15 +232,15 @@ def _verified(
 def _parity(
     run: TrainedRun, predictor: KeyboardPredictor, held_out: Texts, options: ExportOptions
 ) -> parity.ParityReport:
-    """Raises what the report does not forgive."""
-    found = parity.compare(run.model, run.vocabulary, predictor, held_out)
+    """Compares the file with the model, and raises failures that the options do not allow."""
+    report = parity.compare(run.model, run.vocabulary, predictor, held_out)
     try:
-        found.check(parity.TOLERANCES[options.quantization])
+        report.check(parity.TOLERANCES[options.quantization])
     except ParityFailed as error:
         if not options.allow_loss:
             raise
-        return dataclasses.replace(found, forgiven=str(error))
-    return found
+        return dataclasses.replace(report, forgiven=str(error))
+    return report
 
 
 def _manifest(
@@ -285,10 +253,10 @@ def _manifest(
     tail: TailPart | None,
     licence: str | None,
 ) -> manifest_content.Manifest:
-    """What can be said before anything was judged."""
+    """Returns the manifest without the results of the checks."""
     alone = len(model_data) + len(vocabulary_data)
     return manifest_content.Manifest(
-        model=manifest_content.ModelFacts(
+        model=manifest_content.ManifestModel(
             name="cifg",
             quantization=options.quantization,
             trainable=options.trainable,

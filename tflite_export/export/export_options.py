@@ -1,29 +1,33 @@
-"""How a model is exported, and how large it may become."""
+"""Options of an export, and the size limits of its files."""
 
 import dataclasses
 
 from tff_keyboard.storage.errors import ExportError
 
-QUANTIZATIONS = ("int8", "int8-rows", "int4-rows", "float16", "none")
+QUANTIZATIONS = ("int8", "int8-rows", "none")
 
-# Of the files a phone gets, without a packed vocabulary. Goal of the project at V = 10,000.
-MAX_BYTES = {"int8": 1_450_000, "int8-rows": 1_450_000, "int4-rows": 1_000_000}
+# Limits of the model file, without a packed vocabulary: the goal of the project at V = 10,000.
+MAX_BYTES = {"int8": 1_450_000, "int8-rows": 1_450_000}
 MAX_TRAINABLE_BYTES = 1_500_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """How to export.
+    """Options of an export.
+
+    >>> ExportOptions(top_k=5).quantization
+    'int8-rows'
 
     Attributes:
       quantization: One of `QUANTIZATIONS`.
-      top_k: Words that `predict` and `step` return, >= 1.
-      max_bytes: Limit of the model file; 0 takes `MAX_BYTES`, which knows none for float files.
-      trainable: Whether the file can go on training on the device (float32 in memory).
-      pack: Whether vocabulary and manifest go into the model file as associated files.
-      allow_loss: Whether a failed parity gate is reported and forgiven.
-      allow_little_text: Whether the parity gate may decide on less text than
-        `parity.ENOUGH_TEXT`, which the manifest then says.
+      top_k: Number of words that `predict` and `step` return, >= 1.
+      max_bytes: Size limit of the model file. 0 takes the limit in `MAX_BYTES`; float files have
+        none.
+      trainable: Whether the file can be trained on the device (float32 in memory).
+      pack: Whether vocabulary and manifest are packed into the model file as associated files.
+      allow_loss: Whether a failed parity gate is reported instead of raised.
+      allow_little_text: Whether the parity gate may decide on less text than `parity.ENOUGH_TEXT`.
+        The manifest then says so.
     """
 
     quantization: str = "int8-rows"
@@ -41,8 +45,8 @@ class ExportOptions:
             )
         if self.trainable and self.quantization != "int8-rows":
             raise ExportError(
-                "`trainable` needs `quantize` = 'int8-rows', which its initial values are stored "
-                f"as, got {self.quantization!r}. Leave one of them out."
+                "`trainable` requires `quantize` = 'int8-rows', the format of its initial values, "
+                f"got {self.quantization!r}. Leave one of them out."
             )
         if self.top_k < 1:
             raise ExportError(f"`top_k` must be >= 1, got {self.top_k}.")
@@ -51,6 +55,6 @@ class ExportOptions:
 
     @property
     def byte_limit(self) -> int | None:
-        """`max_bytes`, or what this kind of file may have; None: any size."""
+        """`max_bytes`, or the limit of this kind of file; None if there is no limit."""
         default = MAX_TRAINABLE_BYTES if self.trainable else MAX_BYTES.get(self.quantization)
         return self.max_bytes or default

@@ -1,4 +1,4 @@
-"""What an export wrote, as values and as the lines that the task prints."""
+"""The result of an export, as values and as the lines that the task prints."""
 
 import dataclasses
 
@@ -12,16 +12,19 @@ from tflite_export.gate import parity
 
 @dataclasses.dataclass(frozen=True)
 class ExportResult:
-    """What was written.
+    """The result of an export.
+
+        result = tk.export.export(run, pathlib.Path("keyboard.tflite"), options)
+        print(*result.lines(options, ngram=None), sep="\\n")
 
     Attributes:
       paths: The files.
-      report: What the model file holds.
-      parity: None if no text was given.
-      vocabulary_bytes: Bytes of the vocabulary file.
-      model_bytes: Bytes of the model file, with what is packed into it.
-      hybrid: What n-gram and own words are worth; None without an n-gram or without text.
-      prompts: What it shows for golden prompts; None if none were given.
+      report: Contents of the model file.
+      parity: Result of the parity gate; None if no text was given.
+      vocabulary_bytes: Size of the vocabulary file.
+      model_bytes: Size of the model file, including the files packed into it.
+      hybrid: Metrics with and without n-gram and cache; None without an n-gram or without text.
+      prompts: Results of the golden prompts; None if there are none.
     """
 
     paths: manifest.ExportPaths
@@ -34,7 +37,7 @@ class ExportResult:
 
     @property
     def network_bytes(self) -> int:
-        """Of model and vocabulary."""
+        """Size of model and vocabulary."""
         return self.report.num_bytes + self.vocabulary_bytes
 
     def lines(
@@ -43,22 +46,19 @@ class ExportResult:
         *,
         ngram: NGramPart | None,
         tail: TailPart | None = None,
-        explain: bool,
     ) -> list[str]:
-        """What a person is told; `explain` adds bytes by tensor."""
+        """Returns the lines that the task prints."""
         packed = ", packed" if options.pack else ""
-        found = [
+        lines = [
             f"{self.paths.model}: {self.model_bytes:,} bytes, {options.quantization}",
             f"vocabulary: {self.vocabulary_bytes:,} bytes{packed}",
         ]
         if ngram is not None:
-            found.append(f"n-gram: {ngram.summary(self.network_bytes)}{packed}")
+            lines.append(f"n-gram: {ngram.summary(self.network_bytes)}{packed}")
         if tail is not None:
-            found.append(f"lexicon: {tail.summary}{packed}")
-        if explain:
-            found.append(inspection.explain(self.report))
-        found.append(self.parity.table() if self.parity else "parity: not checked (--no-parity)")
-        found += [report.table() for report in (self.prompts, self.hybrid) if report is not None]
+            lines.append(f"lexicon: {tail.summary}{packed}")
+        lines.append(self.parity.table() if self.parity else "parity: not checked (--no-parity)")
+        lines += [report.table() for report in (self.prompts, self.hybrid) if report is not None]
         if self.parity and self.parity.forgiven:
-            found.append(f"allowed by --allow-loss: {self.parity.forgiven}")
-        return found
+            lines.append(f"allowed by --allow-loss: {self.parity.forgiven}")
+        return lines

@@ -1,8 +1,8 @@
 """The n-gram of an export with `--ngram`: counted, pruned, mixed, and measured as written.
 
-It is counted from the text of the store's train people. N-grams that one person alone typed are not
-listed (`ngram_people.py`), but no promise of differential privacy that the network's training made
-extends to it: such a run is exported without.
+It is counted on the text of the store's train users. It lists no n-gram that only one user typed
+(`ngram_people.py`). The differential privacy of the network's training does not cover it; therefore
+a private run is exported without an n-gram.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from tflite_export.format import manifest
 from tflite_export.format.manifest_content import HybridFigures, MixtureFacts, NGramFacts
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard
 
-Texts = Mapping[str, Sequence[Sequence[str]]]  # person -> messages -> normalised words
+Texts = Mapping[str, Sequence[Sequence[str]]]  # user -> messages -> normalised words
 
 MEASURED = {
     name: metric_table.METRICS[name].label
@@ -38,14 +38,17 @@ MEASURED = {
 
 @dataclasses.dataclass(frozen=True)
 class NGramPart:
-    """What `--ngram` adds to an export."""
+    """The files and facts that `--ngram` adds to an export."""
 
     data: bytes
     ngram: NGramFacts
     mixture: MixtureFacts
 
     def summary(self, network_bytes: int) -> str:
-        """Its size, and that of an export (bytes of model and vocabulary) without and with it."""
+        """Returns a line with its size, and the size of the export without and with it.
+
+        `network_bytes` is the size of model and vocabulary.
+        """
         return (
             f"{len(self.data):,} bytes, {sum(self.ngram.ngrams):,} n-grams; {network_bytes:,} "
             f"bytes without it, {network_bytes + len(self.data):,} with it"
@@ -53,19 +56,22 @@ class NGramPart:
 
 
 def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGramSpec) -> NGramPart:
-    """Counts the n-gram on the train people and fits the weights on the validation people.
+    """Counts the n-gram on the train users and fits the mixture weights on the validation users.
 
-    The weights are fitted with the float model: what rounding changes is far below what they
-    follow. The spec is one of `ngram_spec.of_file`. Raises `ExportError` if the run claims
-    differential privacy, or the store has another vocabulary or no people to fit on; `DataError` if
-    the vocabulary of the store was chosen with it.
+    The weights are fitted with the float model, because the effect of rounding is far below the
+    differences that the weights depend on. `spec` is the result of `ngram_spec.of_file`.
+
+    Raises:
+      ExportError: If the run claims differential privacy, or the store has another vocabulary or no
+        users to fit on.
+      DataError: If the vocabulary of the store was chosen with differential privacy.
     """
     private_runs.refuse(run.directory, "an n-gram counted from", "Export without --ngram.")
     store = ClientStore(store_directory)
     if store.vocabulary.fingerprint != run.vocabulary.fingerprint:
         raise ExportError(
-            f"{store.directory}: its vocabulary is not the one of the run. Give the store the run "
-            "was trained on with --store."
+            f"{store.directory}: its vocabulary differs from the vocabulary of the run. Pass the "
+            "store the run was trained on with --store."
         )
     store.require_exact_counts()
     try:
@@ -80,7 +86,7 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
         NGramFacts(
             order=ngram.model.order,
             ngrams=ngram.model.num_ngrams,
-            trained_on=f"{len(store.client_ids('train')):,} people of 'train'",
+            trained_on=f"{len(store.client_ids('train')):,} clients of 'train'",
             least_people=trained_here.LEAST_PEOPLE,
             bytes=len(data),
             sha256=manifest.sha256(data),
@@ -95,34 +101,41 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
 
 @dataclasses.dataclass(frozen=True)
 class HybridReport(HybridFigures):
-    """The figures as text and as a verdict."""
+    """The metrics, with a table and a verdict."""
 
     def table(self) -> str:
-        """The report as text."""
+        """Returns the report as text."""
         rows = [["", "network", "hybrid", "difference, points"]]
         for name, (alone, hybrid, half_width) in self.metrics.items():
             change = f"{100 * (hybrid - alone):+.2f} +- {100 * half_width:.2f}"
             rows.append([MEASURED[name], f"{100 * alone:.2f}", f"{100 * hybrid:.2f}", change])
         title = (
-            f"with n-gram and own words, {self.words:,} words of {self.people} people in the order "
-            "typed, percent"
+            f"with n-gram and own words, on {self.words:,} words of {self.people} clients in the "
+            "order typed, in percent"
         )
         return f"{title}\n{aligned(rows)}"
 
     def check(self) -> None:
-        """Raises `CheckFailed` if the hybrid suggests less well than the network alone."""
+        """Checks that the hybrid is at least as good as the network alone.
+
+        Raises:
+          CheckFailed: If it is worse.
+        """
         for name in ("recall_at_3_no_eos", "kss"):
             alone, hybrid, _ = self.metrics[name]
             if not hybrid >= alone:
                 raise CheckFailed(
                     f"The hybrid is worse than the network alone: {MEASURED[name]} "
-                    f"{100 * hybrid:.2f} instead of {100 * alone:.2f} %. Give more text with "
-                    "--store, another size, or export without --ngram."
+                    f"{100 * hybrid:.2f} instead of {100 * alone:.2f} %. Pass more text with "
+                    "--store or another size, or export without --ngram."
                 )
 
 
 def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridReport:
-    """Reads the written files as a phone does; the cache sees only what was typed before."""
+    """Evaluates the written files in the order of typing, as on a phone.
+
+    For each word, the cache has seen only the words typed before it.
+    """
     text = TypedText(
         "hybrid", tuple(texts), tuple([list(m) for m in person if m] for person in texts.values())
     )
@@ -132,7 +145,7 @@ def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridRep
     for name in MEASURED:
         interval = metric_difference(mixed, alone, name)
         if math.isnan(interval.value):
-            continue  # nobody typed an unknown word
+            continue  # the text has no unknown word
         half_width = (interval.high - interval.low) / 2
         metrics[name] = (metric_value(alone, name), metric_value(mixed, name), half_width)
     return HybridReport(len(text.people), text.num_words, metrics)

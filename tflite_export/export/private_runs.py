@@ -1,7 +1,7 @@
-"""What an export of a run with a privacy ledger must not read: its own people's text, exactly.
+"""Keeps exports of private runs from reading the exact text of the users whom the noise hides.
 
-The noise of the run hides those people. Whatever else is made of their text and shipped would say
-it, and no ledger counts that.
+The noise of the run hides the users on whom it was trained. If an export contained anything else
+made from their text, that would reveal it, and no ledger would count it.
 """
 
 import pathlib
@@ -9,32 +9,37 @@ import pathlib
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.errors import ExportError
 
-OWN_POPULATIONS = ("train", "train_later")  # of the people whom the noise hides
+OWN_POPULATIONS = ("train", "train_later")  # the users whom the noise hides
 
 
 def is_private(directory: pathlib.Path) -> bool:
-    """Whether a run has a ledger; its directory is named, or that of the saved model in it."""
+    """Returns whether a run has a ledger. `directory` is the run, or the saved model in it."""
     return lineage.ledger_of(directory.resolve()).is_file()
 
 
-def check_texts(directory: pathlib.Path, population: str, *, calibrates: bool) -> None:
-    """Raises `ExportError` if a private run's own people are read.
+def check_population(directory: pathlib.Path, population: str) -> None:
+    """Checks that the parity gate does not read users whom the run's noise hides.
 
-    Args:
-      directory: The run.
-      population: The one that the parity gate reads; "" where it reads none.
-      calibrates: Whether int4 rounding is fitted to train people's text.
+    Raises:
+      ExportError: If it would.
     """
-    if calibrates:
-        refuse(directory, "int4 rounding fitted to", "Give public text with --calibration-text.")
     if population in OWN_POPULATIONS:
         refuse(directory, "the parity gate's figures of", "Leave out --clients.")
 
 
 def refuse(directory: pathlib.Path, what: str, instead: str) -> None:
-    """Raises `ExportError` if the run is private: `what` is made, `instead` is the way out."""
+    """Checks that the run is not private.
+
+    Args:
+      directory: The run, or the saved model in it.
+      what: The part of the export that the users' text would be used for, for the message.
+      instead: The sentence of the message that says what to do instead.
+
+    Raises:
+      ExportError: If the run is private.
+    """
     if is_private(directory):
         raise ExportError(
-            f"{directory} has a privacy ledger, and {what} the same people's text would say what "
-            f"its noise hides. {instead}"
+            f"{directory} has a privacy ledger, but {what} the text of the same clients would "
+            f"reveal what its noise hides. {instead}"
         )

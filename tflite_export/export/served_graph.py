@@ -1,4 +1,4 @@
-"""The graph of served rounds: the packed export of a run's initial model, which can be trained."""
+"""The graph of served rounds: the packed, trainable export of a run's initial model."""
 
 import pathlib
 import tempfile
@@ -15,7 +15,10 @@ _ANY_SIZE = 2**31
 
 
 def build(directory: pathlib.Path, model: NextWordModel, vocabulary: Vocabulary) -> bytes:
-    """The bytes of the file; nothing is asked of its accuracy, as it is not trained yet."""
+    """Returns the bytes of the file.
+
+    Accuracy is not checked, because the model is not trained yet.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "graph.tflite"
         options = ExportOptions(trainable=True, pack=True, max_bytes=_ANY_SIZE)
@@ -24,5 +27,5 @@ def build(directory: pathlib.Path, model: NextWordModel, vocabulary: Vocabulary)
 
 
 def rows(vocabulary: Vocabulary) -> Sequence[int]:
-    """Row of the vocabulary for each row of the file's word table."""
+    """Returns the row of the vocabulary for each row of the file's word table."""
     return vocabulary_file.sorted_rows(vocabulary)

@@ -1,4 +1,7 @@
-"""The lexicon of an export with `--tail`: words beyond the table, counted or from a public list."""
+"""The lexicon of an export with `--tail`: words that are not in the table.
+
+They are counted in the store or come from a public list.
+"""
 
 import dataclasses
 import pathlib
@@ -17,26 +20,29 @@ from tflite_export.format.manifest_content import TailFacts
 
 @dataclasses.dataclass(frozen=True)
 class TailPart:
-    """What `--tail` adds to an export."""
+    """The file and facts that `--tail` adds to an export."""
 
     data: bytes  # the file
-    facts: TailFacts  # what the manifest says of it
+    facts: TailFacts  # its entry in the manifest
 
     @property
     def summary(self) -> str:
-        """Its size, and where it is from."""
+        """Its size and its sources."""
         sources = [self.facts.counted_on, self.facts.word_list]
         origin = " and ".join(source for source in sources if source)
-        return f"{len(self.data):,} bytes, {self.facts.words:,} words beyond the table, of {origin}"
+        words = f"{self.facts.words:,} words outside the vocabulary"
+        return f"{len(self.data):,} bytes, {words}, from {origin}"
 
 
 @dataclasses.dataclass(frozen=True)
 class FoundTail:
-    """A lexicon, and whom it was counted on.
+    """A lexicon, and the users on whose text it was counted.
 
     Attributes:
-      counted_on: The people in words; "" for nobody.
-      least_people: How many of them typed each word that is not on the list; None for nobody.
+      lexicon: The lexicon.
+      counted_on: Description of the users; "" if the words were not counted.
+      least_people: Number of users who typed each word that is not on the list; None if the words
+        were not counted.
     """
 
     lexicon: TailLexicon
@@ -54,18 +60,21 @@ def find(
     least_people: int = 0,
     is_noised: bool = False,
 ) -> FoundTail:
-    """The lexicon of a store's train people and of a list.
+    """Returns the lexicon of a store's train users and of a list.
 
-    It is of the list alone for a private run, and where noise hides (`is_noised`) who typed what
-    stands beside it. `least_people` and errors are those of `trained_here.count_tail`. Raises
-    `ExportError` if the list is needed and not there, or the store has another vocabulary.
+    For a private run, and if `is_noised`, the lexicon is made from the list alone, because counted
+    words would reveal text that the noise hides. `least_people` and errors are as in
+    `trained_here.count_tail`.
+
+    Raises:
+      ExportError: If the list is needed and missing, or the store has another vocabulary.
     """
     if word_list is None:
-        instead = "Give a public list with --word-list."
+        instead = "Pass a public list with --word-list."
         private_runs.refuse(directory, "words counted from", instead)
         if is_noised:
             raise ExportError(
-                f"--tail: words that exact counts of people choose would say what the noise of "
+                f"--tail: words chosen by exact counts of clients would reveal what the noise of "
                 f"--noise-multiplier hides. {instead}"
             )
     elif is_noised or private_runs.is_private(directory):
@@ -78,10 +87,10 @@ def find(
     has = store.vocabulary
     if has.rules != vocabulary.rules or set(has.words) != set(vocabulary.words):
         raise ExportError(
-            f"{store.directory}: its vocabulary is not the one of the run. Give the store the "
-            "run was trained on with --store."
+            f"{store.directory}: its vocabulary differs from the vocabulary of the run. Pass the "
+            "store the run was trained on with --store."
         )
-    people = f"{len(store.client_ids('train')):,} people of 'train'"
+    people = f"{len(store.client_ids('train')):,} clients of 'train'"
     least_people = trained_here.people_needed(store, least_people)
     lexicon = trained_here.count_tail(store, size, word_list, least_people=least_people)
     return FoundTail(lexicon, people, least_people)
@@ -90,15 +99,15 @@ def find(
 def build(
     run: TrainedRun, store_directory: pathlib.Path, size: int, word_list: pathlib.Path | None
 ) -> TailPart:
-    """The file of what `find` finds."""
-    found = find(run.directory, run.vocabulary, store_directory, size, word_list)
-    data = tail_file.encode(found.lexicon)
+    """Returns the file of the lexicon that `find` returns."""
+    tail = find(run.directory, run.vocabulary, store_directory, size, word_list)
+    data = tail_file.encode(tail.lexicon)
     return TailPart(
         data,
         TailFacts(
-            words=len(found.lexicon),
-            counted_on=found.counted_on,
-            least_people=found.least_people,
+            words=len(tail.lexicon),
+            counted_on=tail.counted_on,
+            least_people=tail.least_people,
             word_list=word_list.name if word_list else None,
             word_list_sha256=manifest.sha256(word_list.read_bytes()) if word_list else None,
             bytes=len(data),

@@ -1,4 +1,4 @@
-"""The run that is exported: its model, and what it recorded of itself."""
+"""The run that is exported: its model and its records."""
 
 import dataclasses
 import json
@@ -21,7 +21,9 @@ NO_PRIVACY_CLAIM = "none: trained without differential privacy"
 
 @dataclasses.dataclass(frozen=True)
 class TrainedRun:
-    """A run directory, or a saved model, that was opened.
+    """An opened run directory or saved model.
+
+        run = tk.export.TrainedRun.load(pathlib.Path("runs/sms"))
 
     Attributes:
       directory: The run directory.
@@ -35,31 +37,36 @@ class TrainedRun:
 
     @classmethod
     def load(cls, directory: pathlib.Path) -> "TrainedRun":
-        """Opens a run. Raises `ExportError` if there is no model, or it is damaged."""
+        """Opens a run.
+
+        Raises:
+          ExportError: If there is no model, or it is damaged.
+        """
         try:
             return cls(directory, *load_model(directory))
         except (SavedModelError, DataError) as error:
             raise ExportError(str(error)) from None
 
     def training_length(self) -> int | None:
-        """Targets of the sequences it was trained on; None for a model without a config."""
+        """Returns the number of targets of a training sequence, or None without a config."""
         path = self.directory / names.CONFIG
         return config_lib.load_of_run(path).data.max_length if path.is_file() else None
 
     def truecase(self) -> list[str]:
-        """Forms with capitals that its store had for its words."""
+        """Returns the forms with capitals that its store had for its words."""
         path = self.directory / names.TRUECASE
         return truecase_table.read_forms(path) if path.is_file() else []
 
     def privacy(self) -> str:
-        """The statement of its differential privacy."""
+        """Returns the statement of its differential privacy."""
         ledger = lineage.ledger_of(self.directory.resolve())
         return statement.privacy_statement(ledger) if ledger.is_file() else NO_PRIVACY_CLAIM
 
     def facts(self) -> RunFacts:
-        """Hashes of what it recorded, and its results on held-out people where it has them.
+        """Returns hashes of its records, and its results on held-out users if it has any.
 
-        Raises `ExportError` if the results are damaged.
+        Raises:
+          ExportError: If the results are damaged.
         """
         hashes = {}
         weights = f"{names.MODEL}/{names.WEIGHTS}"

@@ -1,7 +1,6 @@
-"""Reads a written `.tflite` file back: what it stores, what it runs, what it promises.
+"""Reads a written `.tflite` file back: its buffers, operators and signatures.
 
-Nothing here trusts the code that wrote the file. `verify` is what an export must pass; `explain`
-is the table a person asks for.
+This code is independent of the code that wrote the file. An export must pass `verify`.
 """
 
 import collections
@@ -24,7 +23,7 @@ _OPERATOR_NAMES = {
     value: name for name, value in vars(schema.BuiltinOperator).items() if not name.startswith("_")
 }
 
-# What comes of offsets and numbers that point anywhere, in code that trusts them.
+# Errors that the flatbuffer code raises if offsets and sizes in the file are wrong.
 _DAMAGED = (struct.error, TypeError, ValueError, LookupError, AttributeError, OverflowError)
 
 
@@ -35,9 +34,6 @@ class Use:
     type_name: str
     shape: tuple[int, ...]
 
-    def __str__(self) -> str:
-        return f"{self.type_name}[{', '.join(map(str, self.shape))}]"
-
 
 @dataclasses.dataclass(frozen=True)
 class StoredBuffer:
@@ -47,29 +43,32 @@ class StoredBuffer:
     offset: int  # from the start of the file
     digest: str
     uses: tuple[Use, ...]  # each once
-    num_tensors: int
 
 
 @dataclasses.dataclass(frozen=True)
 class FileReport:
-    """What a `.tflite` file holds."""
+    """The contents of a `.tflite` file."""
 
     num_bytes: int
     signatures: dict[str, int]  # name -> subgraph index
-    # Name -> how often, over all subgraphs; those outside the built-in set are named "custom:NAME"
+    # Name -> count over all subgraphs. Operators that are not built in are named "custom:NAME".
     operators: dict[str, int]
     buffers: list[StoredBuffer]  # buffers with data, largest first
 
 
 def inspect(data: bytes) -> FileReport:
-    """Reads a file. Raises `CheckFailed` if it is not a TFLite flatbuffer."""
+    """Reads a file.
+
+    Raises:
+      CheckFailed: If the file is not a whole TFLite flatbuffer.
+    """
     if data[4:8] != b"TFL3":
         raise CheckFailed("The file is not a TFLite model: its identifier is not 'TFL3'.")
     try:
         return _report(data)
     except _DAMAGED as error:
         raise CheckFailed(
-            f"The file is not a whole TFLite model ({type(error).__name__} where it is read)."
+            f"The file is not a complete TFLite model ({type(error).__name__} while reading)."
         ) from None
 
 
@@ -95,69 +94,44 @@ def _report(data: bytes) -> FileReport:
 def verify(
     data: bytes, *, max_bytes: int | None, signatures: Sequence[str], table_shape: tuple[int, int]
 ) -> FileReport:
-    """Checks the promises of an export from the bytes that were written.
+    """Checks that the bytes of an export keep its promises.
 
-    Exactly one buffer may be read as a table of `table_shape`, (vocabulary, dim), transposed, or
-    packed two values a byte.
+    Exactly one buffer may be read as a table of `table_shape`, (vocabulary, dim), or its transpose.
 
     Raises:
-      CheckFailed: Too large, an operator that is not built in, a table stored twice or not at all,
-        a signature missing, or a buffer that is not aligned.
+      CheckFailed: If the file is too large, needs an operator that is not built in, stores the
+        table twice or not at all, lacks a signature, or has a buffer that is not aligned.
     """
     report = inspect(data)
     if max_bytes is not None and report.num_bytes > max_bytes:
         raise CheckFailed(
-            f"The model has {report.num_bytes:,} bytes, more than the {max_bytes:,} allowed. "
-            "See --explain for what takes them, or set --max-bytes."
+            f"The model has {report.num_bytes:,} bytes, but at most {max_bytes:,} are allowed. "
+            "Choose a smaller `data.vocabulary_size`, or set --max-bytes."
         )
     outside = [name for name in report.operators if name.startswith("custom:")]
     if outside:
-        raise CheckFailed(f"The model needs operators that are not built in: {', '.join(outside)}.")
+        raise CheckFailed(
+            f"The model uses operators that are not built into TFLite: {', '.join(outside)}."
+        )
     missing = set(signatures) - set(report.signatures)
     if missing:
         raise CheckFailed(f"The model lacks the signatures {', '.join(sorted(missing))}.")
     rows, columns = table_shape
-    shapes = {(rows, columns), (columns, rows), (rows, columns // 2)}
+    shapes = {(rows, columns), (columns, rows)}
     tables = [
         buffer for buffer in report.buffers if any(use.shape in shapes for use in buffer.uses)
     ]
     if len(tables) != 1:
         raise CheckFailed(
-            f"The word table must be stored once, but {len(tables)} buffers hold one of its size."
+            f"The word table must be stored once, but {len(tables)} buffers have its size."
         )
     unaligned = [buffer for buffer in report.buffers if buffer.offset % 16]
     if unaligned:
         raise CheckFailed(
-            f"{len(unaligned)} buffers do not start at a multiple of 16 bytes, as the format asks."
+            f"{len(unaligned)} buffers do not start at a multiple of 16 bytes, as the format "
+            "requires."
         )
     return report
-
-
-def explain(report: FileReport) -> str:
-    """A table of bytes by tensor, largest first, as text.
-
-    The last rows are buffers too small to matter, and the graph itself: tensors, operators and
-    signatures.
-    """
-    shown = [buffer for buffer in report.buffers if buffer.num_bytes >= 1000]
-    small = [buffer for buffer in report.buffers if buffer.num_bytes < 1000]
-    lines = [f"{'bytes':>10}  {'share':>6}  {'readers':>7}  read as"]
-
-    def row(num_bytes: int, readers: str, what: str) -> None:
-        lines.append(
-            f"{num_bytes:>10,}  {num_bytes / report.num_bytes:>6.1%}  {readers:>7}  {what}"
-        )
-
-    for buffer in shown:
-        row(buffer.num_bytes, str(buffer.num_tensors), " and ".join(map(str, buffer.uses)))
-    small_bytes = sum(buffer.num_bytes for buffer in small)
-    row(small_bytes, "", f"{len(small)} buffers below 1,000 bytes")
-    stored = sum(buffer.num_bytes for buffer in report.buffers)
-    row(report.num_bytes - stored, "", "graph: tensors, operators, signatures")
-    row(report.num_bytes, "", f"in all; signatures: {', '.join(report.signatures)}")
-    used = ", ".join(f"{name} {count}" for name, count in report.operators.items())
-    lines.append(f"operators: {used}")
-    return "\n".join(lines)
 
 
 def _stored_buffers(data: bytes, root: schema.Model, model: schema.ModelT) -> list[StoredBuffer]:
@@ -178,7 +152,6 @@ def _stored_buffers(data: bytes, root: schema.Model, model: schema.ModelT) -> li
                 offset=content.__array_interface__["data"][0] - file_start,
                 digest=hashlib.sha256(content.tobytes()).hexdigest(),
                 uses=tuple(dict.fromkeys(readers[index])),
-                num_tensors=len(readers[index]),
             )
         )
     return sorted(stored, key=lambda buffer: (-buffer.num_bytes, buffer.offset))
@@ -187,5 +160,5 @@ def _stored_buffers(data: bytes, root: schema.Model, model: schema.ModelT) -> li
 def _operator_name(code: schema.OperatorCodeT) -> str:
     if code.customCode is not None:
         return f"custom:{code.customCode.decode()}"
-    # Files older than the wide field have 0 there.
+    # In files that are older than the 32-bit field `builtinCode`, that field is 0.
     return _OPERATOR_NAMES[max(code.builtinCode, code.deprecatedBuiltinCode)]

@@ -1,14 +1,14 @@
-"""The files of an exported model: how they are found, and known to belong together.
+"""The files of an exported model, and the check that they belong together.
 
     keyboard.tflite       the model
     keyboard.vocabulary   its words (`vocabulary_file`)
     keyboard.json         the manifest (`manifest_content`)
-    keyboard.card.md      the model card (`model_card`), for people
+    keyboard.card.md      the model card (`model_card`), to be read by people
     keyboard.ngram        with `--ngram`: the n-gram of the hybrid (`ngram_file`)
     keyboard.tail         with `--tail`: the lexicon (`tail_file`)
     keyboard.sig          with `--sign-key`: a signature of the manifest (`signing`)
 
-Or one file: all others packed into the model (`associated_files`).
+Alternatively one file: all others are packed into the model (`associated_files`).
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import associated_files, vocabulary_file
 from tflite_export.format.manifest_content import MOST_MODEL_BYTES, Manifest, parse
 
-# Ending of each file beside the model, by the name it has where it is packed.
+# Name of a packed file -> suffix of the same file next to the model.
 SUFFIXES = {
     associated_files.VOCABULARY: ".vocabulary",
     associated_files.MANIFEST: ".json",
@@ -32,7 +32,7 @@ SUFFIXES = {
     associated_files.SIGNATURE: ".sig",
 }
 
-# What a person may have put beside a model must not fill the memory, or never end.
+# Limits, because a file next to a model may come from another person: it must not fill the memory.
 _MOST_BYTES = {
     ".tflite": MOST_MODEL_BYTES,
     ".ngram": 2**28,
@@ -46,22 +46,20 @@ _FILE_IDENTIFIER = b"TFL3"  # bytes 4 to 8 of every model
 
 @dataclasses.dataclass(frozen=True)
 class ExportPaths:
-    """The files of one exported model, named after it."""
+    """Paths of the files of one exported model. Their names follow from the model's name."""
 
     model: pathlib.Path
 
     def part(self, name: str) -> pathlib.Path:
-        """A file beside the model, by its name in `SUFFIXES`."""
+        """Returns the path of a file next to the model, by its name in `SUFFIXES`."""
         return self.model.with_suffix(SUFFIXES[name])
 
     @property
     def vocabulary(self) -> pathlib.Path:
-        """Beside the model."""
         return self.part(associated_files.VOCABULARY)
 
     @property
     def manifest(self) -> pathlib.Path:
-        """Beside the model."""
         return self.part(associated_files.MANIFEST)
 
     @property
@@ -70,15 +68,17 @@ class ExportPaths:
 
     @property
     def names(self) -> list[str]:
-        """Names of all files that an export may have."""
+        """Names of all files that an export can have."""
         return [self.model.name, *(self.part(name).name for name in SUFFIXES)]
 
 
 def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
-    """Manifest and vocabulary of a model, once all parts are known to belong together.
+    """Returns manifest and vocabulary of a model after checking that all parts belong together.
 
-    Needs no runtime; the model is not opened. Raises `ExportError` if a part is missing, damaged,
-    or from another export.
+    Needs no runtime: the model is not opened.
+
+    Raises:
+      ExportError: If a part is missing, damaged, or from another export.
     """
     check_not_interrupted(model)
     paths = ExportPaths(model)
@@ -99,28 +99,37 @@ def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
             f"{paths.manifest}: the manifest of the model is missing. Keep the files of an "
             "export together, or export again."
         )
-    # A packed file goes on behind the model itself.
+    # If files are packed into the model, they follow the model's own bytes.
     _check(model_data[: manifest.model.bytes], manifest.model.sha256, paths.model)
     _check(vocabulary_data, manifest.vocabulary.sha256, vocabulary_name)
     return manifest, vocabulary_file.decode(vocabulary_data, str(vocabulary_name))
 
 
 def check_not_interrupted(model: pathlib.Path) -> None:
-    """Changes nothing: what lies beside a model may have come from somebody else.
+    """Checks that no export to this name is running or was interrupted.
 
-    Raises `ExportError` if an export to this name goes on, or was killed in the middle of it.
+    Repairs nothing, because the files next to the model may come from another machine.
+
+    Raises:
+      ExportError: If an export to this name is running, or was killed while it wrote the files.
     """
     if file_sets.is_interrupted(model):
         raise ExportError(
-            f"{file_sets.ready_directory(model)}: an export was interrupted here, old files may be "
-            f"mixed with new ones. Run `export` to {model.name} again, or ask for a whole copy."
+            f"{file_sets.ready_directory(model)}: an export was interrupted here, so old and new "
+            f"files may be mixed. Run `export` to {model.name} again, or get a complete copy."
         )
 
 
 def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
-    """A part that the manifest describes, by its name in `SUFFIXES` and SHA-256.
+    """Returns the bytes of a part that the manifest describes, after comparing its hash.
 
-    Raises `ExportError` if it is missing, damaged, or from another export.
+    Args:
+      model: Path of the model.
+      name: Name of the part in `SUFFIXES`.
+      digest: SHA-256 of the part, in hex.
+
+    Raises:
+      ExportError: If the part is missing, damaged, or from another export.
     """
     data, path = load_part(model, name), ExportPaths(model).part(name)
     if data is None:
@@ -130,9 +139,10 @@ def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
 
 
 def load_part(model: pathlib.Path, name: str) -> bytes | None:
-    """A file beside a model, or packed into it; None if there is none.
+    """Returns the bytes of a file next to a model or packed into it, or None if there is none.
 
-    Raises `ExportError` if it cannot be read.
+    Raises:
+      ExportError: If the file cannot be read.
     """
     paths = ExportPaths(model)
     if not paths.manifest.is_file():
@@ -142,18 +152,18 @@ def load_part(model: pathlib.Path, name: str) -> bytes | None:
 
 
 def sha256(data: bytes) -> str:
-    """Hex digits."""
+    """Returns the SHA-256 of `data` in hex."""
     return hashlib.sha256(data).hexdigest()
 
 
 def _read(path: pathlib.Path) -> bytes:
-    """A regular file of a size that an export may have."""
+    """Reads a regular file whose size is within the limits of an export."""
     most = _MOST_BYTES.get(path.suffix, 2**22)
     try:
-        found = path.stat()  # before it is opened: a pipe would wait for ever
-        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+        status = path.stat()  # before it is opened: opening a pipe would block
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             raise ExportError(
-                f"{path}: is no file, or larger than the {most:,} bytes that an export may have."
+                f"{path}: is not a file, or is larger than {most:,} bytes, the limit for exports."
             )
         with path.open("rb") as file:
             return file.read(most + 1)
@@ -164,6 +174,6 @@ def _read(path: pathlib.Path) -> bytes:
 def _check(data: bytes, digest: str, path: pathlib.Path) -> None:
     if sha256(data) != digest:
         raise ExportError(
-            f"{path}: not the file its manifest describes: damaged, or from another export. "
+            f"{path}: does not match its manifest: it is damaged, or from another export. "
             "Keep the files of one export together, or export again."
         )

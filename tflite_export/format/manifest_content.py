@@ -1,8 +1,8 @@
-"""What the manifest of an export says, as types.
+"""The manifest of an export, as dataclasses.
 
-A field without a default is always in the file, if only as null; one with a default is left out
-where it has nothing to say. Reading checks every kind and range: what somebody sends may hold
-anything.
+A field without a default is always in the file, as null if it has no value. A field with a default
+is left out if it has that value. Reading checks the type and range of every field, because a
+manifest may come from another person.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ _LONGEST_NAME = 50  # of a kind of weights
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpecialIds:
-    """Rows of the word table that are no words."""
+    """Rows of the word table that are not words."""
 
     pad: int = PAD
     bos: int = BOS
@@ -35,7 +35,7 @@ class SpecialIds:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StateSizes:
-    """Columns of the model's two states: the cell's, and those of its projected output."""
+    """Number of columns of the model's two states: `c`, the cell, and `h`, the projected output."""
 
     c: int
     h: int
@@ -46,8 +46,8 @@ class StateSizes:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelFacts:
-    """The model file."""
+class ManifestModel:
+    """Facts about the model file."""
 
     name: str
     quantization: str
@@ -56,12 +56,12 @@ class ModelFacts:
     # Targets of its training sequences; None for a model without a config
     training_length: int | None
     state_sizes: StateSizes
-    bytes: int  # size of the file, without what is packed behind it
+    bytes: int  # size of the file, without the files packed into it
     sha256: str
 
     def __post_init__(self) -> None:
         shown = self.quantization.isprintable() and len(self.quantization) <= _LONGEST_NAME
-        _require(shown, "manifest.model.quantization", "must be a name in one line")
+        _require(shown, "manifest.model.quantization", "must be a name on one line")
         _require_range("model.top_k", self.top_k, 1, _MOST_STATES)
         _require_range("model.bytes", self.bytes, 1, MOST_MODEL_BYTES)
         if self.training_length is not None:
@@ -70,7 +70,10 @@ class ModelFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyFacts:
-    """The vocabulary file: its rows, and the fingerprint of the run's, which has another order."""
+    """Facts about the vocabulary file, and the fingerprint of the run's vocabulary.
+
+    The run's vocabulary has the same words in another order.
+    """
 
     size: int
     rules: NormalisationRules
@@ -82,7 +85,7 @@ class VocabularyFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """The run that was exported: hashes of what it recorded, metrics on held-out people by name."""
+    """The exported run: hashes of its records, and its metrics on held-out users by name."""
 
     name: str
     sha256: dict[str, str]
@@ -90,8 +93,8 @@ class RunFacts:
 
 
 @dataclasses.dataclass(frozen=True)
-class Difference:
-    """A paired difference: value and 95 % interval over people, as fractions."""
+class ParityDifference:
+    """A paired difference: value and 95 % interval over users, as fractions."""
 
     keras: float
     file: float
@@ -104,27 +107,27 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """How a file's strips compare with its own logits."""
+    """Differences between the strips of a file and its own logits."""
 
     strips: int  # outputs of `step` and `predict` that were compared
     wrong_strips: int  # strips with another word, or another probability, than the logits give
-    # Largest difference of a probability, relative to what it should be
+    # Largest difference of a probability, relative to the right value
     max_probability_error: float
-    wrong_states: int  # outputs of `predict` whose state is not that of the chain of `step`
+    wrong_states: int  # outputs of `predict` whose state differs from the chain of `step`
     max_state_error: float  # largest difference of a state
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parity:
-    """What the comparison of the file with the float model found."""
+    """Result of the comparison of the file with the float model."""
 
     people: int  # people whose text was read
     words: int  # words typed, OOV included
     positions: int  # predictions compared, end of message included
     same_best: float  # share of positions with the same best word
     same_three: float  # share of positions with the same set of three best words
-    differences: dict[str, Difference]  # "recall_at_1", "recall_at_3", "kss" -> difference
-    max_logit_error: float  # largest over positions and rows, those of the long message included
+    differences: dict[str, ParityDifference]  # "recall_at_1", "recall_at_3", "kss" -> difference
+    max_logit_error: float  # largest over positions and rows, including the long message
     rms_logit_error: float  # root mean square over both
     logit_spread: float  # spread of the float logits, which the errors are compared with
     shown: Shown  # the file's strips against its own logits
@@ -134,7 +137,10 @@ class Parity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NGramFacts:
-    """The n-gram file of a hybrid: `ngrams` of each length, typed by `least_people` or more."""
+    """The n-gram file of a hybrid.
+
+    It has `ngrams[i]` n-grams of length i + 1, each typed by at least `least_people` users.
+    """
 
     order: int
     ngrams: list[int]
@@ -146,10 +152,12 @@ class NGramFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TailFacts:
-    """The lexicon of words beyond the table; `word_list` is the file whose words are on it, too.
+    """The lexicon of words that are not in the table.
 
-    Each other word was typed by `least_people` of those it was counted on, None for nobody. Older
-    exports say neither this nor the hash of the list.
+    `word_list` names the file whose words are also in the lexicon. Each other word was typed by at
+    least `least_people` users of the text it was counted on; None if the words were not counted.
+    Exports by earlier versions have neither `least_people` nor `word_list_sha256`. `capitals` marks
+    the words that are written with a capital; see `tail_file.packed_capitals`.
     """
 
     words: int
@@ -159,12 +167,16 @@ class TailFacts:
     sha256: str
     least_people: int | None = None
     word_list_sha256: str | None = None  # of the file, packed or not
+    capitals: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixtureFacts:
-    """How a hybrid mixes: `weights` are those of `predictors/hybrid/mixture.py`, columns in this
-    order."""
+    """The mixture of a hybrid.
+
+    `weights` are the weights of `predictors/hybrid/mixture.py`, with columns in the order of
+    `components`.
+    """
 
     components: list[str]
     weights: list[list[float]]
@@ -173,7 +185,7 @@ class MixtureFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Bytes that a phone stores, the manifest left out; `with_ngram` counts the lexicon, too."""
+    """Bytes that a phone stores, without the manifest. `with_ngram` includes the lexicon."""
 
     network_and_vocabulary: int
     with_ngram: int
@@ -181,7 +193,7 @@ class Sizes:
 
 @dataclasses.dataclass(frozen=True)
 class HybridFigures:
-    """The export with and without its n-gram and cache, on people it never saw."""
+    """Metrics of the export with and without its n-gram and cache, on users not in its training."""
 
     people: int  # number of people
     words: int  # words that they typed
@@ -191,7 +203,7 @@ class HybridFigures:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PromptFigures:
-    """What became of golden prompts: how many there are, and the lines of those that failed."""
+    """Result of the golden prompts: their number, and the lines of the failed prompts."""
 
     file: str
     sha256: str
@@ -201,7 +213,7 @@ class PromptFigures:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """The model card."""
+    """Facts about the model card."""
 
     bytes: int
     sha256: str
@@ -209,28 +221,28 @@ class CardFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Everything an export says of itself; fields stand as in the file."""
+    """The manifest. Fields are in the order of the file."""
 
     format: str = FORMAT  # `FORMAT`
-    # Ids of the special tokens, those of every model of ours
+    # Ids of the special tokens, the same in every model
     special_ids: SpecialIds = SpecialIds()
-    model: ModelFacts
+    model: ManifestModel
     vocabulary: VocabularyFacts
     truecase: list[str]
-    run: RunFacts  # the run it was made of
+    run: RunFacts  # the run that was exported
     privacy: str  # the statement of the run's differential privacy, or that there is none
-    parity: Parity | None  # None where there was no text
+    parity: Parity | None  # None if the gate had no text
     ngram: NGramFacts | None = None  # None without an n-gram
     mixture: MixtureFacts | None = None  # None without an n-gram
     tail: TailFacts | None = None  # None without a lexicon
     bytes: Sizes
-    licence: str | None  # licence of the files; None where nobody said
+    licence: str | None  # licence of the files; None without --licence
     hybrid: HybridFigures | None = None  # None without an n-gram or without text
     prompts: PromptFigures | None = None  # None without golden prompts
-    card: CardFacts | None = None  # None while there is no card
+    card: CardFacts | None = None  # None until the card is written
 
     def __post_init__(self) -> None:
-        _require(self.special_ids == SpecialIds(), "manifest.special_ids", "are not ours")
+        _require(self.special_ids == SpecialIds(), "manifest.special_ids", "are not supported")
         _require(
             len(self.truecase) <= _MOST_FORMS
             and all(0 < len(form) <= _LONGEST_FORM for form in self.truecase),
@@ -242,24 +254,28 @@ class Manifest:
 
 
 def to_bytes(manifest: Manifest) -> bytes:
-    """The file of a manifest."""
+    """Returns the manifest as a JSON file."""
     return (json.dumps(typed_json.plain(manifest), indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def parse(data: bytes, path: pathlib.Path) -> Manifest:
-    """The inverse, for any bytes; an `ExportError` where they are no manifest."""
+    """Parses a manifest.
+
+    Raises:
+      ExportError: If `data` is not a valid manifest. `data` may be any bytes.
+    """
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        content = None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ExportError(f"{path}: not a manifest of format {FORMAT!r}. Export the model again.")
     try:
-        return typed_json.read(Manifest, found, "manifest")
+        return typed_json.read(Manifest, content, "manifest")
     except ValueError as error:
         raise ExportError(
-            f"{path}: a field of the manifest is missing or wrong ({str(error)[:200]}). Export the "
-            "model again, or use the version that wrote it."
+            f"{path}: a field of the manifest is missing or invalid ({str(error)[:200]}). Export "
+            "the model again, or use the version that wrote it."
         ) from None
 
 

@@ -1,14 +1,15 @@
-"""What every exported file offers, whichever way it was written.
+"""The TFLite signatures of every exported file.
 
     predict(tokens int32 [1, time])                     -> ids, probabilities, new_c, new_h
     step(token int32 [1], c [1, units], h [1, dim])     -> ids, probabilities, new_c, new_h
     logits(h [1, dim])                                  -> logits [1, vocabulary]
 
-`ids` int32 [1, k] are the k most probable words, best first: special ids are never returned.
-`probabilities` [1, k] are theirs, over the whole vocabulary. `predict` starts from zeros,
-`step` goes on from a state; both read PAD as nothing and an id outside [0, vocabulary) as OOV.
-`logits` scores all rows, special ones included, after state `h`: a prefix typed by the user picks
-among them. All three share one copy of the weights. Batch is 1.
+`ids` int32 [1, k] are the k most probable words, best first, without special ids.
+`probabilities` [1, k] are their probabilities over the whole vocabulary. `predict` starts from a
+zero state, `step` continues from the given state. Both skip PAD and read an id outside
+[0, vocabulary) as OOV. `logits` scores all rows, including the special ones, after state `h`; a
+keyboard uses it to choose among the words that continue a typed prefix. All three share one copy
+of the weights. The batch size is 1.
 """
 
 DESCRIPTION = "next-word keyboard model"
@@ -23,6 +24,7 @@ TRAIN = "train"
 WEIGHTS = "weights"
 SET_WEIGHTS = "set_weights"
 
-WEIGHT_NAMES = ("embedding", "kernel", "recurrent_kernel", "bias", "projection")  # as trained
+# In the order of the trained model's `trainable_variables`.
+WEIGHT_NAMES = ("embedding", "kernel", "recurrent_kernel", "bias", "projection")
 
 TRAINING_SIGNATURES = (TRAIN, WEIGHTS, SET_WEIGHTS)

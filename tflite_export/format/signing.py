@@ -1,11 +1,11 @@
-"""A signature over an export: Ed25519 on its manifest, which has the hash of every other file.
+"""Signs an export: Ed25519 over its manifest, which has the hash of every other file.
 
-    openssl genpkey -algorithm ed25519 -out release.pem            # stays with who releases
-    openssl pkey -in release.pem -pubout -out release.pub.pem      # goes to who checks
+    openssl genpkey -algorithm ed25519 -out release.pem            # the publisher keeps it secret
+    openssl pkey -in release.pem -pubout -out release.pub.pem      # for everyone who verifies
 
-The file beside the model, JSON: format, algorithm, SHA-256 of the public key, signature in hex.
-Hashes find damage; only a signature, checked with a key that came another way, finds a file made to
-attack. Source: RFC 8032.
+The signature file next to the model is JSON: format, algorithm, SHA-256 of the public key, and the
+signature in hex. Hashes detect damage. Only a signature, checked with a key that was received in
+another way, detects a file that an attacker made. Source: RFC 8032.
 """
 
 import hashlib
@@ -19,14 +19,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 
 FORMAT = "tff-keyboard signature 1"
-_CONTEXT = b"tff-keyboard export\0"  # a signature made for another purpose is none here
+_CONTEXT = (
+    b"tff-keyboard export\0"  # so that a signature made for another purpose is not valid here
+)
 _MOST_BYTES = 10_000
 
 
 def read_private_key(path: pathlib.Path) -> Ed25519PrivateKey:
-    """A key from an unencrypted PEM file.
+    """Reads a private key from an unencrypted PEM file.
 
-    Raises `ExportError` if it cannot be read, or is another kind of key.
+    Raises:
+      ExportError: If the file cannot be read, or holds another kind of key.
     """
     data = _read(path)
     try:
@@ -35,16 +38,17 @@ def read_private_key(path: pathlib.Path) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise ExportError(
-            f"{path}: no unencrypted Ed25519 private key. Make one with "
+            f"{path}: not an unencrypted Ed25519 private key. Create one with "
             "`openssl genpkey -algorithm ed25519 -out FILE`."
         )
     return key
 
 
 def read_public_key(path: pathlib.Path) -> Ed25519PublicKey:
-    """A key from a PEM file.
+    """Reads a public key from a PEM file.
 
-    Raises `ExportError` if it cannot be read, or is another kind of key.
+    Raises:
+      ExportError: If the file cannot be read, or holds another kind of key.
     """
     data = _read(path)
     try:
@@ -53,14 +57,14 @@ def read_public_key(path: pathlib.Path) -> Ed25519PublicKey:
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise ExportError(
-            f"{path}: no Ed25519 public key. Make one with "
+            f"{path}: not an Ed25519 public key. Create one with "
             "`openssl pkey -in PRIVATE -pubout -out FILE`."
         )
     return key
 
 
 def sign(manifest: bytes, key: Ed25519PrivateKey) -> bytes:
-    """The signature file of a manifest."""
+    """Returns the signature file of a manifest."""
     content = {
         "format": FORMAT,
         "algorithm": "Ed25519",
@@ -71,7 +75,11 @@ def sign(manifest: bytes, key: Ed25519PrivateKey) -> bytes:
 
 
 def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, name: str) -> None:
-    """Raises `CheckFailed` unless `signature` is that of `manifest` by the owner of `key`."""
+    """Checks that `signature` is a signature of `manifest` by the owner of `key`.
+
+    Raises:
+      CheckFailed: If it is not.
+    """
     try:
         content = json.loads(signature)
         if content["format"] != FORMAT:
@@ -81,19 +89,20 @@ def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, na
         raise CheckFailed(f"{name}: not a signature file of format {FORMAT!r}.") from None
     if signed_by != key_id(key):
         raise CheckFailed(
-            f"{name}: made with another key than the one given (SHA-256 {key_id(key)[:16]}..)."
+            f"{name}: signed with a different key than the given one (SHA-256 "
+            f"{key_id(key)[:16]}..)."
         )
     try:
         key.verify(found, _CONTEXT + manifest)
     except InvalidSignature:
         raise CheckFailed(
-            f"{name}: the signature is not that of this manifest: the export was changed after it "
-            "was signed. Do not use it."
+            f"{name}: the signature does not match the manifest: the export was changed after "
+            "signing. Do not use it."
         ) from None
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """SHA-256, hex, of the 32 bytes of a key."""
+    """Returns the SHA-256, in hex, of the 32 bytes of a key."""
     raw = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     return hashlib.sha256(raw).hexdigest()
 

@@ -1,16 +1,15 @@
-"""The vocabulary beside an exported model: sorted, front-coded, deflated.
+"""The vocabulary next to an exported model: sorted, front-coded, deflated.
 
     line 1    the format's name
-    line 2    SHA-256, hex, of everything that follows
-    line 3    JSON: "rules", "size", "fingerprint" of the vocabulary it holds
-    then      zlib: one byte a word, the characters it shares with the word before (at most 255);
-              then the rest of each word, UTF-8, ended by a line feed
+    line 2    SHA-256, in hex, of all bytes that follow
+    line 3    JSON: "rules", "size", "fingerprint" of the vocabulary
+    then      zlib: one byte a word, the number of characters it shares with the previous word (at
+              most 255); then the rest of each word in UTF-8, each followed by a line feed
 
-Words are in the order of their code points, and so are the rows of an exported model: the file
-needs no table from place to id, and the words that continue a prefix are one range of ids. Special
-ids stay 0 to 3. Format 1 had no line 2; its files can still be read.
-
-Plain Python and zlib, which every phone has.
+Words are sorted by code points, and so are the rows of an exported model. The file therefore needs
+no table from position to id, and the words that continue a prefix are one range of ids. Special ids
+stay 0 to 3. Files of format 1, which have no line 2, can still be read. The code is plain Python
+and zlib, which every phone has.
 """
 
 import hashlib
@@ -27,14 +26,16 @@ _FORMAT_1 = b"tff-keyboard sorted vocabulary 1"
 
 _MOST_SHARED = 255  # one byte
 
-# A damaged or hostile file must not fill the memory: a word costs 60 bytes and its characters.
+# Limits, so that a hostile file cannot fill the memory: a word takes 60 bytes and its characters.
 _MOST_ROWS = 1_000_000
 _MOST_BYTES = 16_000_000  # of the packed part, unpacked
-_MOST_CHARACTERS = 32_000_000  # of all words, which front coding makes much of
+_MOST_CHARACTERS = 32_000_000  # of all words together; front coding can expand to many
 
 
 def sorted_rows(vocabulary: Vocabulary) -> list[int]:
-    """Row of `vocabulary` for each row of its sorted form: the special ids, then words in order.
+    """Returns the row of `vocabulary` for each row of its sorted form.
+
+    The special ids come first, then the words in order.
 
     >>> rows = sorted_rows(Vocabulary((*SPECIAL_WORDS, "to", "a", "so"), NormalisationRules()))
     >>> rows
@@ -45,16 +46,20 @@ def sorted_rows(vocabulary: Vocabulary) -> list[int]:
 
 
 def sorted_vocabulary(vocabulary: Vocabulary) -> Vocabulary:
-    """The vocabulary with its words in order."""
+    """Returns the vocabulary with its words sorted."""
     rows = sorted_rows(vocabulary)
     return Vocabulary([vocabulary.words[row] for row in rows], vocabulary.rules)
 
 
 def encode(vocabulary: Vocabulary) -> bytes:
-    """Packs a sorted vocabulary. Raises `ValueError` if the words are not in order."""
+    """Encodes a sorted vocabulary.
+
+    Raises:
+      ValueError: If the words are not sorted.
+    """
     words = vocabulary.words[NUM_SPECIAL:]
     if list(words) != sorted(words):
-        raise ValueError("The words must be sorted. Take `sorted_vocabulary` first.")
+        raise ValueError("The words must be sorted. Call `sorted_vocabulary` first.")
     header = {
         "rules": vocabulary.rules.as_json(),
         "size": len(vocabulary),
@@ -64,16 +69,21 @@ def encode(vocabulary: Vocabulary) -> bytes:
 
 
 def with_checksum(format_line: bytes, header: object, packed: bytes) -> bytes:
-    """A file of the layout above."""
+    """Returns a file of the layout above."""
     body = json.dumps(header, sort_keys=True).encode() + b"\n" + packed
     return b"\n".join([format_line, hashlib.sha256(body).hexdigest().encode(), body])
 
 
 def pack(words: Sequence[str], further: bytes = b"") -> bytes:
-    """Words in order, front-coded and deflated, with `further`: bytes that go with each word."""
+    """Front-codes and deflates sorted words.
+
+    Args:
+      words: Words, sorted by code points.
+      further: Bytes stored with the words, the same number for each word.
+    """
     shared_lengths, endings, before = bytearray(), [], ""
     for word in words:
-        alike = os.path.commonprefix([before, word])  # noqa: RUF071 - of characters, no paths
+        alike = os.path.commonprefix([before, word])  # noqa: RUF071 - compares characters, not paths
         shared = min(len(alike), _MOST_SHARED)
         shared_lengths.append(shared)
         endings.append(word[shared:] + "\n")
@@ -82,31 +92,34 @@ def pack(words: Sequence[str], further: bytes = b"") -> bytes:
 
 
 def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
-    """Unpacks what `encode` packed and checks checksum, size, order and fingerprint.
+    """Decodes the output of `encode`, and checks checksum, size, order and fingerprint.
 
-    Raises `ExportError` if it is another kind of file, cut short or damaged.
+    Raises:
+      ExportError: If it is another kind of file, cut short or damaged.
     """
     try:
         header_line, packed = checked_body(data, FORMAT, _FORMAT_1).split(b"\n", 1)
         header = json.loads(header_line)
         size = header["size"]
         if type(size) is not int or not NUM_SPECIAL < size <= _MOST_ROWS:
-            raise ValueError(f"its size is not from {NUM_SPECIAL + 1} to {_MOST_ROWS:,} rows")
+            raise ValueError(f"it does not have {NUM_SPECIAL + 1} to {_MOST_ROWS:,} rows")
         words, _ = unpack(packed, size - NUM_SPECIAL)
         vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules(**header["rules"]))
         if vocabulary.fingerprint != header["fingerprint"]:
             raise ValueError("the fingerprint differs from the header")
     except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
         raise ExportError(
-            f"{name}: not a whole vocabulary file ({in_one_line(error)}). Export the model again."
+            f"{name}: not a complete vocabulary file ({in_one_line(error)}). Export the model "
+            "again."
         ) from None
     return vocabulary
 
 
 def checked_body(data: bytes, wanted: bytes, without_checksum: bytes = b"-") -> bytes:
-    """What follows the format's name and the checksum.
+    """Returns the bytes after the format's name and the checksum.
 
-    Raises `ValueError` if it is of another format, or damaged.
+    Raises:
+      ValueError: If the file has another format, or is damaged.
     """
     format_line, rest = data.split(b"\n", 1)
     if format_line == without_checksum:
@@ -120,18 +133,21 @@ def checked_body(data: bytes, wanted: bytes, without_checksum: bytes = b"-") -> 
 
 
 def unpack(packed: bytes, count: int, bytes_a_word: int = 0) -> tuple[list[str], bytes]:
-    """The inverse of `pack`, with bounds on what a hostile file may fill.
+    """Decodes the output of `pack`, and limits the memory that a hostile file can use.
 
-    The words, and what goes with them: `bytes_a_word` times as many bytes. Raises `ValueError` or
-    `zlib.error` if it is not of so many words, or damaged.
+    Returns:
+      The `count` words, and the `bytes_a_word * count` bytes stored with them.
+
+    Raises:
+      ValueError, zlib.error: If the number of words differs from `count`, or the data is damaged.
     """
     inflater = zlib.decompressobj()
     data = inflater.decompress(packed, _MOST_BYTES)
     start = count * (1 + bytes_a_word)
     if not inflater.eof or inflater.unused_data or start > len(data):
-        raise ValueError("its packed part is cut, too long or of another size")
+        raise ValueError("its packed part is incomplete, too long or of another size")
     if data.count(b"\n", start) != count or not data.endswith(b"\n"):
-        raise ValueError("it holds another number of words than its header says")
+        raise ValueError("its number of words differs from its header")
     endings = data[start:-1].decode("utf-8").split("\n")
     words: list[str] = []
     before, characters = "", 0
@@ -141,7 +157,7 @@ def unpack(packed: bytes, count: int, bytes_a_word: int = 0) -> tuple[list[str],
         if characters > _MOST_CHARACTERS:
             raise ValueError(f"its words have more than {_MOST_CHARACTERS:,} characters")
         if words and word <= before:
-            raise ValueError("its words are not in order")
+            raise ValueError("its words are not sorted")
         words.append(word)
         before = word
     return words, data[count:start]

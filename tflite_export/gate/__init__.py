@@ -1,1 +1,1 @@
-"""What must hold before a file appears, and what whoever receives it can check."""
+"""Checks before an export is written, and checks for its recipient."""

@@ -4,7 +4,7 @@ from tff_keyboard.storage.errors import CheckFailed
 
 
 class ParityFailed(CheckFailed):
-    """The written file does not suggest what the model does; `table` is the whole comparison."""
+    """The written file suggests other words than the model. `table` is the whole comparison."""
 
     def __init__(self, message: str, table: str):
         super().__init__(message)
@@ -12,4 +12,4 @@ class ParityFailed(CheckFailed):
 
 
 class GateUndecided(CheckFailed):
-    """There is too little text to say whether the written file suggests what the model does."""
+    """There is too little text to decide whether the file suggests the same words as the model."""

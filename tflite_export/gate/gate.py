@@ -1,13 +1,14 @@
-"""The gate of every export: what must hold before a file appears under its name.
+"""The gate of every export: the checks that must pass before a file appears under its name.
 
-Two kinds of checks. A file that contradicts itself or the weights it was made of is broken, and no
-option lets it through; these need no text:
+There are two kinds of checks. A file that contradicts itself or the weights it was made from is
+broken, and no option accepts it. These checks need no text:
 
-    the table   each row read back from the bytes (`stored_table`)
-    the strips  what `step` and `predict` show, against the file's own logits (`shown_words`)
+    the table   each row is read back from the bytes (`stored_table`)
+    the strips  the strips of `step` and `predict` agree with the file's own logits (`shown_words`)
     training    `train`, `weights` and `set_weights` of a trainable file (`training_signatures`)
 
-A file that rounds too much is a loss, which --allow-loss accepts; that takes text (`parity`).
+A file that rounds too much loses accuracy, which --allow-loss accepts. This check needs text
+(`parity`).
 """
 
 import numpy as np
@@ -21,11 +22,18 @@ from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 def check_contents(
     data: bytes, predictor: KeyboardPredictor, model: NextWordModel, vocabulary: Vocabulary
 ) -> None:
-    """Raises `CheckFailed` unless a file holds what was trained and shows what it computes.
+    """Checks that a file holds the trained weights and shows the words that it computes.
 
-    `data` is the file, and `predictor` reads it, with the vocabulary and manifest beside it.
+    Args:
+      data: Bytes of the file.
+      predictor: The same file, opened with its vocabulary and manifest.
+      model: The trained model.
+      vocabulary: The run's vocabulary, whose ids `model` uses.
+
+    Raises:
+      CheckFailed: If a check fails.
     """
-    # By the words as they were written: rows that left with other words would show, too.
+    # Matched by the words of the written vocabulary: a row stored under another word is found.
     rows = parity.rows_of(predictor.index.vocabulary, vocabulary)
     table, _ = model.output_table
     stored_table.check_table(data, np.asarray(table)[rows])

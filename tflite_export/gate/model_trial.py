@@ -1,8 +1,8 @@
-"""Uses a model in a child process first, where it may crash.
+"""Tries a model in a child process before this process opens it.
 
-Interpreters do not verify what they map: a file that was made to can crash them, loop or fill the
-memory. In a child that is one line about the file. It is no sandbox: the child may do what this
-process may.
+Interpreters do not verify the files that they map: a hostile file can crash them, make them loop or
+fill the memory. In a child, that becomes a one-line error about the file. It is not a sandbox: the
+child has the same permissions as this process.
 """
 
 import contextlib
@@ -18,25 +18,27 @@ from typing import NoReturn
 
 from tff_keyboard.storage.errors import CheckFailed, ExportError, UserError
 from tflite_export.format import signatures
-from tflite_export.personalisation import training_step
-from tflite_export.runtime import interpreters
+from tflite_export.runtime import interpreters, training_step
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
-CPU_SECONDS = 60  # a sound file takes 0.2
-SECONDS = 600  # on the clock, on a busy machine
-MEMORY_BYTES = 4 * 2**30  # more than this process has
-MOST_BYTES = 2**15  # of what the child says; a pipe takes 2**16 at once
-_MOST_CHARACTERS = 2_000  # of its one line; JSON takes up to 12 bytes for one
+CPU_SECONDS = 60  # a valid file takes 0.2
+SECONDS = 600  # wall time, enough on a busy machine
+MEMORY_BYTES = 4 * 2**30  # in addition to the memory of this process
+MOST_BYTES = 2**15  # of the child's message; a pipe takes 2**16 at once
+_MOST_CHARACTERS = 2_000  # of the child's message; JSON needs up to 12 bytes for a character
 
 _TEXTS = ("see you ", "wh")
 
 
 def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
-    """Opens a model, types on it, and trains it a step if it can be trained.
+    """Opens a model in a child, types on it, and trains it for one step if it can be trained.
 
-    The child is a fork of this process, which imports the runtime first: it starts in no time.
-    Raises `ExportError` if it is refused, or cannot be used; `CheckFailed` if it ends the child, or
-    never ends.
+    The child is a fork of this process, which imports the runtime first, so that the child starts
+    quickly.
+
+    Raises:
+      ExportError: If the model is refused, or cannot be used.
+      CheckFailed: If the model ends the child, or the child does not end.
     """
     interpreters.import_quietly(runtime)
     reading, writing = os.pipe()
@@ -56,7 +58,7 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     if code is None or code == -signal.SIGXCPU:
-        raise CheckFailed(f"{path}: the interpreter does not come to an end. Do not use this file.")
+        raise CheckFailed(f"{path}: the interpreter does not finish. Do not use this file.")
     if code:
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise CheckFailed(f"{path}: crashes the interpreter ({how}). Do not use this file.")
@@ -65,7 +67,7 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
 
 
 def _read_to_end(reading: int, deadline: float) -> bytes:
-    """What the child says until it closes the pipe, says too much, or time is up."""
+    """Reads the child's message until it closes the pipe, exceeds the limit, or time is up."""
     said = b""
     while len(said) <= MOST_BYTES:
         seconds = max(0.0, deadline - time.monotonic())
@@ -79,7 +81,7 @@ def _read_to_end(reading: int, deadline: float) -> bytes:
 
 
 def _wait(child: int, deadline: float) -> int | None:
-    """The exit code of the child, minus the signal that ended it; None if time is up before."""
+    """Returns the child's exit code, minus the signal that ended it, or None if time is up."""
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -90,25 +92,25 @@ def _wait(child: int, deadline: float) -> int | None:
 
 
 def _problem(path: pathlib.Path, said: bytes) -> str:
-    """What the child found wrong, "" if nothing.
+    """Returns the problem that the child found, or "".
 
-    Raises `CheckFailed` if it did not come to say: the file made the interpreter end the process.
+    Raises:
+      CheckFailed: If the child did not answer, because the file made the interpreter end the
+        process.
     """
     try:
         problem = json.loads(said)
     except (ValueError, RecursionError):
         problem = None
     if not isinstance(problem, str):
-        raise CheckFailed(
-            f"{path}: crashes the interpreter (it ends without an answer). Do not use this file."
-        )
+        raise CheckFailed(f"{path}: crashes the interpreter (no answer). Do not use this file.")
     return problem
 
 
 def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoReturn:
-    """In the child: says "" or what is wrong, and leaves without any of the parent's clean-up."""
+    """Runs in the child: writes "" or the problem, and exits without the parent's clean-up."""
     code = 1
-    faulthandler.disable()  # the parent says what happened
+    faulthandler.disable()  # the parent reports the crash
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
@@ -140,7 +142,7 @@ def _use(path: pathlib.Path, runtime: str | None) -> None:
 
 
 def _limit(what: int, most: int) -> None:
-    """A lower limit stays as it is."""
+    """Lowers a resource limit to `most`. A limit that is already lower stays."""
     with contextlib.suppress(ValueError):
         _, hard = resource.getrlimit(what)
         resource.setrlimit(what, (most, hard))

@@ -1,19 +1,20 @@
-"""Does the written file suggest what the trained model suggests?
+"""Checks whether the written file suggests the same words as the trained model.
 
-The float Keras model and the file, in the real interpreter, read the same messages of people the
-model never trained on. Both are scored by the same code; what is compared:
+The float Keras model and the file, in the real interpreter, read the same messages of users that
+the model was not trained on. The same code scores both. It compares:
 
   agreement     share of positions with the same best word, and with the same set of three
-  recall        hits at 1 and at 3 over words typed; OOV counts as missed, end of message does not
+  recall        hits at 1 and at 3 over typed words; OOV counts as missed, end of message does not
+                count
   KSS           keystroke saving rate, strip of three, selection free (`metrics.keystrokes`)
   logit error   over all rows and positions, relative to the spread of the float logits: the root
                 mean square, over positions, of their standard deviation over rows
-  strips        what `step` and `predict` show, against the file's own logits (`shown_words`)
+  strips        the strips of `step` and `predict`, against the file's own logits (`shown_words`)
 
-One more message is the text's words one after the other, 300 of them: what goes wrong late.
-
-Differences are file minus Keras, with a 95 % jackknife interval over people: the same people and
-words on both sides, so the interval is that of the difference, far narrower than either figure's.
+One more message of 300 words, made of the text's words one after the other, finds errors that only
+appear late in a message. Differences are file minus Keras, with a 95 % jackknife interval over
+users. Both sides read the same users and words, so the interval of the difference is far narrower
+than the interval of either figure.
 """
 
 import dataclasses
@@ -33,27 +34,28 @@ from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, met
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.predictors.predictor import mask_special
 from tff_keyboard.storage.errors import ExportError
-from tflite_export.format.manifest_content import Difference, Parity
+from tflite_export.format.manifest_content import Parity, ParityDifference
 from tflite_export.gate.errors import GateUndecided, ParityFailed
 from tflite_export.gate.shown_words import LENGTHS, LONG_MESSAGE, Reader, ShownReport
 from tflite_export.gate.texts import LEAST_PEOPLE, LEAST_WORDS
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
-MAX_MESSAGE_WORDS = 50  # longer ones are cut; the rest would repeat what their start shows
-MAX_TARGETS = MAX_MESSAGE_WORDS + 1  # with the end of a message
-PREDICTED_EVERY = 10  # messages; of these `predict` reads one
-ENOUGH_TEXT = f"{LEAST_WORDS:,} words of {LEAST_PEOPLE} people"
+MAX_MESSAGE_WORDS = 50  # longer messages are cut: more words of one message add little information
+MAX_TARGETS = MAX_MESSAGE_WORDS + 1  # plus the end of the message
+PREDICTED_EVERY = 10  # `predict` reads one of so many messages
+ENOUGH_TEXT = f"{LEAST_WORDS:,} words of {LEAST_PEOPLE} clients"
 
-# Person -> messages -> normalised words.
+# User -> messages -> normalised words.
 Texts = Mapping[str, Sequence[Sequence[str]]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """What an export may lose.
+    """Bounds on the loss of an export.
 
-    Recall alone is too blunt for a gate: a wrong row of the table moves recall by nothing in most
-    texts. Agreement is sharper, and the logits show what no suggestion of this text depends on.
+    Recall alone is not sensitive enough for a gate: a wrong row of the table does not change recall
+    in most texts. Agreement is more sensitive, and the logits show errors that change no suggestion
+    in this text.
     """
 
     # Largest |difference| of recall at 1 and at 3, as a fraction. Never finer than one word of the
@@ -65,66 +67,67 @@ class Tolerance:
 
 
 TOLERANCES = {
-    # Bounds lie beyond what sound files reach on real models and before what faults leave;
-    # docs/phone/export.md has the figures.
+    # The bounds lie between the values of correct files of real models and the values of faulty
+    # files; docs/phone/export.md has the figures.
     "none": Tolerance(recall=0.0001, agreement=0.9999, rms_error=1e-5, max_error=1e-3),
-    "float16": Tolerance(recall=0.0005, agreement=0.995, rms_error=0.001, max_error=0.02),
     "int8": Tolerance(recall=0.001, agreement=0.95, rms_error=0.05, max_error=1.0),
     "int8-rows": Tolerance(recall=0.001, agreement=0.96, rms_error=0.05, max_error=1.0),
-    "int4-rows": Tolerance(recall=0.002, agreement=0.85, rms_error=0.15, max_error=2.0),
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParityReport(Parity):
-    """What the comparison found, as text and as a verdict."""
+    """Result of the comparison, with a table and a verdict."""
 
     shown: ShownReport
 
     @property
     def relative_errors(self) -> tuple[float, float]:
-        """`(rms, max)` of the logit error, in spreads of the logits."""
+        """`(rms, max)` of the logit error, in units of the spread of the logits."""
         spread = max(self.logit_spread, float(np.finfo(np.float32).tiny))
         return self.rms_logit_error / spread, self.max_logit_error / spread
 
     def table(self) -> str:
-        """The report as text."""
+        """Returns the report as text."""
         lines = [
-            f"parity on {self.words:,} words of {self.people} people, file against float Keras",
+            f"parity on {self.words:,} words of {self.people} clients, file compared with float "
+            "Keras",
             f"  same best word     {self.same_best:.4f}",
             f"  same best three    {self.same_three:.4f}",
         ]
         for name, metric in COMPARED.items():
-            found, label = self.differences[name], METRICS[metric].label
+            difference, label = self.differences[name], METRICS[metric].label
             lines.append(
-                f"  {label:18} {found.file:.4f}, difference {100 * found.value:+.3f} "
-                f"+- {100 * found.half_width:.3f} points"
+                f"  {label:18} {difference.file:.4f}, difference {100 * difference.value:+.3f} "
+                f"+- {100 * difference.half_width:.3f} points"
             )
         rms, largest = self.relative_errors
         lines.append(
-            f"  logit error        {self.rms_logit_error:.4g} rms, {self.max_logit_error:.4g} max; "
-            f"in spreads of the logits {rms:.3g} and {largest:.3g}"
+            f"  logit error        {self.rms_logit_error:.4g} rms, {self.max_logit_error:.4g} max "
+            f"({rms:.3g} and {largest:.3g} of the logits' spread)"
         )
         right = self.shown.strips - self.shown.wrong_strips
         lines.append(f"  strips as computed {right:,} of {self.shown.strips:,}")
         if self.little_text:
-            lines.append(f"  little text: a verdict takes {ENOUGH_TEXT}")
+            lines.append(f"  little text: a verdict needs {ENOUGH_TEXT}")
         return "\n".join(lines)
 
     def check(self, tolerance: Tolerance) -> None:
-        """Raises `ParityFailed` with each loss beyond `tolerance`.
+        """Checks that no loss exceeds `tolerance`.
 
-        Raises `CheckFailed` before that if the file contradicts itself.
+        Raises:
+          CheckFailed: If the file contradicts itself.
+          ParityFailed: If a loss exceeds `tolerance`. The message lists each of them.
         """
         self.shown.check()
         failures = []
         for name in ("recall_at_1", "recall_at_3"):
             allowed = max(tolerance.recall, 1 / self.words)
-            found = self.differences[name].value
-            # `not <=` fails on NaN too; 1e-9 is far below a word.
-            if not abs(found) <= allowed + 1e-9:
+            loss = self.differences[name].value
+            # `not <=` is also true for NaN; 1e-9 is far less than the weight of one word.
+            if not abs(loss) <= allowed + 1e-9:
                 failures.append(
-                    f"{name} differs by {100 * found:+.3f} points (allowed: {100 * allowed:.3f})"
+                    f"{name} differs by {100 * loss:+.3f} points (allowed: {100 * allowed:.3f})"
                 )
         if not self.same_best >= tolerance.agreement:
             failures.append(
@@ -143,24 +146,29 @@ class ParityReport(Parity):
                 )
         if failures:
             raise ParityFailed(
-                f"The exported file does not suggest what the model does: {'; '.join(failures)}. "
-                "Choose another --quantize, give more text, or accept it with --allow-loss.",
+                f"The suggestions of the exported file differ from the model: "
+                f"{'; '.join(failures)}. Choose another --quantize, pass more text, or accept the "
+                "difference with --allow-loss.",
                 self.table(),
             )
 
 
 def check_enough(texts: Texts) -> None:
-    """Raises `GateUndecided` where there is too little text for a verdict."""
+    """Checks that there is enough text for a verdict.
+
+    Raises:
+      GateUndecided: If there is too little.
+    """
     if is_little(texts):
         raise GateUndecided(
-            f"The gate is not decided: a verdict takes {ENOUGH_TEXT}, and there are "
-            f"{_num_words(texts):,} words of {_num_people(texts)}. Give more text with --text or "
-            "--store, or allow little text with --allow-little-text."
+            f"The parity gate needs {ENOUGH_TEXT}, but there are {_num_words(texts):,} words of "
+            f"{_num_people(texts)} clients. Pass more text with --text or --store, or accept "
+            "little text with --allow-little-text."
         )
 
 
 def is_little(texts: Texts) -> bool:
-    """Whether figures of this text would be chance."""
+    """Returns whether there is too little text for reliable figures."""
     return _num_words(texts) < LEAST_WORDS or _num_people(texts) < LEAST_PEOPLE
 
 
@@ -173,26 +181,35 @@ def _num_people(texts: Texts) -> int:
 
 
 def rows_of(words: Vocabulary, vocabulary: Vocabulary) -> np.ndarray:
-    """Id in a run's vocabulary for each id of its file's: [V]."""
-    place = {word: word_id for word_id, word in enumerate(vocabulary.words)}
-    return np.array([place[word] for word in words.words])
+    """Returns the id in a run's vocabulary for each id of its file's vocabulary: [V]."""
+    ids = {word: word_id for word_id, word in enumerate(vocabulary.words)}
+    return np.array([ids[word] for word in words.words])
 
 
 def compare(
     model: NextWordModel, vocabulary: Vocabulary, predictor: KeyboardPredictor, texts: Texts
 ) -> ParityReport:
-    """Reads every message with both models. Raises `ExportError` if there is no word in `texts`."""
+    """Reads every message with both models and compares them.
+
+    Raises:
+      ExportError: If `texts` has no words.
+    """
     text = TypedText(
         "parity", tuple(texts), tuple([list(m) for m in p if m] for p in texts.values())
     )
     if not text.num_words:
-        raise ExportError("There is no word to compare the models on. Give more text with --text.")
+        raise ExportError(
+            "There are no words to compare the models on. Pass more text with --text."
+        )
     words = predictor.index.vocabulary
     rows = rows_of(words, vocabulary)
     forward = tf.function(model, input_signature=[tf.TensorSpec([None, None], tf.int32)])
 
     def keras_logits(ids: np.ndarray) -> np.ndarray:
-        """[batch, time] -> [batch, time, V], all in the file's ids; PAD is 0 in both."""
+        """Returns logits [batch, time, V] of ids [batch, time], all in the file's ids.
+
+        PAD is 0 in both vocabularies.
+        """
         return forward(rows[ids].astype(np.int32)).numpy()[..., rows]
 
     keras_counter, file_counter = (Counter(words, len(text.people)) for _ in range(2))
@@ -232,16 +249,16 @@ def compare(
 
 
 class _LogitErrors:
-    """Sums over positions; each position's mean is over rows."""
+    """Sums of logit errors over positions. Each position contributes its mean over rows."""
 
     def __init__(self) -> None:
         self.positions = 0
         self.squares = self.variances = self.largest = 0.0
 
     def add(self, keras: np.ndarray, file: np.ndarray) -> None:
-        """[n, V] each."""
+        """Adds the errors of logits [n, V] of both models."""
         error = np.abs(keras - file)
-        # maximum() passes NaN on; max() of Python would drop it.
+        # np.maximum() propagates NaN; Python's max() would drop it.
         self.largest = float(np.maximum(self.largest, error.max()))
         self.squares += float(np.square(error).mean(axis=1, dtype=np.float64).sum())
         self.variances += float(keras.var(axis=1, dtype=np.float64).sum())
@@ -249,7 +266,7 @@ class _LogitErrors:
 
 
 def _long_message(text: TypedText) -> list[str]:
-    """The words of the text one after the other, again from its start where they do not reach."""
+    """Returns the first `LONG_MESSAGE` words of the text, repeated if the text has fewer."""
     words = [word for person in text.messages for message in person for word in message]
     return list(itertools.islice(itertools.cycle(words), LONG_MESSAGE))
 
@@ -264,7 +281,7 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _agreements(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Positions where the best word is the same, and where the three best are: [2]."""
+    """Counts positions with the same best word, and with the same three best words: [2]."""
     a, b = mask_special(a), mask_special(b)
     same_best = (a.argmax(axis=1) == b.argmax(axis=1)).sum()
     best_a = np.sort(np.argpartition(-a, STRIP - 1, axis=1)[:, :STRIP], axis=1)
@@ -272,9 +289,9 @@ def _agreements(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.array([same_best, (best_a == best_b).all(axis=1).sum()], np.float64)
 
 
-def _difference(before: Sums, after: Sums, metric: str) -> Difference:
+def _difference(before: Sums, after: Sums, metric: str) -> ParityDifference:
     interval = metric_difference(after, before, metric)
-    return Difference(
+    return ParityDifference(
         keras=metric_value(before, metric),
         file=metric_value(after, metric),
         half_width=(interval.high - interval.low) / 2,

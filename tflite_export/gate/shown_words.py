@@ -1,13 +1,13 @@
-"""Does a file show what it computes? `step` and `predict` against `logits`, word by word.
+"""Checks that a file shows the words it computes: `step` and `predict` against `logits`.
 
-A keyboard shows `ids` and `probabilities` of `step` while one types, and of `predict` where a text
-is there at once. Recall and agreement are computed from `logits`, so that they see neither: here
-every strip is held against
+A keyboard shows `ids` and `probabilities` of `step` while the user types, and of `predict` if a
+whole text is there at once. Recall and agreement are computed from `logits` and would not notice an
+error in either. Here every strip is compared with
 
     the k largest of softmax(logits) over the words, with their probabilities
 
-and `predict` against a chain of `step` from zeros. A tie may be broken either way: an id counts as
-right if its probability is the one that belongs to its place. Ids are those of the file.
+and `predict` with a chain of `step` from a zero state. Ties may be broken either way: an id counts
+as right if its probability is right for its position. Ids are the file's.
 """
 
 import dataclasses
@@ -21,18 +21,18 @@ from tflite_export.format import signatures
 from tflite_export.format.manifest_content import Shown
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
-# Float32 against float64; docs/phone/export.md has what sound files reach. Relative for
-# probabilities, so that a model which is sure of nothing is checked as well.
+# Differences of float32 and float64; docs/phone/export.md has the values of correct files. The
+# tolerance of probabilities is relative, so that small probabilities are checked as well.
 PROBABILITY_TOLERANCE = 1e-3
 STATE_TOLERANCE = 1e-4
 
-LONG_MESSAGE = 300  # words; drift and NaN come late
-LENGTHS = (1, 2, 3, 10, 50, 100, 200, LONG_MESSAGE + 1)  # tokens of it that `predict` reads
-_OUT_OF_RANGE = (-1, -(2**31), 2**31 - 1)  # and the size of the vocabulary
+LONG_MESSAGE = 300  # words; drift and NaN appear late in a message
+LENGTHS = (1, 2, 3, 10, 50, 100, 200, LONG_MESSAGE + 1)  # in tokens, of beginnings for `predict`
+_OUT_OF_RANGE = (-1, -(2**31), 2**31 - 1)  # ids; the size of the vocabulary is checked as well
 
 
 class Chain(NamedTuple):
-    """What `step` and `logits` said along a message, one row a token."""
+    """Outputs of `step` and `logits` along a message, one row for each token."""
 
     ids: np.ndarray  # [time, k] int32
     probabilities: np.ndarray  # [time, k]
@@ -43,27 +43,33 @@ class Chain(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ShownReport(Shown):
-    """What a file's strips show, as a verdict."""
+    """Differences between a file's strips and its logits, with a verdict."""
 
     def check(self) -> None:
-        """Raises `CheckFailed` unless all is shown as computed, however weights were rounded."""
+        """Checks that all strips and states agree with the file's logits and steps.
+
+        Rounded weights do not matter, because both sides use the same ones.
+
+        Raises:
+          CheckFailed: If any strip or state does not agree.
+        """
         if self.wrong_states:
             raise CheckFailed(
                 "The exported file's `predict` does not end in the state that `step` reaches word "
                 f"by word ({self.wrong_states:,} messages; largest difference "
-                f"{self.max_state_error:.2g}). The file is broken; report this with the command."
+                f"{self.max_state_error:.2g}). The file is broken. Report this with the command."
             )
         if self.wrong_strips:
             raise CheckFailed(
                 "The exported file shows other words than it computes: `ids` and `probabilities` "
                 f"are not the best of softmax(logits) in {self.wrong_strips:,} of "
                 f"{self.strips:,} strips (off by up to {self.max_probability_error:.2g} of a "
-                "probability). The file is broken; report this with the command."
+                "probability). The file is broken. Report this with the command."
             )
 
 
 class Reader:
-    """Reads messages with a file and counts what contradicts itself."""
+    """Reads messages with a file and counts contradictions."""
 
     def __init__(self, predictor: KeyboardPredictor):
         sizes = predictor.manifest.model.state_sizes
@@ -76,7 +82,7 @@ class Reader:
 
     @property
     def report(self) -> ShownReport:
-        """Of everything read so far."""
+        """Counts over all messages read so far."""
         return ShownReport(
             self._strips,
             self._wrong_strips,
@@ -86,7 +92,7 @@ class Reader:
         )
 
     def read(self, ids: np.ndarray) -> Chain:
-        """Reads a message [time] token by token; every strip is checked."""
+        """Reads a message [time] token by token, and checks every strip."""
         c, h = self._zeros
         rows: list[tuple[np.ndarray, ...]] = []
         for word_id in ids:
@@ -99,7 +105,13 @@ class Reader:
         return chain
 
     def read_at_once(self, ids: np.ndarray, chain: Chain, lengths: tuple[int, ...]) -> None:
-        """Reads the first tokens of a message with `predict`; `chain` is what `step` said."""
+        """Reads the first tokens of a message with `predict`, and compares with `chain`.
+
+        Args:
+          ids: The message, [time].
+          chain: Result of `read` for this message.
+          lengths: Numbers of tokens to read.
+        """
         for length in lengths:
             out = self._predict(tokens=np.array([ids[:length]], np.int32))
             last = length - 1
@@ -112,11 +124,11 @@ class Reader:
             self._wrong_states += not error <= STATE_TOLERANCE  # NaN is wrong
 
     def step(self, word_id: int, c: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
-        """The signature `step`."""
+        """Runs the signature `step`."""
         return self._step(token=np.array([word_id], np.int32), c=c, h=h)
 
     def _check_strips(self, logits: np.ndarray, ids: np.ndarray, probabilities: np.ndarray) -> None:
-        """[n, V], [n, k], [n, k]."""
+        """Compares strips with logits [n, V]; `ids` and `probabilities` are [n, k]."""
         wrong, error = compare_strips(logits, ids, probabilities)
         self._strips += len(ids)
         self._wrong_strips += int(wrong.sum())
@@ -126,21 +138,27 @@ class Reader:
 def compare_strips(
     logits: np.ndarray, ids: np.ndarray, probabilities: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """`(wrong [n] bool, largest relative difference of a probability)`.
+    """Compares strips with logits.
 
-    A strip, `ids` and `probabilities` [n, k], is wrong unless it is the best words of its
-    `logits` [n, V].
+    Args:
+      logits: [n, V].
+      ids: [n, k], the words of the strips.
+      probabilities: [n, k].
+
+    Returns:
+      `(wrong, error)`. `wrong` [n] bool is true if the strip does not show the best words of its
+      logits. `error` is the largest relative difference of a probability.
     """
     of_words = (ids >= NUM_SPECIAL) & (ids < logits.shape[1])
-    own = np.take_along_axis(logits, np.where(of_words, ids, 0), axis=1)  # [n, k]
+    shown = np.take_along_axis(logits, np.where(of_words, ids, 0), axis=1)  # [n, k]
     largest = logits.max(axis=1, keepdims=True)
     total = np.exp(logits - largest).sum(axis=1, dtype=np.float64, keepdims=True)
-    expected = np.exp((own - largest).astype(np.float64)) / total
+    expected = np.exp((shown - largest).astype(np.float64)) / total
     error = np.abs(probabilities - expected) / np.maximum(expected, np.finfo(np.float32).tiny)
-    # At most j words are better than the word in place j.
+    # At most j words have larger logits than the word at position j.
     better = [
-        (logits[:, NUM_SPECIAL:] > own[:, [place]] + PROBABILITY_TOLERANCE).sum(axis=1) <= place
-        for place in range(ids.shape[1])
+        (logits[:, NUM_SPECIAL:] > shown[:, [j]] + PROBABILITY_TOLERANCE).sum(axis=1) <= j
+        for j in range(ids.shape[1])
     ]
     repeated = (np.diff(np.sort(ids, axis=1), axis=1) == 0).any(axis=1)
     near = (error <= PROBABILITY_TOLERANCE).all(axis=1)  # NaN is not near
@@ -149,9 +167,12 @@ def compare_strips(
 
 
 def check_made_up(predictor: KeyboardPredictor) -> ShownReport:
-    """Reads words drawn from the whole vocabulary, which needs no text, and odd tokens.
+    """Reads random words and odd tokens, and checks the strips. It needs no text.
 
-    Raises `CheckFailed` if the file contradicts itself.
+    The words are drawn from the whole vocabulary.
+
+    Raises:
+      CheckFailed: If the file contradicts itself.
     """
     size = len(predictor.index.vocabulary)
     reader = Reader(predictor)
@@ -165,7 +186,7 @@ def check_made_up(predictor: KeyboardPredictor) -> ShownReport:
 
 
 def _check_odd_tokens(reader: Reader, chain: Chain, size: int) -> None:
-    """PAD leaves the state alone; an id that is no row is read as OOV."""
+    """Checks that PAD leaves the state unchanged, and that an id without a row is read as OOV."""
     c, h = chain.c[-1:], chain.h[-1:]
     unknown = reader.step(OOV, c, h)
     for token, expected in (

@@ -1,4 +1,4 @@
-"""Text to check an export on, or to calibrate it with: from a client store or a file."""
+"""Reads the text on which an export is checked, from a client store or a file."""
 
 import gzip
 import math
@@ -10,34 +10,36 @@ from typing import TextIO
 import numpy as np
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.data.sources import formats
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
 
-# Below this, agreement and recall of a broken file may be perfect by chance.
+# On less text than this, agreement and recall of a broken file may be perfect by chance.
 LEAST_WORDS = 1_000
 LEAST_PEOPLE = 5
 
-LINES_A_PERSON = 20  # where a file names nobody, so many lines in a row count as one person's
-UNNAMED = "lines "  # begins the name of such a person
-_SEED = 1  # of which people are read
+LINES_A_PERSON = 20  # consecutive lines that count as one user's if the file names no users
+UNNAMED = "lines "  # start of the name of such a user
+_SEED = 1  # of the order in which users of a store are read
 
 Texts = dict[str, list[list[str]]]
 
 
 def store_of(run_dir: pathlib.Path, given: pathlib.Path | None) -> pathlib.Path:
-    """The client store a person names, else that of the config of the run.
+    """Returns `given`, or the client store in the config of the run.
 
-    Raises `ExportError` if neither is there.
+    Raises:
+      ExportError: If `given` is None and the run has no config.
     """
     if given is not None:
         return given
     path = run_dir / names.CONFIG
     if not path.is_file():
         raise ExportError(
-            f"{run_dir} names no client store (it has no config.toml). Give --store or --text for "
-            "the parity gate, or switch it off with --no-parity."
+            f"{run_dir} names no client store (it has no config.toml). Pass --store or --text for "
+            "the parity gate, or turn it off with --no-parity."
         )
     return pathlib.Path(config_lib.load_of_run(path).data.store)
 
@@ -51,33 +53,42 @@ def from_store(
     seed: int,
     least_people: int = 1,
 ) -> Texts:
-    """Whole people of a population, in a seeded order, until `max_words` words are there.
+    """Reads whole users of a population in a seeded order, until there are `max_words` words.
 
-    `least_people` are read at least, however much they typed, where there are as many.
-    `ExportError` is raised if the store was made with other rules or words than `vocabulary`, or
-    nobody is in the population; `DataError` if it is no client store.
+    Args:
+      directory: The client store.
+      population: Population of the store.
+      vocabulary: Vocabulary of the run. The store must have the same.
+      max_words: Reading stops after the user with whom this number is reached.
+      seed: Seed of the order of users.
+      least_people: Number of users that are read at least, if the population has as many.
+
+    Raises:
+      ExportError: If the store has other rules or words than `vocabulary`, or the population is
+        empty.
+      DataError: If `directory` is not a client store.
     """
-    from tff_keyboard.data.store.client_store import ClientStore  # TensorFlow: not on a phone
+    from tff_keyboard.data.store.client_store import ClientStore  # imports TensorFlow
 
     store = ClientStore(directory)
     if store.vocabulary.fingerprint != vocabulary.fingerprint:
         raise ExportError(
-            f"{directory}: its vocabulary is not the one of the run. Give the store the run was "
-            "trained on, or text with --text=FILE."
+            f"{directory}: its vocabulary differs from the vocabulary of the run. Pass the store "
+            "the run was trained on, or text with --text=FILE."
         )
     people = store.client_ids(population)
     order = np.random.default_rng(seed).permutation(len(people))
     texts: Texts = {}
     words = 0
-    for place in order:
+    for index in order:
         if words >= max_words and len(texts) >= least_people:
             break
-        texts[people[place]] = [list(message) for message in store.words(population, people[place])]
-        words += sum(map(len, texts[people[place]]))
+        texts[people[index]] = [list(message) for message in store.words(population, people[index])]
+        words += sum(map(len, texts[people[index]]))
     if not words:
         raise ExportError(
             f"{directory}: the population {population!r} has no words. Choose another with "
-            "--clients, or give text with --text=FILE."
+            "--clients, or pass text with --text=FILE."
         )
     return texts
 
@@ -85,10 +96,18 @@ def from_store(
 def from_file(
     path: pathlib.Path, rules: NormalisationRules, *, max_words: float = math.inf
 ) -> Texts:
-    """Messages from lines `user<TAB>text`, or of text alone; `.gz` is unpacked.
+    """Reads messages from a text file or from any format of `prepare`.
 
-    No more is read once `max_words` words are there. Raises `ExportError` if the file cannot be
-    read as UTF-8 text, or has no words.
+    A text file has lines `user<TAB>text`, or lines of text alone.
+
+    Args:
+      path: The file.
+      rules: Rules by which text is cut into words.
+      max_words: Reading stops after this number of words.
+
+    Raises:
+      ExportError: If the file cannot be read as UTF-8 text, or has no words.
+      DataError: If a table or an exported chat is damaged.
     """
     tokenizer = PythonTokenizer(rules)
     texts: Texts = {}
@@ -101,7 +120,7 @@ def from_file(
         if words >= max_words:
             break
     if not texts:
-        raise ExportError(f"{path}: holds no words.")
+        raise ExportError(f"{path}: has no words.")
     return texts
 
 
@@ -112,37 +131,49 @@ def read(
     vocabulary: Vocabulary,
     max_words: int,
 ) -> Texts:
-    """`from_file` of `text`, or `from_store` where there is none."""
+    """Reads `text` with `from_file`, or the store with `from_store` if `text` is None."""
     if text is not None:
         return from_file(text, vocabulary.rules, max_words=max_words)
     return from_store(store, population, vocabulary, max_words=max_words, seed=_SEED)
 
 
 def check_person(path: pathlib.Path, user: str | None) -> None:
-    """Raises `ExportError` where a file cannot be read, or has no line of `user`."""
+    """Checks that a file can be read and, if `user` is given, has lines of `user`.
+
+    Raises:
+      ExportError: If the file cannot be read, or has no line of `user`.
+    """
     if all(name != user for name, _ in _lines(path)) and user is not None:
         raise ExportError(
-            f"`user` {user!r} has no messages in {path}. Give the name before a <TAB>, exactly."
+            f"`user` {user!r} has no messages in {path}. Pass the exact name before a <TAB>."
         )
 
 
 def who_it_is(user: str, people: Texts) -> str:
-    """Says on whose messages a model is trained where nobody was asked for."""
+    """Returns a sentence that names the user whose messages are used if --user was not given."""
     words = sum(map(len, people[user]))
     facts = f"{len(people[user]):,} messages, {words:,} words"
     if user.startswith(UNNAMED):
         return (
-            f"No line names its user: {LINES_A_PERSON} lines in a row count as one person's, and "
-            f"{user} have the most words ({facts})."
+            f"The lines have no users, so each {LINES_A_PERSON} lines in a row count as one "
+            f"client; {user} have the most words ({facts})."
         )
     return (
-        f"No --user given: {user!r} has the most words of {len(people):,} people ({facts}). The "
-        "others' messages are not used."
+        f"No --user given: {user!r} has the most words of {len(people):,} users ({facts}). The "
+        "messages of the others are not used."
     )
 
 
 def _lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """`(user, text)` of each line; where nobody is named, lines in a row are one person's."""
+    """Yields `(user, text)` for each line.
+
+    If a line names no user, `LINES_A_PERSON` lines in a row count as one user's. Tables and
+    exported chats are read as `prepare` reads them.
+    """
+    messages = formats.messages_of_file(path)
+    if messages is not None:
+        yield from ((message.user, message.text) for message in messages)
+        return
     try:
         with _open_text(path) as file:
             for number, line in enumerate(file):

@@ -1,11 +1,11 @@
-"""Does a trainable file train? `train`, `weights` and `set_weights` against automatic derivatives.
+"""Checks that a trainable file trains: its training signatures against automatic differentiation.
 
     weights      the trained weights, rounded to at most half a step of int8 with one scale a row
-    train        loss of a message and one step of plain SGD, as TensorFlow's tape computes them
-    after it     `logits` are those of the new weights
-    set_weights  the first weights again, to the bit, and their logits
+    train        the loss of a message and one step of plain SGD, as TensorFlow's tape computes them
+    after it     `logits` belong to the new weights
+    set_weights  restores the first weights bit by bit, and their logits
 
-The reference is the CIFG's equations in a dozen lines of TensorFlow; it shares nothing with the
+The reference is the CIFG's equations in a dozen lines of TensorFlow. It shares no code with the
 hand-written gradient of `trainable.py`.
 """
 
@@ -24,7 +24,7 @@ from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 LEARNING_RATE = 0.5
 MESSAGE_WORDS = 8
 
-# Float32 on both sides; docs/phone/export.md has what sound files reach.
+# Both sides compute in float32; docs/phone/export.md has the values of correct files.
 _TOLERANCE = 1e-3
 _INT8_MAX = 127
 _TINY = float(np.finfo(np.float32).tiny)
@@ -33,10 +33,15 @@ Weights = Mapping[str, np.ndarray]
 
 
 def check_training(predictor: KeyboardPredictor, model: NextWordModel, rows: np.ndarray) -> None:
-    """Trains a trainable file a step, checks it, and takes it back.
+    """Runs one training step, checks it, and restores the weights.
 
-    `rows` are the rows of the model's table for those of the file's. `CheckFailed` is raised if
-    the file is broken, whichever way its weights were rounded.
+    Args:
+      predictor: The trainable file.
+      model: The trained model.
+      rows: Row of the model's table for each row of the file's table.
+
+    Raises:
+      CheckFailed: If the file is broken, regardless of how its weights were rounded.
     """
     trained = {_name(variable): variable.numpy() for variable in model.trainable_variables}
     trained["embedding"] = trained["embedding"][rows]
@@ -46,11 +51,11 @@ def check_training(predictor: KeyboardPredictor, model: NextWordModel, rows: np.
     random = np.random.default_rng(0)
     words = random.integers(NUM_SPECIAL, len(rows), MESSAGE_WORDS)
     message = np.array([BOS, *words, EOS, PAD], np.int32)
-    loss, gradients = _loss_and_gradients(before, message[:-1])  # a target that is PAD is none
-    found = predictor.signature(signatures.TRAIN)(
+    loss, gradients = _loss_and_gradients(before, message[:-1])  # PAD is not a target
+    outputs = predictor.signature(signatures.TRAIN)(
         tokens=message[np.newaxis], learning_rate=np.float32(LEARNING_RATE)
     )
-    _check_near("train", "the loss", found["loss"], np.array(loss))
+    _check_near("train", "the loss", outputs["loss"], np.array(loss))
     after = predictor.signature(signatures.WEIGHTS)()
     for name, gradient in gradients.items():
         moved = (before[name] - after[name]) / LEARNING_RATE
@@ -61,7 +66,7 @@ def check_training(predictor: KeyboardPredictor, model: NextWordModel, rows: np.
     again = predictor.signature(signatures.WEIGHTS)()
     for name, value in before.items():
         if not np.array_equal(again[name], value):
-            raise _broken("set_weights", f"`{name}` is not what was set")
+            raise _broken("set_weights", f"`{name}` differs from the value that was set")
     _check_logits(predictor, before, message[:-2])
 
 
@@ -69,15 +74,15 @@ def _check_stored(stored: Weights, trained: Weights) -> None:
     if {name: value.shape for name, value in stored.items()} != {
         name: value.shape for name, value in trained.items()
     }:
-        raise _broken("weights", "the arrays have other names or shapes than those of the model")
+        raise _broken("weights", "the names or shapes of the arrays differ from the model")
     for name, value in trained.items():
         matrix = np.atleast_2d(value).astype(np.float64)
         largest = np.abs(matrix).max(axis=1, keepdims=True)
-        # A row's scale is a multiple of one 127th of the largest, rounded up.
+        # A row's scale is a multiple of 1/127 of the largest scale, rounded up.
         steps = (largest + largest.max() / _INT8_MAX) / _INT8_MAX
         wrong = ~(np.abs(np.atleast_2d(stored[name]) - matrix) <= 0.505 * steps).all(axis=1)
         if wrong.any():
-            raise _broken("weights", f"{wrong.sum():,} rows of `{name}` are not those of the model")
+            raise _broken("weights", f"{wrong.sum():,} rows of `{name}` differ from the model")
 
 
 def _loss_and_gradients(weights: Weights, message: np.ndarray) -> tuple[float, Weights]:
@@ -93,7 +98,7 @@ def _loss_and_gradients(weights: Weights, message: np.ndarray) -> tuple[float, W
 
 
 def _logits(weights: Mapping[str, tf.Variable], ids: np.ndarray) -> tf.Tensor:
-    """The equations of `tff_keyboard.models.cifg`: [time] -> [time, V]."""
+    """Returns logits [time, V] of ids [time] by the equations of `tff_keyboard.models.cifg`."""
     projection = weights["projection"]
     units, dim = projection.shape
     c, h, hidden = tf.zeros([1, units]), tf.zeros([1, dim]), []
@@ -113,11 +118,11 @@ def _check_logits(predictor: KeyboardPredictor, weights: Weights, ids: np.ndarra
     found = reader.read(ids).logits
     reader.report.check()
     variables = {name: tf.Variable(value) for name, value in weights.items()}
-    _check_near("logits", "what it computes with these weights", found, _logits(variables, ids))
+    _check_near("logits", "the result with these weights", found, _logits(variables, ids))
 
 
 def _check_near(signature: str, what: str, found: np.ndarray, expected: np.ndarray) -> None:
-    """Differences relative to the largest value expected."""
+    """Checks differences relative to the largest expected value."""
     expected = np.asarray(expected)
     allowed = _TOLERANCE * max(float(np.abs(expected).max()), _TINY)
     error = np.abs(found - expected).max()

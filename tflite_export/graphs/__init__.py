@@ -1,1 +1,1 @@
-"""A trained CIFG as a TFLite graph: converted, or built tensor by tensor."""
+"""Builds a trained CIFG as a TFLite graph, with the converter or tensor by tensor."""

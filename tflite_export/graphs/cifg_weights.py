@@ -1,10 +1,10 @@
-"""The trained weights of a CIFG, one matrix per gate and per input.
+"""The trained weights of a CIFG, one matrix for each gate and input.
 
     z_g = x W_g + h R_g + b_g     for the gates g = input, candidate, output
 
-Training keeps the three gates side by side and multiplies once. A quantised file is better off
-with six matrices: each gets its own scale, and the activations x and h their own as well. Same
-bytes, a third less logit error (docs/phone/export.md).
+Training stores the three gates in one matrix and multiplies once. A quantised file is more accurate
+with six matrices: each has its own scale, and the activations x and h have their own as well. The
+size is the same, and the logit error is a third lower (docs/phone/export.md).
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ GATES = ("input", "candidate", "output")
 
 @dataclasses.dataclass(frozen=True)
 class CifgWeights:
-    """Float32 arrays."""
+    """Weights of a CIFG, as float32 arrays."""
 
     embedding: np.ndarray  # [vocabulary, dim]; also the output table
     kernels: tuple[np.ndarray, ...]  # W of each gate, [dim, units]
@@ -29,7 +29,7 @@ class CifgWeights:
 
     @property
     def vocabulary_size(self) -> int:
-        """V."""
+        """V, the number of rows of the table."""
         return self.embedding.shape[0]
 
     @property
@@ -39,17 +39,21 @@ class CifgWeights:
 
     @property
     def units(self) -> int:
-        """U of a layer."""
+        """U, the number of units of the layer."""
         return self.projection.shape[0]
 
     @classmethod
     def from_model(cls, model: NextWordModel) -> "CifgWeights":
-        """Reads a built model; `ExportError` if it is no CIFG, or a weight is not finite."""
+        """Reads the weights of a built model.
+
+        Raises:
+          ExportError: If the model is not a CIFG, or a weight is not finite.
+        """
         name = getattr(model, "name_in_registry", type(model).__name__)
         if name != "cifg":
             raise ExportError(
-                f"`model.name` must be 'cifg' to be exported, got {name!r}: the TFLite graphs "
-                "here are those of the CIFG keyboard model. Train with model.name = 'cifg'."
+                f"`model.type` must be 'cifg' to be exported, got {name!r}: only the CIFG "
+                "model has TFLite graphs. Train with `model.type` = 'cifg'."
             )
         named = {
             variable.name.split(":")[0].rsplit("/", 1)[-1]: variable.numpy()
@@ -58,7 +62,7 @@ class CifgWeights:
         for key, value in named.items():
             if not np.isfinite(value).all():
                 raise ExportError(
-                    f"The weight `{key}` holds NaN or infinity: training diverged. Export an "
+                    f"The weight `{key}` has NaN or infinity: training diverged. Export an "
                     "earlier checkpoint."
                 )
         return cls(
@@ -71,6 +75,6 @@ class CifgWeights:
 
 
 def _per_gate(joined: np.ndarray) -> tuple[np.ndarray, ...]:
-    """[..., 3 units] -> three contiguous [..., units], in the order of `GATES`."""
+    """Splits [..., 3 units] into three contiguous arrays [..., units], in the order of `GATES`."""
     parts = np.split(joined, len(GATES), axis=-1)
     return tuple(np.ascontiguousarray(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Exports the CIFG with TensorFlow's own converter: int8, float16 or float32.
+"""Exports the CIFG with TensorFlow's own converter: int8 or float32.
 
 The graph is written so that the converter stores the tied table once: one variable, read by
 `gather` and by `matmul(..., transpose_b=True)`. Post-training dynamic-range quantisation then
@@ -18,11 +18,11 @@ from tflite_export.format import signatures
 from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.graphs.flatbuffer_builder import model_to_bytes, name_signature_tensors
 
-QUANTIZATIONS = ("int8", "float16", "none")
+QUANTIZATIONS = ("int8", "none")
 
 
 def convert(weights: CifgWeights, quantization: str, *, top_k: int) -> bytes:
-    """The bytes of a `.tflite` file with `predict`, `step` and `logits`."""
+    """Returns the bytes of a `.tflite` file with `predict`, `step` and `logits`."""
     module = _Cifg(weights, top_k)
     model = convert_module(module, signatures.INFERENCE_SIGNATURES, quantization)
     return model_to_bytes(stripped(model))
@@ -31,10 +31,12 @@ def convert(weights: CifgWeights, quantization: str, *, top_k: int) -> bytes:
 def convert_module(
     module: tf.Module, names: Sequence[str], quantization: str, *, keep_variables: bool = False
 ) -> schema.ModelT:
-    """Runs the converter, for one of `QUANTIZATIONS`.
+    """Runs the converter, with one of `QUANTIZATIONS`.
 
-    Variables become constants unless `keep_variables`, for training. Raises `ExportError` if
-    there is no room for the converter's temporary files.
+    Variables become constants unless `keep_variables` is true, which training needs.
+
+    Raises:
+      ExportError: If there is no room for the converter's temporary files.
     """
     with tempfile.TemporaryDirectory() as directory:
         try:
@@ -50,8 +52,6 @@ def convert_module(
         converter.experimental_enable_resource_variables = keep_variables
         if quantization != "none":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if quantization == "float16":
-            converter.target_spec.supported_types = [tf.float16]
         return read_model(converter.convert())
 
 
@@ -61,10 +61,11 @@ def read_model(data: bytes) -> schema.ModelT:
 
 
 def stripped(model: schema.ModelT) -> schema.ModelT:
-    """Without names of inner tensors, the converter's own metadata, and buffers stored twice.
+    """Returns a copy without names of inner tensors, converter metadata, and duplicate buffers.
 
-    Several KB without a meaning: signatures keep their names, and `min_runtime_version` stays. What
-    is left depends on the weights alone, so that exporting twice gives the same bytes.
+    This removes several KB that have no meaning: signatures keep their names, and
+    `min_runtime_version` stays. The result depends on the weights alone, so that exporting twice
+    gives the same bytes.
     """
     model = copy.deepcopy(model)
     kept = [entry for entry in model.metadata or [] if _name(entry) == "min_runtime_version"]
@@ -84,14 +85,14 @@ def stripped(model: schema.ModelT) -> schema.ModelT:
 
 
 def _first_with_same_data(model: schema.ModelT) -> dict[int, int]:
-    """Index of a buffer that repeats another's bytes -> index of the first with them."""
+    """Maps each duplicate buffer to the first buffer with the same bytes, by index."""
     first: dict[bytes, int] = {}
     repeats = {}
     for index, buffer in enumerate(model.buffers):
         if buffer.data is not None and len(buffer.data):
-            found = first.setdefault(bytes(buffer.data), index)
-            if found != index:
-                repeats[index] = found
+            first_index = first.setdefault(bytes(buffer.data), index)
+            if first_index != index:
+                repeats[index] = first_index
     return repeats
 
 
@@ -100,9 +101,10 @@ def _name(entry: schema.MetadataT) -> str:
 
 
 class CifgFunctions(tf.Module):
-    """The signatures as TensorFlow functions; `tflite_export.format.signatures` says what they do.
+    """The signatures as TensorFlow functions; `tflite_export.format.signatures` describes them.
 
-    Subclasses hold the weights: `embedding`, `projection`, and whatever `pre_activations` needs.
+    Subclasses hold the weights: `embedding`, `projection`, and the weights that `pre_activations`
+    uses.
     """
 
     embedding: tf.Variable
@@ -126,11 +128,11 @@ class CifgFunctions(tf.Module):
         self.logits = tf.function(self._logits, input_signature=state[1:])
 
     def pre_activations(self, x, h):
-        """z_i, z_g, z_o, each [batch, units], of x [batch, dim] and h [batch, dim]."""
+        """Returns z_i, z_g, z_o, each [batch, units], from x [batch, dim] and h [batch, dim]."""
         raise NotImplementedError
 
     def cell(self, x, c, h):
-        """One step: the new `(c, h)`."""
+        """Runs one step and returns the new `(c, h)`."""
         z_i, z_g, z_o = self.pre_activations(x, h)
         c = c + tf.sigmoid(z_i) * (tf.tanh(z_g) - c)
         return c, tf.matmul(tf.sigmoid(z_o) * tf.tanh(c), self.projection)
@@ -142,13 +144,13 @@ class CifgFunctions(tf.Module):
         return tf.matmul(h, self.embedding, transpose_b=True)
 
     def known_ids(self, ids):
-        """Ids that are no row of the table become OOV."""
+        """Replaces ids that are not rows of the table by OOV."""
         return tf.where(tf.logical_and(ids >= 0, ids < self.vocabulary_size), ids, OOV)
 
     def _predict(self, tokens):
         def read_next(position, c, h):
-            # The reshape fails with a batch other than 1; a squeeze would be converted to one that
-            # does not.
+            # The reshape fails if the batch size is not 1. A squeeze would be converted to an
+            # operator that does not fail.
             token = tf.reshape(tf.gather(tokens, [position], axis=1), [1])
             return position + 1, *self._read_token(token, c, h)
 
@@ -171,7 +173,7 @@ class CifgFunctions(tf.Module):
         return {"ids": rows + NUM_SPECIAL, "probabilities": values, "new_c": c, "new_h": h}
 
     def _read_token(self, token, c, h):
-        """The state after `token` [1]; after PAD, the state before."""
+        """Returns the state after `token` [1]. PAD leaves the state unchanged."""
         token = self.known_ids(token)
         stepped_c, stepped_h = self.cell(tf.gather(self.embedding, token), c, h)
         is_word = tf.not_equal(token, PAD)[:, tf.newaxis]
@@ -179,7 +181,7 @@ class CifgFunctions(tf.Module):
 
 
 class _Cifg(CifgFunctions):
-    """Six gate matrices, so that the quantiser gives each its own scale."""
+    """The CIFG with six gate matrices, so that the quantiser gives each its own scale."""
 
     def __init__(self, weights: CifgWeights, top_k: int):
         super().__init__(weights, top_k)

@@ -1,11 +1,11 @@
 """Writes `.tflite` files tensor by tensor, with TensorFlow's own schema classes.
 
-For graphs the converter cannot express: int4 tables read two ways, one scale a row. A
-`ModelBuilder` owns buffers, operator codes and signatures; a `SubgraphBuilder` owns tensors and
-operators, one short method for each operator in use.
+It is for graphs that the converter cannot express: tables with one scale a row, and training. A
+`ModelBuilder` owns buffers, operator codes and signatures. A `SubgraphBuilder` owns tensors and
+operators, and has one short method for each operator in use.
 
-Buffers with equal bytes are stored once, across subgraphs, and start at multiples of 16 bytes in
-the file: kernels read weights straight from the mapped file with vector loads.
+Buffers with equal bytes are stored once, across subgraphs. They start at multiples of 16 bytes in
+the file, because kernels read weights from the mapped file with vector loads.
 """
 
 import copy
@@ -30,7 +30,7 @@ _TYPES = {
 
 
 class ModelBuilder:
-    """A model under construction: an empty one, or a converted one to be changed."""
+    """A model under construction: an empty model, or a converted one that is changed."""
 
     def __init__(self, model: schema.ModelT | None = None):
         self.model = model or _empty_model()
@@ -52,17 +52,17 @@ class ModelBuilder:
         return SubgraphBuilder(self, len(self.model.subgraphs) - 1)
 
     def edit(self, index: int) -> "SubgraphBuilder":
-        """An existing subgraph, to add tensors and operators to."""
+        """Returns a builder for an existing subgraph, to add tensors and operators."""
         return SubgraphBuilder(self, index)
 
     def buffer(self, data: bytes) -> int:
-        """Index of the buffer with these bytes."""
+        """Returns the index of the buffer with these bytes, and adds it if needed."""
         if data not in self._buffers:
             self._buffers[data] = self._add_buffer(data)
         return self._buffers[data]
 
     def operator_code(self, operator: int, version: int) -> int:
-        """Index of the operator in this version."""
+        """Returns the index of the operator in this version, and adds it if needed."""
         key = (operator, version)
         if key not in self._operator_codes:
             code = schema.OperatorCodeT()
@@ -91,14 +91,14 @@ class ModelBuilder:
         name_signature_tensors(self.model)
 
     def metadata(self, name: str, data: bytes) -> None:
-        """Attaches named bytes."""
+        """Attaches named bytes to the model."""
         entry = schema.MetadataT()
         entry.name = name
         entry.buffer = self._add_buffer(data)
         self.model.metadata.append(entry)
 
     def to_bytes(self) -> bytes:
-        """The finished file."""
+        """Returns the finished file."""
         return model_to_bytes(self.model)
 
     def _add_buffer(self, data: bytes) -> int:
@@ -109,7 +109,7 @@ class ModelBuilder:
 
 
 class SubgraphBuilder:
-    """A subgraph under construction. Tensors are known by their index, an int."""
+    """A subgraph under construction. Tensors are identified by their index, an int."""
 
     def __init__(self, builder: ModelBuilder, index: int):
         self.index = index
@@ -118,7 +118,7 @@ class SubgraphBuilder:
         self._graph = builder.model.subgraphs[index]
 
     def set_inputs_and_outputs(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """What the caller gives, and what it gets."""
+        """Sets the tensors that the caller provides and receives."""
         self._graph.inputs = list(inputs)
         self._graph.outputs = list(outputs)
 
@@ -133,7 +133,10 @@ class SubgraphBuilder:
         scale: float | None = None,
         shape_signature: Sequence[int] | None = None,
     ) -> int:
-        """Adds a tensor; `shape_signature` has -1 where the size is known at run time only."""
+        """Adds a tensor and returns its index.
+
+        `shape_signature` has -1 for each size that is only known at run time.
+        """
         tensor = schema.TensorT()
         tensor.shape = np.array(shape, np.int32)
         tensor.type = type_
@@ -147,27 +150,19 @@ class SubgraphBuilder:
         self._graph.tensors.append(tensor)
         return len(self._graph.tensors) - 1
 
-    def constant(
-        self,
-        values: np.ndarray,
-        scale: float | None = None,
-        *,
-        shape: Sequence[int] | None = None,
-        type_: int | None = None,
-    ) -> int:
-        """A tensor with data; equal ones are one. `shape`, `type_`: how to read packed bytes."""
-        type_ = _TYPES[values.dtype] if type_ is None else type_
-        shape = tuple(values.shape if shape is None else shape)
+    def constant(self, values: np.ndarray, scale: float | None = None) -> int:
+        """Returns a tensor with data. Equal constants share one tensor."""
+        type_ = _TYPES[values.dtype]
         data = values.tobytes()  # in C order, whatever the strides
-        key = (data, type_, shape, scale)
+        key = (data, type_, values.shape, scale)
         if key not in self._constants:
             self._constants[key] = self.tensor(
-                shape, type_, buffer=self._builder.buffer(data), scale=scale
+                values.shape, type_, buffer=self._builder.buffer(data), scale=scale
             )
         return self._constants[key]
 
     def integers(self, values: int | Sequence[int]) -> int:
-        """A constant of int32."""
+        """Returns a constant of int32."""
         return self.constant(np.array(values, np.int32))
 
     # --- operators; each returns its output tensor
@@ -182,7 +177,10 @@ class SubgraphBuilder:
         version: int = 1,
         **fields: Any,
     ) -> None:
-        """Adds any operator; `options` names its options table, `fields` its entries."""
+        """Adds an operator.
+
+        `options` names its options table, and `fields` has the entries of that table.
+        """
         node = schema.OperatorT()
         node.opcodeIndex = self._builder.operator_code(operator, version)
         node.inputs = np.array(inputs, np.int32)
@@ -196,9 +194,9 @@ class SubgraphBuilder:
         self._graph.operators.append(node)
 
     def fully_connected(self, x: int, weights: int, bias: int | None, size: int) -> int:
-        """x [1, n] times int8 or int4 weights [size, n], x quantised on the fly: [1, size].
+        """Multiplies x [1, n] by int8 weights [size, n], and quantises x on the fly: [1, size].
 
-        Activations get a zero point (`asymmetricQuantizeInputs`), as the converter chooses.
+        Activations get a zero point (`asymmetricQuantizeInputs`), as in the converter's output.
         """
         output = self.tensor([1, size])
         self.operator(
@@ -212,39 +210,35 @@ class SubgraphBuilder:
         return output
 
     def add(self, a: int, b: int, shape: Sequence[int], type_: int = Type.FLOAT32) -> int:
-        """a + b."""
+        """Computes a + b."""
         return self._binary(Op.ADD, "AddOptions", a, b, shape, type_)
 
     def subtract(self, a: int, b: int, shape: Sequence[int]) -> int:
-        """a - b."""
+        """Computes a - b."""
         return self._binary(Op.SUB, "SubOptions", a, b, shape)
 
     def multiply(self, a: int, b: int, shape: Sequence[int]) -> int:
-        """a * b, entry by entry."""
+        """Computes a * b elementwise."""
         return self._binary(Op.MUL, "MulOptions", a, b, shape)
 
     def sigmoid(self, x: int, shape: Sequence[int]) -> int:
-        """1 / (1 + e^-x)."""
+        """Computes 1 / (1 + e^-x)."""
         return self._unary(Op.LOGISTIC, x, shape)
 
     def tanh(self, x: int, shape: Sequence[int]) -> int:
-        """tanh x."""
+        """Computes the hyperbolic tangent."""
         return self._unary(Op.TANH, x, shape)
 
-    def floor(self, x: int, shape: Sequence[int]) -> int:
-        """The largest whole number that is not above x."""
-        return self._unary(Op.FLOOR, x, shape)
-
     def dequantize(self, x: int, shape: Sequence[int]) -> int:
-        """Floats of an int8 tensor."""
+        """Converts an int8 tensor to floats."""
         output = self.tensor(shape)
         self.operator(Op.DEQUANTIZE, [x], [output], version=2)
         return output
 
     def lookup(self, ids: int, table: int, columns: int) -> int:
-        """Row `ids` [1] of an int8 table as floats [1, columns].
+        """Looks up row `ids` [1] of an int8 table as floats [1, columns].
 
-        GATHER then DEQUANTIZE of the one row, as the converter writes it. A hybrid
+        GATHER, then DEQUANTIZE of the one row, as in the converter's output. A hybrid
         EMBEDDING_LOOKUP runs too, but fails the verifier of the TFL dialect.
         """
         scale = self._graph.tensors[table].quantization.scale[0]
@@ -253,13 +247,13 @@ class SubgraphBuilder:
         return self.dequantize(row, [1, columns])
 
     def gather_integer(self, values: int, index: int) -> int:
-        """values[index]: int32 [n], [1] -> [1]."""
+        """Looks up values[index]: int32 [n], [1] -> [1]."""
         output = self.tensor([1], Type.INT32)
         self.operator(Op.GATHER, [values, index], [output], "GatherOptions", axis=0)
         return output
 
     def reshape(self, x: int, shape: Sequence[int]) -> int:
-        """The same numbers in another shape."""
+        """Reshapes `x`."""
         output = self.tensor(shape)
         self.operator(
             Op.RESHAPE, [x, self.integers(shape)], [output], "ReshapeOptions", newShape=list(shape)
@@ -267,19 +261,16 @@ class SubgraphBuilder:
         return output
 
     def drop_batch(self, tokens: int) -> int:
-        """int32 [1, time] -> [time]. SQUEEZE, not RESHAPE: it refuses a batch other than 1."""
+        """Reshapes int32 [1, time] to [time].
+
+        Uses SQUEEZE instead of RESHAPE, because SQUEEZE rejects a batch size other than 1.
+        """
         output = self.tensor([1], Type.INT32, shape_signature=[-1])
         self.operator(Op.SQUEEZE, [tokens], [output], "SqueezeOptions", squeezeDims=[0])
         return output
 
-    def interleave(self, a: int, b: int, size: int) -> int:
-        """[1, size] twice -> [1, 2 size], taking turns."""
-        pairs = self.tensor([1, size, 2])
-        self.operator(Op.PACK, [a, b], [pairs], "PackOptions", valuesCount=2, axis=2)
-        return self.reshape(pairs, [1, 2 * size])
-
     def slice(self, x: int, begin: Sequence[int], size: Sequence[int]) -> int:
-        """A block of `x`."""
+        """Cuts a block out of `x`."""
         output = self.tensor(size)
         self.operator(
             Op.SLICE, [x, self.integers(begin), self.integers(size)], [output], "SliceOptions"
@@ -287,56 +278,59 @@ class SubgraphBuilder:
         return output
 
     def zeros(self, shape: Sequence[int]) -> int:
-        """Zeros, filled in when the graph runs."""
+        """Returns a tensor of zeros that is filled when the graph runs."""
         output = self.tensor(shape)
         zero = self.constant(np.array(0, np.float32))
         self.operator(Op.FILL, [self.integers(shape), zero], [output], "FillOptions")
         return output
 
     def softmax(self, x: int, shape: Sequence[int]) -> int:
-        """Over the last axis."""
+        """Computes the softmax over the last axis."""
         output = self.tensor(shape)
         self.operator(Op.SOFTMAX, [x], [output], "SoftmaxOptions", beta=1.0)
         return output
 
     def top_k(self, x: int, k: int) -> tuple[int, int]:
-        """`(values [1, k], indices int32 [1, k])` of x [1, n], largest first."""
+        """Returns `(values [1, k], indices int32 [1, k])` of x [1, n], largest first."""
         values, indices = self.tensor([1, k]), self.tensor([1, k], Type.INT32)
         self.operator(Op.TOPK_V2, [x, self.integers(k)], [values, indices], "TopKV2Options")
         return values, indices
 
     def size_of(self, vector: int) -> int:
-        """Length of a vector: int32 [1]."""
+        """Returns the length of a vector, int32 [1]."""
         output = self.tensor([1], Type.INT32)
         self.operator(Op.SHAPE, [vector], [output], "ShapeOptions", outType=Type.INT32)
         return output
 
     def less(self, a: int, b: int) -> int:
-        """a < b."""
+        """Computes a < b."""
         return self._compare(Op.LESS, "LessOptions", a, b)
 
     def at_least(self, a: int, b: int) -> int:
-        """a >= b."""
+        """Computes a >= b."""
         return self._compare(Op.GREATER_EQUAL, "GreaterEqualOptions", a, b)
 
     def not_equal(self, a: int, b: int) -> int:
-        """a != b."""
+        """Computes a != b."""
         return self._compare(Op.NOT_EQUAL, "NotEqualOptions", a, b)
 
     def both(self, a: int, b: int) -> int:
-        """a and b."""
+        """Computes a and b."""
         return self._compare(Op.LOGICAL_AND, "LogicalAndOptions", a, b)
 
     def select(
         self, condition: int, a: int, b: int, shape: Sequence[int], type_: int = Type.FLOAT32
     ) -> int:
-        """`a` where `condition` [1], else `b`."""
+        """Returns `a` if `condition` [1] is true, else `b`."""
         output = self.tensor(shape, type_)
         self.operator(Op.SELECT_V2, [condition, a, b], [output], "SelectV2Options")
         return output
 
     def while_loop(self, inputs: Sequence[int], condition: int, body: int) -> list[int]:
-        """Runs subgraph `body` while subgraph `condition` holds; outputs shaped as the inputs."""
+        """Runs subgraph `body` while subgraph `condition` is true.
+
+        Outputs have the shapes of the inputs.
+        """
         outputs = []
         for index in inputs:
             like = self._graph.tensors[index]
@@ -396,7 +390,10 @@ def model_to_bytes(model: schema.ModelT) -> bytes:
 
 
 class _AlignedBuffer:
-    """Packs a buffer at the alignment the schema demands; the generated `BufferT.Pack` does not."""
+    """A buffer that packs itself at the alignment that the schema demands.
+
+    The generated `BufferT.Pack` does not align.
+    """
 
     def __init__(self, data: np.ndarray | None):
         self._data = b"" if data is None else bytes(data)
@@ -415,7 +412,7 @@ class _AlignedBuffer:
 
 
 def name_signature_tensors(model: schema.ModelT) -> None:
-    """Names the inputs and outputs of signatures "signature/name", which importers rely on."""
+    """Names the inputs and outputs of signatures "signature/name", as importers expect."""
     for definition in model.signatureDefs or []:
         tensors = model.subgraphs[definition.subgraphIndex].tensors
         for entry in [*definition.inputs, *definition.outputs]:

@@ -1,11 +1,8 @@
-"""Builds the CIFG by hand, with a table that has one scale a row, in int8 or int4.
+"""Builds the CIFG by hand, with an int8 table that has one scale a row.
 
-The table is stored once and read twice. As int8, GATHER takes a row and FULLY_CONNECTED multiplies
-with all of them. As int4, FULLY_CONNECTED reads the packed bytes as INT4 [V, dim], and GATHER reads
-the *same bytes* as int8 [V, dim / 2], since TF 2.14 gathers no int4; floats then take the two
-halves of each byte apart. The codes of the rows, one byte each, multiply the looked-up row and the
-logits. Gates and projection are int8 per matrix: int4 there costs agreement and differs between
-runtimes.
+The table is stored once and read twice: GATHER takes a row, and FULLY_CONNECTED multiplies by all
+rows. The codes of the rows, one byte each, multiply the looked-up row and the logits. Gates and
+projection are int8 with one scale a matrix.
 """
 
 from collections.abc import Mapping
@@ -16,16 +13,15 @@ from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD
 from tflite_export.format import signatures
 from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.graphs.flatbuffer_builder import ModelBuilder, SubgraphBuilder, Type
-from tflite_export.graphs.quantization import INT4_MAX, RowQuantized, pack_int4, quantize_tensor
+from tflite_export.graphs.quantization import RowQuantized, quantize_tensor
 
 MIN_RUNTIME_VERSION = b"2.14.0".ljust(16, b"\0")  # the oldest runtime this was tested with
 
 
 def build(weights: CifgWeights, table: RowQuantized, *, top_k: int) -> bytes:
-    """The bytes of a `.tflite` file with `predict`, `step` and `logits`.
+    """Returns the bytes of a `.tflite` file with `predict`, `step` and `logits`.
 
-    `table` is `weights.embedding` quantised, which itself is not used; int4 if its values are
-    within [-7, 7], which needs an even `dim`.
+    `table` is `weights.embedding`, quantised. The float table of `weights` is not used.
     """
     builder = ModelBuilder()
     builder.model.description = signatures.DESCRIPTION
@@ -38,13 +34,12 @@ def build(weights: CifgWeights, table: RowQuantized, *, top_k: int) -> bytes:
 
 
 class _Cifg:
-    """Emits the parts of the model into any subgraph; constants are shared between them."""
+    """Emits the parts of the model into any subgraph. Subgraphs share constants."""
 
     def __init__(self, weights: CifgWeights, table: RowQuantized, top_k: int):
         self.vocabulary, self.dim, self.units = weights.vocabulary_size, weights.dim, weights.units
         self.top_k = top_k
         self._table = table
-        self._is_int4 = bool(np.abs(table.values).max(initial=0) <= INT4_MAX)
         # FULLY_CONNECTED wants [outputs, inputs].
         self._kernels = [quantize_tensor(matrix.T) for matrix in weights.kernels]
         self._recurrent = [quantize_tensor(matrix.T) for matrix in weights.recurrent_kernels]
@@ -52,7 +47,7 @@ class _Cifg:
         self._projection = quantize_tensor(weights.projection.T)
 
     def known_id(self, graph: SubgraphBuilder, token: int) -> int:
-        """`token` [1], or OOV where it is no row of the table."""
+        """Returns `token` [1], or OOV if it is not a row of the table."""
         known = graph.both(
             graph.at_least(token, graph.integers(0)),
             graph.less(token, graph.integers(self.vocabulary)),
@@ -60,7 +55,7 @@ class _Cifg:
         return graph.select(known, token, graph.integers(OOV), [1], Type.INT32)
 
     def read_token(self, graph: SubgraphBuilder, token: int, c: int, h: int) -> tuple[int, int]:
-        """The state after `token` [1]; after PAD, the state before."""
+        """Returns the state after `token` [1]. PAD leaves the state unchanged."""
         token = self.known_id(graph, token)
         stepped_c, stepped_h = self._cell(graph, self._embed(graph, token), c, h)
         is_word = graph.not_equal(token, graph.integers(PAD))
@@ -70,19 +65,15 @@ class _Cifg:
         )
 
     def logits(self, graph: SubgraphBuilder, h: int) -> int:
-        """[1, vocabulary]."""
-        values = self._table.values
-        if self._is_int4:
-            table = graph.constant(pack_int4(values), 1.0, shape=values.shape, type_=Type.INT4)
-        else:
-            table = graph.constant(values, 1.0)
+        """Returns the logits [1, vocabulary]."""
+        table = graph.constant(self._table.values, 1.0)
         unscaled = graph.fully_connected(h, table, None, self.vocabulary)
         codes = graph.constant(self._table.codes[np.newaxis], self._table.base)
         scales = graph.dequantize(codes, [1, self.vocabulary])
         return graph.multiply(unscaled, scales, [1, self.vocabulary])
 
     def best_words(self, graph: SubgraphBuilder, h: int) -> tuple[int, int]:
-        """`(ids, probabilities)` of the best words."""
+        """Returns `(ids, probabilities)` of the `top_k` best words."""
         words = self.vocabulary - NUM_SPECIAL
         probabilities = graph.softmax(self.logits(graph, h), [1, self.vocabulary])
         of_words = graph.slice(probabilities, [0, NUM_SPECIAL], [1, words])
@@ -91,34 +82,12 @@ class _Cifg:
         return ids, values
 
     def _embed(self, graph: SubgraphBuilder, token: int) -> int:
-        if self._is_int4:
-            row = self._unpacked_row(graph, token)
-        else:
-            row = graph.lookup(token, graph.constant(self._table.values, 1.0), self.dim)
+        row = graph.lookup(token, graph.constant(self._table.values, 1.0), self.dim)
         codes = graph.constant(self._table.codes[:, np.newaxis], self._table.base)
         return graph.multiply(row, graph.lookup(token, codes, 1), [1, self.dim])
 
-    def _unpacked_row(self, graph: SubgraphBuilder, token: int) -> int:
-        """The int4 row of `token` as floats, from a byte b = 16 high + low, low in 0..15."""
-        half = self.dim // 2
-        packed = pack_int4(self._table.values).view(np.int8).reshape(self.vocabulary, half)
-        byte = graph.lookup(token, graph.constant(packed, 1.0), half)
-        shape = [1, half]
-
-        def number(value: float) -> int:
-            return graph.constant(np.array([[value]], np.float32))
-
-        def floor_divided(x: int, divisor: int) -> int:
-            return graph.floor(graph.multiply(x, number(1 / divisor), shape), shape)
-
-        high = floor_divided(byte, 16)  # the byte is signed, and so is its upper half
-        low = graph.subtract(byte, graph.multiply(high, number(16), shape), shape)
-        # 8..15 stand for -8..-1.
-        wraps = graph.multiply(floor_divided(low, 8), number(16), shape)
-        return graph.interleave(graph.subtract(low, wraps, shape), high, half)
-
     def _cell(self, graph: SubgraphBuilder, x: int, c: int, h: int) -> tuple[int, int]:
-        """c' = c + i (g - c);  h' = (o tanh(c')) P."""
+        """Runs one step: c' = c + i (g - c), h' = (o tanh(c')) P."""
         shape = [1, self.units]
         z_i, z_g, z_o = (
             graph.add(
@@ -162,7 +131,7 @@ def _build_logits(builder: ModelBuilder, cifg: _Cifg) -> None:
 
 
 def _build_predict(builder: ModelBuilder, cifg: _Cifg) -> None:
-    """`for token in tokens: state = read_token(token, state)`."""
+    """Builds `for token in tokens: state = read_token(token, state)`."""
     graph = builder.subgraph(signatures.PREDICT)
     tokens = graph.tensor([1, 1], Type.INT32, shape_signature=[1, -1])
     start = [
@@ -171,7 +140,7 @@ def _build_predict(builder: ModelBuilder, cifg: _Cifg) -> None:
         graph.zeros([1, cifg.units]),
         graph.zeros([1, cifg.dim]),
     ]
-    # Operators name the subgraphs of a loop by number, so those come first.
+    # A WHILE operator refers to its subgraphs by number, so they are built first.
     condition = builder.subgraph("more_tokens")
     position, ids, c, h = _loop_variables(condition, cifg)
     condition.set_inputs_and_outputs(
@@ -189,7 +158,7 @@ def _build_predict(builder: ModelBuilder, cifg: _Cifg) -> None:
 
 
 def _loop_variables(graph: SubgraphBuilder, cifg: _Cifg) -> tuple[int, int, int, int]:
-    """`(position [1], tokens [time], c, h)`."""
+    """Adds the loop variables `(position [1], tokens [time], c, h)`."""
     return (
         graph.tensor([1], Type.INT32),
         graph.tensor([1], Type.INT32, shape_signature=[-1]),

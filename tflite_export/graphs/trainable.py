@@ -1,20 +1,20 @@
-"""A model file that goes on training on the phone, with built-in operators only.
+"""Builds a model file that can be trained on the phone, with built-in operators only.
 
-Beside `predict`, `step` and `logits` of every export:
+It has these signatures in addition to `predict`, `step` and `logits` of every export:
 
     train(tokens int32 [1, 1 + time], learning_rate [])  -> loss []
     weights()                                            -> the five arrays of the CIFG
     set_weights(the five arrays)                         -> done []
 
-`train` takes BOS, words and EOS, with PAD on the right if any, and makes one step of plain SGD on
-the mean loss of the targets: what a client does in federated training. `weights` and `set_weights`
-speak the layout of `tff_keyboard.models.cifg` (rows of `embedding` in the file's order), so that a
-delta can leave the phone and an update come back.
+`train` takes BOS, words and EOS, optionally padded with PAD on the right. It makes one step of
+plain SGD on the mean loss of the targets, as a client does in federated training. `weights` and
+`set_weights` use the layout of `tff_keyboard.models.cifg` (with the rows of `embedding` in the
+file's order), so that the phone can send a delta and receive an update.
 
 Weights are float32 variables in memory. The file holds their initial values as int8 with one scale
-a row, which its initialisation subgraph dequantises. The gradient through time is written by hand,
-as a loop back over what the loop forth saved: automatic differentiation of a loop needs operators
-TFLite lacks.
+a row, which its initialisation subgraph dequantises. Back-propagation through time is written by
+hand, as a loop over the values that the forward loop saved: automatic differentiation of a loop
+needs operators that TFLite lacks.
 """
 
 import copy
@@ -37,7 +37,7 @@ _SMALL = 256  # elements; a smaller matrix stays float32
 
 
 def build(weights: CifgWeights, *, top_k: int) -> bytes:
-    """The bytes of a `.tflite` file with the inference and the training signatures."""
+    """Returns the bytes of a `.tflite` file with the inference and the training signatures."""
     names = (*signatures.INFERENCE_SIGNATURES, *signatures.TRAINING_SIGNATURES)
     module = _TrainableCifg(weights, top_k)
     model = convert_module(module, names, "none", keep_variables=True)
@@ -45,7 +45,7 @@ def build(weights: CifgWeights, *, top_k: int) -> bytes:
 
 
 def joined_weights(weights: CifgWeights) -> dict[str, np.ndarray]:
-    """The five arrays of `tff_keyboard.models.cifg`, gates side by side."""
+    """Returns the five arrays of `tff_keyboard.models.cifg`, with the gates in one matrix."""
     return {
         "embedding": weights.embedding,
         "kernel": np.concatenate(weights.kernels, axis=1),
@@ -56,7 +56,7 @@ def joined_weights(weights: CifgWeights) -> dict[str, np.ndarray]:
 
 
 class _TrainableCifg(CifgFunctions):
-    """The five variables of training, one step of SGD, and their exchange."""
+    """The CIFG with variables, and with signatures that train, read and set them."""
 
     def __init__(self, weights: CifgWeights, top_k: int):
         super().__init__(weights, top_k)
@@ -88,9 +88,9 @@ class _TrainableCifg(CifgFunctions):
         return tf.split(z, 3, axis=1)
 
     def _train(self, tokens, learning_rate):
-        # The reshape fails with a batch other than 1.
+        # The reshape fails if the batch size is not 1.
         message = self.known_ids(tf.reshape(tokens, [tf.shape(tokens)[1]]))
-        # One target at least: TFLite leaves a product over no elements uninitialised, not zero.
+        # Adds a target, because TFLite leaves an empty matrix product uninitialised, not zero.
         message = tf.concat([message, [PAD]], axis=0)
         weights = {name: variable.read_value() for name, variable in self._all.items()}
         loss, gradients = loss_and_gradients(weights, message)
@@ -110,10 +110,15 @@ class _TrainableCifg(CifgFunctions):
 def loss_and_gradients(
     weights: Mapping[str, tf.Tensor], message: tf.Tensor
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Mean of -log p(target) over the targets of a message, and its derivatives.
+    """Computes the mean of -log p(target) over the targets of a message, and its gradients.
 
-    `message` is [1 + time] int32: BOS, words, EOS, then PAD if any, which do not count as targets.
-    Returns `(loss [], gradients shaped as weights)`; zeros if nothing counts.
+    Args:
+      weights: The five arrays, by name.
+      message: [1 + time] int32: BOS, words, EOS, then PAD if any. PAD is not a target.
+
+    Returns:
+      `(loss [], gradients)`, with gradients in the shapes of `weights`. All are zero if the message
+      has no target.
     """
     table, kernel = weights["embedding"], weights["kernel"]
     recurrent_kernel, projection = weights["recurrent_kernel"], weights["projection"]
@@ -146,10 +151,15 @@ def loss_and_gradients(
 
 
 def _run_forth(pre, recurrent_kernel, projection):
-    """The CIFG over time, from zeros: `(i, g, o [time, 3 units], c [time, units], h [time, dim])`.
+    """Runs the CIFG over time, from a zero state.
 
-    `pre` is [time, 3 units], x_t W + b with gates in the order i, g, o; R is [dim, 3 units] and P
-    [units, dim], dim <= 3 units.
+    Args:
+      pre: [time, 3 units], x_t W + b with gates in the order i, g, o.
+      recurrent_kernel: R, [dim, 3 units].
+      projection: P, [units, dim], where dim <= 3 units.
+
+    Returns:
+      `(i, g, o [time, 3 units], c [time, units], h [time, dim])`.
     """
     units, dim = projection.shape
 
@@ -162,7 +172,7 @@ def _run_forth(pre, recurrent_kernel, projection):
         gates = _with_row(gates, t, tf.concat([i, g, o], axis=1))
         return t + 1, c, h, gates, _with_row(cells, t, c), _with_row(hidden, t, h)
 
-    # Every row is written before it is read, so the arrays may begin as anything of their shape.
+    # Every row is written before it is read, so the initial arrays only need the right shape.
     *_, gates, cells, hidden = tf.while_loop(
         lambda t, *_: t < tf.shape(pre)[0],
         step,
@@ -179,14 +189,17 @@ def _run_forth(pre, recurrent_kernel, projection):
 
 
 def _run_back(d_hidden, gates, cells, hidden, recurrent_kernel, projection):
-    """Derivatives at `pre`, R and P, from those at h [time, dim] and what `_run_forth` returned."""
+    """Computes the gradients of `pre`, R and P.
+
+    They follow from the gradient of h, [time, dim], and the values that `_run_forth` returned.
+    """
     units, dim = projection.shape
     zero_c, zero_h = tf.zeros([1, units]), tf.zeros([1, dim])
     cells_before = tf.concat([zero_c, cells], axis=0)[:-1]
     hidden_before = tf.concat([zero_h, hidden], axis=0)[:-1]
     i, g, o = tf.split(gates, 3, axis=1)
     tanh_c = tf.tanh(cells)
-    # Factors that need no loop; m = o tanh(c) is what P multiplies.
+    # Factors that need no loop. m = o tanh(c) is the input of the projection: h = m P.
     m_to_c = o * (1.0 - tanh_c * tanh_c)
     to_pre = tf.concat(
         [(g - cells_before) * i * (1.0 - i), i * (1.0 - g * g), tanh_c * o * (1.0 - o)], axis=1
@@ -212,16 +225,16 @@ def _run_back(d_hidden, gates, cells, hidden, recurrent_kernel, projection):
 
 
 def _with_row(array, t, row):
-    """[time, n] with row t replaced by [1, n]; TFLite has no scatter into a tensor."""
+    """Replaces row t of [time, n] by [1, n]. TFLite has no scatter into a tensor."""
     is_t = tf.equal(tf.range(tf.shape(array)[0]), t)
     return tf.where(is_t[:, tf.newaxis], row, array)
 
 
 def _with_int8_initial_values(model: schema.ModelT) -> schema.ModelT:
-    """Stores the values that variables are initialised with as int8, one scale a row.
+    """Stores the initial values of variables as int8, with one scale a row.
 
-    The converter wrote `ASSIGN_VARIABLE(handle, float constant)`; this puts
-    `MUL(DEQUANTIZE(values), DEQUANTIZE(codes))` in place of the constant.
+    The converter wrote `ASSIGN_VARIABLE(handle, float constant)`. This function replaces the
+    constant by `MUL(DEQUANTIZE(values), DEQUANTIZE(codes))`.
     """
     model = copy.deepcopy(model)
     builder = ModelBuilder(model)
@@ -247,7 +260,7 @@ def _with_int8_initial_values(model: schema.ModelT) -> schema.ModelT:
 def _assigned_matrix(
     model: schema.ModelT, graph: schema.SubGraphT, node: schema.OperatorT
 ) -> np.ndarray | None:
-    """The large float constant that `node` assigns to a variable, if it does."""
+    """Returns the large float constant that `node` assigns to a variable, or None."""
     code = model.operatorCodes[node.opcodeIndex].builtinCode
     if code != Op.ASSIGN_VARIABLE:
         return None

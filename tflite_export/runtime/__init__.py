@@ -1,1 +1,1 @@
-"""The keyboard's side of an exported model: text in, suggestions out."""
+"""Suggests words with an exported model, as a keyboard does."""

@@ -1,19 +1,22 @@
-"""Limits how much of a long text the model reads to the length it was trained on.
+"""Limits the part of a long text that the model reads to the length it was trained on.
 
-A recurrent state that went on for longer than any sequence of the training is one that the model
-never learned to read. So only the last words are fed, at most the `training_length` of the
-manifest, from the empty state and without BOS: as in training, where a long message goes on in a
-further sequence (`tff_keyboard/data/batches.py`).
+The model was not trained on states of longer sequences. Therefore it reads only the last words, at
+most `training_length` of the manifest, from a zero state and without BOS. Training does the same:
+it continues a long message in a further sequence (`tff_keyboard/data/batches.py`).
 """
 
 from collections.abc import Sequence
 
 
 def last_ids(ids: Sequence[int], training_length: int | None) -> list[int]:
-    """The ids to feed, of BOS and the words before the cursor; all without a `training_length`.
+    """Returns the ids to feed; all of them if `training_length` is None.
 
-    Begins at a multiple of half the length, >= 2 targets of a training sequence, so that the begin
-    stays where it is for some words and the state behind the last one can be gone on from.
+    The first id is at a multiple of half the length. So it stays the same for several words, and
+    the state after the last word can be continued.
+
+    Args:
+      ids: BOS, then the words before the cursor.
+      training_length: Targets of a training sequence, >= 2.
 
     >>> [last_ids(range(n), 4) for n in (4, 5, 6, 7)]
     [[0, 1, 2, 3], [2, 3, 4], [2, 3, 4, 5], [4, 5, 6]]

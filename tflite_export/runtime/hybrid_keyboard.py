@@ -1,8 +1,7 @@
-"""An export with `--ngram` as a keyboard: network, n-gram and the owner's own words on one strip.
+"""An export with `--ngram` as a keyboard: network, n-gram and the user's own words on one strip.
 
-NumPy and a TFLite interpreter, as `keyboard_predictor.py`. `open_keyboard` gives whatever a
-`.tflite` file is the beginning of: this, where its manifest names an n-gram and the weights of a
-mixture, else the network alone.
+It needs NumPy and a TFLite interpreter, as `keyboard_predictor.py` does. `open_keyboard` returns a
+`HybridKeyboard` if the manifest names an n-gram and mixture weights, else the network alone.
 """
 
 import contextlib
@@ -28,15 +27,18 @@ from tflite_export.runtime.keyboard_predictor import KeyboardPredictor, Strip
 class HybridKeyboard(HybridPredictor):
     """The hybrid of an export. Not thread-safe.
 
-    A word out of the table is the owner's, and has an id, once it was typed twice or against a
-    correction.
+        keyboard = tk.runtime.open_keyboard("keyboard.tflite")  # with keyboard.ngram next to it
+        keyboard.learn(["see", "you", "later"])
+
+    A word that is not in the table becomes one of the user's own words, with an id, once it was
+    typed twice or typed against a correction.
 
     Args:
       network: Network of the `.tflite` file.
       ngram: The n-gram of the `.ngram` file.
       weights: Weights of the manifest.
-      cache: The owner's; empty if left out.
-      tail: Words beyond the table that are completed, if any.
+      cache: The user's own words; empty if left out.
+      tail: Words that are not in the table, for completion.
 
     Attributes:
       network: The network.
@@ -60,7 +62,7 @@ class HybridKeyboard(HybridPredictor):
 
     @property
     def own_ids(self) -> Mapping[str, int]:
-        """Ids, in `next_word`, of the owner's words that are in no table."""
+        """Ids, in `next_word`, of the user's words that are not in the table."""
         return self.table.extra_ids
 
     def context_and_prefix(self, text: str) -> tuple[list[str], str]:
@@ -91,24 +93,28 @@ def open_keyboard(
     runtime: str | None = None,
     cache: WordCache | None = None,
 ) -> Keyboard:
-    """The keyboard of an export, with everything that lies beside the model.
+    """Opens an export with all files next to the model.
+
+        keyboard = tk.runtime.open_keyboard("keyboard.tflite")
+        print(keyboard.strip_for("See you la", k=3).suggestions)
 
     Args:
       path: The `.tflite` file.
       vocabulary: Vocabulary; see `KeyboardPredictor`.
       runtime: Runtime; see `KeyboardPredictor`.
-      cache: The owner's words, for an export that has an n-gram.
+      cache: The user's own words, for an export with an n-gram.
 
     Raises:
-      ExportError: A file is missing, damaged or does not belong to the others.
+      ExportError: If a file is missing, damaged or does not belong to the others.
     """
     return with_parts(KeyboardPredictor(path, vocabulary, runtime=runtime), cache)
 
 
 def with_parts(network: KeyboardPredictor, cache: WordCache | None = None) -> Keyboard:
-    """A network with the n-gram and the lexicon that its manifest names.
+    """Returns the keyboard of a network, with the n-gram and the lexicon that its manifest names.
 
-    Raises `ExportError` if a part is damaged, or of another export.
+    Raises:
+      ExportError: If a part is damaged, or belongs to another export.
     """
     tail, facts = None, network.manifest.tail
     if facts is not None:
@@ -133,8 +139,8 @@ def _with_ngram(
         model, vocabulary = ngram_file.decode(data, str(manifests.ExportPaths(path).ngram))
         rows = rows_in(vocabulary, network.vocabulary)
     except (DataError, ValueError) as error:
-        raise ExportError(f"{path}: no hybrid ({error}). Export it again.") from None
-    # The n-gram is stored by frequency, which is smaller, and used in the order of the network.
+        raise ExportError(f"{path}: not a valid hybrid ({error}). Export it again.") from None
+    # The file has words by frequency, because that is smaller. Here they get the network's order.
     ngram = model if rows is None else model.reordered(rows)
     del model, vocabulary, rows, data
     _give_back_memory()
@@ -142,6 +148,6 @@ def _with_ngram(
 
 
 def _give_back_memory() -> None:
-    """Returns to the system what decoding took: glibc would keep 7 of 18 MB for later."""
+    """Returns memory used for decoding to the system. glibc would keep 7 of 18 MB."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Opens a `.tflite` file in whichever runtime is installed: LiteRT, else TensorFlow."""
+"""Opens a `.tflite` file with an installed runtime: LiteRT, else TensorFlow."""
 
 import importlib.util
 import pathlib
@@ -15,14 +15,21 @@ _PACKAGES = {"litert": "ai_edge_litert", "tensorflow": "tensorflow"}
 def open_interpreter(
     path: pathlib.Path, *, num_threads: int = 1, xnnpack: bool = False, runtime: str | None = None
 ) -> Any:
-    """An interpreter over a file, which stays mapped, not read.
+    """Opens an interpreter on a file, which is mapped, not read.
 
-    `manifest.load_checked` has found nothing wrong in it: the interpreters do not verify a file,
-    and may crash on one that was made to (`model_trial`). Threads are those inside one operator.
-    With XNNPACK, in LiteRT a step is a third faster, and memory grows by 5 MB, as it packs weights
-    anew for each signature; TF 2.14's leaves int8 weights with float activations alone. A runtime
-    is "litert" (package ai-edge-litert) or "tensorflow"; None takes the first installed. Raises
-    `ExportError` if none is installed, or it refuses the file.
+    Call `manifest.load_checked` first: the interpreters do not verify a file, and a hostile file
+    can crash them (`model_trial`).
+
+    Args:
+      path: The `.tflite` file.
+      num_threads: Threads inside one operator.
+      xnnpack: Whether to use XNNPACK. In LiteRT a step becomes a third faster and memory grows by 5
+        MB, because weights are packed again for each signature. XNNPACK of TF 2.14 does not use
+        int8 weights with float activations.
+      runtime: "litert" (package ai-edge-litert) or "tensorflow"; None takes the first installed.
+
+    Raises:
+      ExportError: If no runtime is installed, or it rejects the file.
     """
     interpreter_class, resolver = _interpreter_class(runtime)
     kernels = resolver.AUTO if xnnpack else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -38,17 +45,25 @@ def open_interpreter(
 
 
 def installed_runtimes() -> tuple[str, ...]:
-    """The runtimes whose packages are there, the preferred one first; imports none."""
+    """Returns the installed runtimes, the preferred one first. Imports none of them.
+
+    >>> set(installed_runtimes()) <= {"litert", "tensorflow"}
+    True
+    """
     return tuple(name for name in RUNTIMES if importlib.util.find_spec(_PACKAGES[name]))
 
 
 def import_quietly(runtime: str | None = None) -> None:
-    """Imports the runtime now. Raises `ExportError` if it is not installed."""
+    """Imports the runtime.
+
+    Raises:
+      ExportError: If it is not installed.
+    """
     _interpreter_class(runtime)
 
 
 def _interpreter_class(runtime: str | None) -> tuple[Any, Any]:
-    """The class `Interpreter` of a runtime, and its `OpResolverType`."""
+    """Returns the class `Interpreter` of a runtime, and its `OpResolverType`."""
     names = (runtime,) if runtime else RUNTIMES
     for name in names:
         if name not in _LOADERS:
@@ -77,5 +92,5 @@ _LOADERS: dict[str, Callable[[], tuple[Any, Any]]] = {"litert": _litert, "tensor
 
 
 def first_line(error: Exception) -> str:
-    """What an interpreter says, as a part of one line."""
+    """Returns the first line of an interpreter's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]

@@ -1,8 +1,8 @@
-"""The keyboard's side of an exported model: text in, suggestions out.
+"""Suggests words with an exported model, as a keyboard does.
 
-Needs NumPy and a TFLite interpreter (`ai-edge-litert`, or TensorFlow's); never imports TensorFlow
-itself, so that it runs as it stands where only the interpreter fits. Text becomes tokens by the
-rules the model was trained with, which travel in the vocabulary file.
+It needs NumPy and a TFLite interpreter (`ai-edge-litert`, or TensorFlow's). It does not import
+TensorFlow itself, so that it runs on devices that only have room for the interpreter. Text is cut
+into tokens by the rules of the training, which are in the vocabulary file.
 """
 
 import contextlib
@@ -27,24 +27,29 @@ from tflite_export.format import signatures
 from tflite_export.runtime import signature_shapes
 from tflite_export.runtime.context_window import last_ids
 from tflite_export.runtime.interpreters import first_line, open_interpreter
+from tflite_export.runtime.libcifg import Libcifg
 
-# Only the end of a long text is read, from a multiple of this many characters on, so that a key
-# costs the same in a long letter as in a short message and the recurrent state can still be kept
-# from key to key. Of their words, `context_window` takes as many as training sequences had.
+# Only the end of a long text is read, so that a key costs the same in a long text as in a short
+# one. The end starts at a multiple of this number of characters, so that the recurrent state can be
+# kept from key to key. `context_window` then limits the words to the length of training sequences.
 WINDOW_CHARACTERS = 500
 
-_STATES_KEPT = 64  # positions the typist can delete back to without reading again; 3 KB each
-_FRAGMENT_END = "x"  # a letter that joins whatever word is being typed
+_STATES_KEPT = 64  # positions to which a user can delete without a recomputation; 3 KB each
+_LOGITS_AT_ONCE = 64  # states whose scores are computed together: 2.5 MB for a table of 10,000
+_FRAGMENT_END = "x"  # a letter that extends any word being typed
 
 _OTHER_VOCABULARY = (
-    "`vocabulary` must hold the words and rules of the exported model. Take that of the run that "
-    "was exported."
+    "`vocabulary` must have the words and rules of the exported model. Use the vocabulary of the "
+    "exported run."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Strip:
-    """What a keyboard shows after a key.
+    """The suggestions that a keyboard shows after a key.
+
+    >>> Strip(prefix="la", suggestions=[("later", 0.4)], latency_seconds=0.001).suggestions[0]
+    ('later', 0.4)
 
     Attributes:
       prefix: Normalised characters of the word being typed, "" between words.
@@ -72,37 +77,37 @@ class _Position:
 
 
 class Signature:
-    """What a file computes: call it with arrays.
+    """A signature of a file, called with arrays.
 
     Raises:
-      ExportError: Wherever the interpreter refuses.
+      ExportError: If the interpreter rejects a call.
     """
 
     def __init__(self, path: pathlib.Path, name: str, interpreter: Any):
         self._path = path
         self._name = name
-        with self._told():
+        with self._errors_named():
             self._runner = interpreter.get_signature_runner(name)
 
     def input_shapes(self) -> dict[str, list[int]]:
-        """Shape of each input."""
-        with self._told():
+        """Returns the shape of each input."""
+        with self._errors_named():
             details = self._runner.get_input_details()
-        return {name: found["shape"].tolist() for name, found in details.items()}
+        return {name: detail["shape"].tolist() for name, detail in details.items()}
 
     def output_shapes(self) -> dict[str, list[int]]:
-        """Shape of each output."""
-        with self._told():
+        """Returns the shape of each output."""
+        with self._errors_named():
             details = self._runner.get_output_details()
-        return {name: found["shape"].tolist() for name, found in details.items()}
+        return {name: detail["shape"].tolist() for name, detail in details.items()}
 
     def __call__(self, **inputs: np.ndarray | np.generic) -> dict[str, np.ndarray]:
-        """Outputs by name."""
-        with self._told():
+        """Runs the signature and returns its outputs by name."""
+        with self._errors_named():
             return self._runner(**inputs)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_named(self) -> Iterator[None]:
         try:
             yield
         except (RuntimeError, ValueError) as error:
@@ -115,28 +120,31 @@ class Signature:
 class KeyboardPredictor:
     """Suggestions of an exported model, as a `Predictor` and for text as it is typed.
 
-    Keeps the states of the last context: going on costs one step a word, deleting none. Not
-    thread-safe: one instance a thread.
+        keyboard = tk.runtime.KeyboardPredictor("models/messages/keyboard.tflite")
+        print(keyboard.suggest(["see", "you"], prefix="l", k=3))
+
+    It keeps the states of the last context: a further word costs one step, and deleting a word
+    costs none. Not thread-safe; use one instance for each thread.
 
     Args:
-      model_path: The `.tflite` file; its vocabulary and manifest lie beside it. As in `play`, a
-        shipped model is found from anywhere: "models/messages/keyboard.tflite".
-      vocabulary: A vocabulary of the same words and rules, in whose ids `log_probabilities` then
-        speaks; the file's own, in sorted order, without it.
+      model_path: The `.tflite` file; its vocabulary and manifest must be next to it or packed into
+        it. Names of shipped models work from any directory: "models/messages/keyboard.tflite".
+      vocabulary: A vocabulary of the same words and rules. `log_probabilities` then uses its ids;
+        otherwise it uses the file's own, in sorted order.
       num_threads: Threads inside one operator.
       xnnpack: Faster and larger in LiteRT; see `interpreters.open_interpreter`.
       runtime: "litert" or "tensorflow"; None takes the first that is installed.
-      tail: Words beyond the table that are completed, if any.
+      tail: Words that are not in the table, for completion.
 
     Attributes:
       path: The model file.
-      vocabulary: Vocabulary that was given, or the file's own.
-      manifest: What the export says of itself.
+      vocabulary: The argument `vocabulary`, or the file's own.
+      manifest: The manifest of the export.
       index: Index of the file's own vocabulary.
       tail: The lexicon.
 
     Raises:
-      ExportError: A file is missing, damaged or does not belong to the others.
+      ExportError: If a file is missing, damaged or does not belong to the others.
     """
 
     def __init__(
@@ -151,6 +159,7 @@ class KeyboardPredictor:
     ):
         self.path = shipped_files.found(pathlib.Path(model_path))
         self.tail = tail
+        self._native: Libcifg | None = None
         self.manifest, self._words = manifests.load_checked(self.path)
         self.vocabulary = vocabulary if vocabulary is not None else self._words
         self._to_file = _rows_of(self.vocabulary, self._words)
@@ -175,18 +184,22 @@ class KeyboardPredictor:
 
     @property
     def network(self) -> "KeyboardPredictor":
-        """Itself: the part of any keyboard that knows nothing of its owner."""
+        """The predictor itself.
+
+        Every keyboard has this part, which does not learn from its user.
+        """
         return self
 
     @property
     def signature_names(self) -> frozenset[str]:
-        """All that the file offers."""
+        """Names of all signatures of the file."""
         return frozenset(self._interpreter.get_signature_list())
 
     def signature(self, name: str) -> "Signature":
-        """A signature, such as `train` of a trainable file.
+        """Returns a signature, such as `train` of a trainable file.
 
-        Raises `ExportError` if the file has none of that name.
+        Raises:
+          ExportError: If the file has no signature of that name.
         """
         if name not in self.signature_names:
             raise ExportError(
@@ -196,21 +209,21 @@ class KeyboardPredictor:
         return Signature(self.path, name, self._interpreter)
 
     def encode(self, words: Sequence[str]) -> list[int]:
-        """Ids of normalised words in the file's own order, BOS first: what signatures take."""
+        """Returns BOS and the ids of normalised words in the file's own order, for signatures."""
         return context_ids(self._words, words)
 
     def reset(self) -> None:
-        """Forgets what was typed."""
+        """Forgets the typed text."""
         self._ids: list[int] = []
-        self._positions: list[_Position | None] = []  # one for each id; None where not kept
+        self._positions: list[_Position | None] = []  # one for each id; None if not kept
         self._probabilities: np.ndarray | None = None  # [V] after the last of `_ids`
 
     def strip_for(self, text: str, k: int = 3) -> Strip:
-        """Suggestions for text as it stands in the input field, cursor at the end.
+        """Returns the strip for the text in an input field, with the cursor at the end.
 
         Args:
-          text: Any string, of any length; only its last 500 to 1,000 characters are read.
-          k: Suggestions wanted, >= 1.
+          text: Any string, of any length. Only its last 500 to 1,000 characters are read.
+          k: Number of suggestions, >= 1.
         """
         start = time.perf_counter()
         context, prefix = self.context_and_prefix(text)
@@ -218,34 +231,36 @@ class KeyboardPredictor:
         return Strip(prefix, suggestions, time.perf_counter() - start)
 
     def context_and_prefix(self, text: str) -> tuple[list[str], str]:
-        """The finished words of a text, and the normalised start of the unfinished one.
+        """Returns the finished words of a text, and the normalised start of the unfinished word.
 
-        A word is unfinished if one more letter would still belong to it, so that letter is typed
-        and taken away again: what counts as a word stays with the tokeniser.
+        A word is unfinished if one more letter would still belong to it. Therefore this method
+        appends a letter, tokenizes, and removes the letter again. So the tokenizer alone decides
+        what a word is.
         """
         words = self._tokenizer.tokenize_one(_end_of(text) + _FRAGMENT_END)
         return words[:-1], words[-1].removesuffix(_FRAGMENT_END)
 
     def place_of(self, text: str) -> int:
-        """How many words stand before the one at the end of a text, however long that is."""
+        """Returns the number of words before the word at the end of a text of any length."""
         return len(self._tokenizer.tokenize_one(text + _FRAGMENT_END)) - 1
 
     def words_of(self, text: str) -> list[str]:
-        """All words of a text, normalised."""
+        """Returns all words of a text, normalised."""
         return self._tokenizer.tokenize_one(text)
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`.
 
-        Raises `ExportError` if the model computes NaN; its weights are broken.
+        Raises:
+          ExportError: If the model computes NaN, because its weights are broken.
         """
         if k < 1:
             raise ValueError(f"`k` must be >= 1, got {k}.")
         position = self._read(context_ids(self._words, context))
         words = self._words.words
         if not prefix and k <= len(position.ids):
-            found = zip(position.ids, position.probabilities, strict=True)
-            return [(words[i], float(p)) for i, p in list(found)[:k]]
+            best_known = zip(position.ids, position.probabilities, strict=True)
+            return [(words[i], float(p)) for i, p in list(best_known)[:k]]
         probabilities = self._probabilities_at(position)
         # Rows are sorted like the index, so its ranges are ranges of ids.
         first, end = self.index.range(prefix)
@@ -255,30 +270,77 @@ class KeyboardPredictor:
         return completed(ranked, self.tail, prefix, float(probabilities[OOV]), k)
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
-        """Probabilities of the word behind a context: [V] float32, in `vocabulary` ids.
+        """Returns the probabilities [V] float32 of the next word, in ids of `vocabulary`.
 
-        Raises `ExportError` if the model computes NaN; its weights are broken.
+        Raises:
+          ExportError: If the model computes NaN, because its weights are broken.
         """
         position = self._read(context_ids(self._words, context))
         probabilities = self._probabilities_at(position)
         return probabilities if self._own_order else probabilities[self._to_file]
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
-        """See `Predictor.log_probabilities`; ids and columns are those of `vocabulary`."""
-        ids = np.asarray(ids, np.int32)
-        scores = np.empty([np.count_nonzero(ids != PAD), len(self.vocabulary)], np.float32)
-        place = 0
-        for row in ids:
-            c, h = self._zero_state()
-            for word_id in row[row != PAD]:
-                out = self._step(token=self._to_file[word_id : word_id + 1], c=c, h=h)
-                c, h = out["new_c"], out["new_h"]
-                scores[place] = self._log_softmax(h)[self._to_file]
-                place += 1
+        """See `Predictor.log_probabilities`. Ids and columns are those of `vocabulary`.
+
+        Each distinct beginning of a message is read once, and the scores of many states are
+        computed together. After `read_states_with`, libcifg computes the states.
+        """
+        states, index = self._states(np.asarray(ids, np.int32))
+        scores = np.empty([len(index), len(self.vocabulary)], np.float32)
+        order = np.argsort(index, kind="stable")
+        for start in range(0, len(states), _LOGITS_AT_ONCE):
+            h = states[start : start + _LOGITS_AT_ONCE]
+            first, end = np.searchsorted(index[order], [start, start + len(h)])
+            positions = order[first:end]
+            scores[positions] = self._log_softmax(h)[index[positions] - start][:, self._to_file]
         return scores
 
+    def read_states_with(self, library: pathlib.Path) -> None:
+        """Lets libcifg compute the states of `log_probabilities`, which is several times as fast.
+
+        The interpreter still computes everything else.
+
+        Raises:
+          ExportError: If `library` is not libcifg, or cannot read the file.
+        """
+        self._native = Libcifg(library, self.path)
+
+    def _states(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Computes the state h after each distinct beginning of the rows of `ids`.
+
+        Returns:
+          `(states, index)`: [n, dim] float32, and the row of `states` for each position,
+          [positions].
+        """
+        states: list[np.ndarray] = []
+        index: list[int] = []
+        known: dict[tuple[int, int], tuple[int, np.ndarray, np.ndarray]] = {}
+        for row in ids:
+            number, (c, h) = -1, self._zero_state()
+            for word_id in self._to_file[row[row != PAD]]:
+                key = (number, int(word_id))  # the beginning before the word, and the word
+                if key not in known:
+                    c, h = self._stepped(word_id, c, h)
+                    known[key] = (len(states), c, h)
+                    states.append(h[0])
+                number, c, h = known[key]
+                index.append(number)
+        sizes = self.manifest.model.state_sizes
+        return np.reshape(np.array(states, np.float32), [-1, sizes.h]), np.array(index, np.int64)
+
+    def _stepped(
+        self, word_id: np.int32, c: np.ndarray, h: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the state [1, ...] after a word."""
+        if self._native is None:
+            out = self._step(token=np.array([word_id], np.int32), c=c, h=h)
+            return out["new_c"], out["new_h"]
+        c, h = c.copy(), h.copy()
+        self._native.step(int(word_id), c, h)
+        return c, h
+
     def logits(self, ids: np.ndarray) -> np.ndarray:
-        """Raw scores after each id of one message: [time] -> [time, V] in `vocabulary` ids."""
+        """Returns logits [time, V] after each id of one message [time], in ids of `vocabulary`."""
         c, h = self._zero_state()
         rows = []
         for word_id in ids:
@@ -288,9 +350,12 @@ class KeyboardPredictor:
         return np.stack(rows) if rows else np.empty([0, len(self.vocabulary)], np.float32)
 
     def _read(self, ids: list[int]) -> _Position:
-        """The model after the last of `ids` ([BOS, ...]), from the longest known start of them."""
+        """Returns the model after the last of `ids` ([BOS, ...]).
+
+        Starts from the longest beginning of `ids` whose state is kept.
+        """
         ids = last_ids(ids, self.manifest.model.training_length)
-        known = len(os.path.commonprefix([self._ids, ids]))  # noqa: RUF071 - of ids, no paths
+        known = len(os.path.commonprefix([self._ids, ids]))  # noqa: RUF071 - compares ids, not paths
         while known and self._positions[known - 1] is None:
             known -= 1
         if known < len(ids) or len(ids) != len(self._ids):
@@ -311,7 +376,7 @@ class KeyboardPredictor:
             self._positions.append(last)
             if len(self._positions) > _STATES_KEPT:
                 self._positions[-1 - _STATES_KEPT] = None
-        assert last is not None, "there is one id at least, BOS"
+        assert last is not None, "the context must have at least one id, BOS"
         return last
 
     def _run(self, out: dict[str, np.ndarray]) -> _Position:
@@ -322,7 +387,7 @@ class KeyboardPredictor:
         return position
 
     def _probabilities_at(self, position: _Position) -> np.ndarray:
-        """[V] float32 after the last word read."""
+        """Returns the probabilities after the last word read, [V] float32."""
         if self._probabilities is None:
             logits = self._logits(h=position.h)["logits"][0]
             shares = np.exp(logits - logits.max())
@@ -330,9 +395,10 @@ class KeyboardPredictor:
         return self._probabilities
 
     def _log_softmax(self, h: np.ndarray) -> np.ndarray:
-        logits = self._logits(h=h)["logits"][0]
-        largest = logits.max()
-        return logits - (largest + np.log(np.exp(logits - largest).sum()))
+        """Returns log probabilities [n, V] float32 of states [n, dim], in the order of the file."""
+        logits = self._logits(h=h)["logits"]
+        largest = logits.max(axis=1, keepdims=True)
+        return logits - (largest + np.log(np.exp(logits - largest).sum(axis=1, keepdims=True)))
 
     def _zero_state(self) -> tuple[np.ndarray, np.ndarray]:
         sizes = self.manifest.model.state_sizes
@@ -340,20 +406,23 @@ class KeyboardPredictor:
 
 
 def _end_of(text: str) -> str:
-    """The last 500 to 1,000 characters, from a place that stays where it is while one types on."""
+    """Returns the last 500 to 1,000 characters.
+
+    Their start stays the same while the user types on.
+    """
     start = max(0, (len(text) // WINDOW_CHARACTERS - 1) * WINDOW_CHARACTERS)
     if start == 0:
         return text
     window = text[start:]
-    # A word that the window cuts in two is left out, unless it is all there is.
-    for place, character in enumerate(window[:WINDOW_CHARACTERS]):
+    # A word that the window cuts in two is left out, unless the window has no other word.
+    for index, character in enumerate(window[:WINDOW_CHARACTERS]):
         if character.isspace():
-            return window[place:]
+            return window[index:]
     return window
 
 
 def _rows_of(outside: Vocabulary, inside: Vocabulary) -> np.ndarray:
-    """Row of the file for each id of another order of its words: int32 [V]."""
+    """Returns the row of the file for each id of another order of its words: int32 [V]."""
     row = {word: i for i, word in enumerate(inside.words)}
     if outside.rules != inside.rules or len(outside) != len(inside):
         raise ExportError(_OTHER_VOCABULARY)

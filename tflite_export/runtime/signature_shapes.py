@@ -1,7 +1,7 @@
-"""Checks, before a file is used, that its signatures fit its manifest and vocabulary.
+"""Checks that the signatures of a file fit its manifest and vocabulary, before the file is used.
 
-A number in a manifest is easily wrong, and what then happens is the interpreter's: an error in the
-middle of a text, or words of other rows.
+Otherwise a wrong number in a manifest would cause an interpreter error in the middle of a text, or
+words of other rows.
 """
 
 import pathlib
@@ -9,17 +9,26 @@ from typing import Any
 
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import signatures
-from tflite_export.format.manifest_content import ModelFacts
+from tflite_export.format.manifest_content import ManifestModel
 
 Shapes = dict[str, list[int] | None]  # None: any
 
 
 def check_shapes(
-    path: pathlib.Path, step: Any, predict: Any, logits: Any, model: ModelFacts, rows: int
+    path: pathlib.Path, step: Any, predict: Any, logits: Any, model: ManifestModel, rows: int
 ) -> None:
-    """Compares shapes, which the file knows without running.
+    """Compares the shapes of signatures, which the file knows without running.
 
-    Raises `ExportError` if a signature does not fit; says which one.
+    Args:
+      path: The file, for messages.
+      step: The signature `step`.
+      predict: The signature `predict`.
+      logits: The signature `logits`.
+      model: Facts of the manifest.
+      rows: Number of rows of the vocabulary.
+
+    Raises:
+      ExportError: If a signature does not fit. The message names it.
     """
     states: Shapes = {"c": [1, model.state_sizes.c], "h": [1, model.state_sizes.h]}
     shown: Shapes = {name: [1, model.top_k] for name in ("ids", "probabilities")}
@@ -30,13 +39,13 @@ def check_shapes(
         (signatures.LOGITS, logits.input_shapes(), {"h": states["h"]}),
         (signatures.LOGITS, logits.output_shapes(), {"logits": [1, rows]}),
         (signatures.STEP, step.output_shapes(), outputs),
-        # A loop's outputs have their shapes when it has run.
+        # The outputs of a loop have no shapes until it has run.
         (signatures.PREDICT, predict.input_shapes(), {"tokens": None}),
         (signatures.PREDICT, predict.output_shapes(), dict.fromkeys(outputs)),
     ]
-    for name, found, wanted in checks:
+    for name, actual, wanted in checks:
         for tensor, shape in wanted.items():
-            real = found.get(tensor)
+            real = actual.get(tensor)
             if real is None or (shape is not None and real != shape):
                 raise ExportError(
                     f"{path}: `{tensor}` of the signature `{name}` has the shape {real}, but its "

@@ -1,8 +1,9 @@
-"""How common each word is, by the model itself.
+"""Estimates how common each word is, by the model itself.
 
-An export carries no counts. The mean of the model's next-word distributions along texts it writes
-is its own unigram distribution: E[p(w | context)] over contexts drawn from the model. A few
-hundred positions tell a word from one that is twenty times as common, and no more is asked.
+An export has no counts. The mean of the model's next-word distributions along texts that it writes
+is its own unigram distribution: E[p(w | context)] over contexts drawn from the model. A few hundred
+positions are enough to distinguish a word from another one that is twenty times as common, which is
+all that is needed.
 """
 
 import numpy as np
@@ -16,9 +17,12 @@ _WORDS = 12
 
 
 def word_frequencies(predictor: KeyboardPredictor) -> dict[str, float]:
-    """Word -> probability; the same for the same file. Takes some 0.1 s for 10,000 words.
+    """Returns word -> probability, always the same for the same file.
 
-    Raises `ExportError` if it gives no word any.
+    Takes about 0.1 s for 10,000 words.
+
+    Raises:
+      ExportError: If all words have probability 0.
     """
     random = np.random.default_rng(0)
     words = predictor.vocabulary.words

@@ -1,4 +1,4 @@
-"""Variants chosen by a tag: what is built, what is merged, what a person reads after a mistake."""
+"""Variants chosen by a tag: building, merging, and error messages."""
 
 import dataclasses
 import typing
@@ -42,7 +42,7 @@ def build(values):
     return tables.build(Drawing, values, "drawing")
 
 
-def test_the_tag_chooses_and_its_absence_is_the_default():
+def test_tag_chooses_the_variant_and_defaults_if_missing():
     assert build({}) == Drawing()
     assert build({"shape": {"name": "circle", "radius": 2}}).shape == Circle(radius=2.0)
     assert build({"shape": {"side": 3}}).shape == Square(side=3.0)
@@ -84,7 +84,7 @@ def test_plain_and_build_are_inverse():
         ({"title": 3}, "`drawing.title` must be a string, got 3."),
     ],
 )
-def test_a_mistake_is_one_line_with_the_way_out(values, words):
+def test_error_is_one_line_with_the_way_out(values, words):
     with pytest.raises(ConfigError) as error:
         build(values)
     assert words in str(error.value)
@@ -95,7 +95,7 @@ def merge(below, above):
     return tables.merge(Drawing, below, above)
 
 
-def test_a_key_above_wins_and_the_rest_stays():
+def test_merge_overrides_single_keys():
     below = {"title": "x", "shape": {"name": "square", "side": 2.0, "colour": "blue"}}
     assert merge(below, {"shape": {"side": 3.0}}) == {
         "title": "x",
@@ -107,24 +107,24 @@ def test_a_key_above_wins_and_the_rest_stays():
 def test_another_variant_replaces_the_whole_table():
     below = {"shape": {"name": "circle", "radius": 2.0}}
     assert merge(below, {"shape": {"name": "square"}}) == {"shape": {"name": "square"}}
-    # Nothing below says "square", but it is the default.
+    # Nothing below names "square", but it is the default.
     assert merge({"shape": {"side": 2.0}}, {"shape": {"name": "circle"}})["shape"] == {
         "name": "circle"
     }
     assert merge({"shape": {"side": 2.0}}, {"shape": {"name": "square"}})["shape"]["side"] == 2.0
 
 
-def test_a_table_of_free_names_is_one_value():
+def test_table_with_free_names_is_replaced_as_a_whole():
     assert merge({"groups": {"a": [1]}}, {"groups": {"b": [1]}}) == {"groups": {"b": [1]}}
 
 
-def test_mistakes_survive_a_merge_to_be_reported():
+def test_merge_keeps_unknown_keys_for_build_to_report():
     merged = merge({"shape": {"name": "hexagon"}}, {"shape": {"sid": 1}, "nonsense": 3})
     assert merged == {"shape": {"name": "hexagon", "sid": 1}, "nonsense": 3}
 
 
 def all_tables(cls, seen=()):
-    """Every dataclass of the config with its docstring and its fields' names."""
+    """Returns every dataclass of the config with its docstring and the names of its fields."""
     for option in typing.get_args(cls) or (cls,):
         if dataclasses.is_dataclass(option):
             yield option

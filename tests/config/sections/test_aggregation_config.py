@@ -1,4 +1,4 @@
-"""Options out of range and unsafe combinations are refused, with the reason and the way out."""
+"""Options out of range and unsafe combinations are rejected, with the reason and the way out."""
 
 import pytest
 
@@ -84,10 +84,10 @@ def test_out_of_range_options_are_named(build, words):
         (lambda: AggregationConfig(rule=FedMed(), **PRIVATE), "depend on all clients at once"),
         (lambda: AggregationConfig(rule=Median(), **PRIVATE), "have no clipped sensitivity"),
         (lambda: AggregationConfig(rule=TrimmedMean(), **PRIVATE), "order statistics"),
-        (lambda: AggregationConfig(rule=PrivateFedAtt()), "each round's own sum"),
+        (lambda: AggregationConfig(rule=PrivateFedAtt()), "the sum of each round"),
         (
             lambda: AggregationConfig(rule=PrivateFedAtt(), **PRIVATE | {"privacy": Tree()}),
-            "each round's own sum",
+            "the sum of each round",
         ),
         (
             lambda: AggregationConfig(protection=NoClipping(zeroing=True), **PRIVATE),
@@ -95,14 +95,14 @@ def test_out_of_range_options_are_named(build, words):
         ),
         (
             lambda: AggregationConfig(protection=AdaptiveClipping(zeroing=False), **PRIVATE),
-            "noiseless bound is not covered",
+            "does not cover a second bound",
         ),
         (
             lambda: AggregationConfig(protection=FixedClipping(), **PRIVATE),
-            "noiseless bound is not covered",
+            "does not cover a second bound",
         ),
         (lambda: GaussianAdaptive(clipped_count_noise=0.0, **NOISE), "released without noise"),
-        (lambda: TreeAdaptive(restart_rounds=0), "only change when the tree starts again"),
+        (lambda: TreeAdaptive(restart_rounds=0), "change only when the tree restarts"),
     ],
 )
 def test_unsafe_combinations_are_refused_with_the_reason(build, reason):
@@ -113,7 +113,7 @@ def test_unsafe_combinations_are_refused_with_the_reason(build, reason):
 
 
 @pytest.mark.parametrize("privacy", [Gaussian, GaussianAdaptive, Tree, TreeAdaptive])
-def test_every_mechanism_goes_with_the_mean_and_with_compression(privacy):
+def test_every_mechanism_is_allowed_with_mean_and_compression(privacy):
     config = AggregationConfig(
         privacy=privacy(**NOISE), client_weighting="uniform", compression=UniformQuantization()
     )
@@ -125,5 +125,5 @@ def test_private_fedatt_is_private():
     assert not AggregationConfig().is_private
 
 
-def test_rules_are_known_by_the_names_of_their_classes():
-    assert {name: cls().name for name, cls in RULES.items()} == {name: name for name in RULES}
+def test_rules_maps_names_to_classes():
+    assert {name: cls().type for name, cls in RULES.items()} == {name: name for name in RULES}

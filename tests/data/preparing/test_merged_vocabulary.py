@@ -1,4 +1,4 @@
-"""The merged vocabulary: shares, not sizes, decide; only train people count."""
+"""The merged vocabulary depends on shares, not sizes, and only on train users."""
 
 import collections
 
@@ -13,7 +13,7 @@ from tff_keyboard.storage.errors import DataError
 
 
 def write_store(folder, texts, **options):
-    """20 users who all type `texts`; some of them end up in each population."""
+    """Writes a store of 20 users who all type `texts`, with some in each population."""
     folder.mkdir()
     lines = [f"user{user}\t{text}\n" for user in range(20) for text in texts]
     (folder / "in.tsv").write_text("".join(lines), encoding="utf-8")
@@ -50,7 +50,7 @@ def test_equals_relative_frequencies(stores):
             scores[word] += count / sum(counts.values())
     expected = sorted(scores, key=lambda word: (-round(scores[word], 9), word))
     assert list(merge_vocabularies(stores, 100).words[NUM_SPECIAL:]) == expected
-    assert expected[:2] == ["the", "lol"]  # "lol" in spite of the sizes
+    assert expected[:2] == ["the", "lol"]  # "lol" despite the sizes
 
 
 def test_shares_decide(stores):
@@ -80,7 +80,7 @@ def test_both_stores_can_be_encoded_with_it(stores, tmp_path):
 
 def test_rejects(stores, tmp_path):
     other = write_store(tmp_path / "other", ["a b"], mode="whitespace")
-    with pytest.raises(DataError, match="other rules"):
+    with pytest.raises(DataError, match=r"`data\.mode`"):
         merge_vocabularies([stores[0], other], 10)
     with pytest.raises(ValueError, match="shares"):
         merge_vocabularies(stores, 10, [1.0, 0.0])

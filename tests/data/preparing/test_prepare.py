@@ -1,4 +1,4 @@
-"""From text to a store: populations, vocabulary, counts, and no half-made store."""
+"""Preparation of a store: populations, vocabulary, counts, and no incomplete store."""
 
 import collections
 import dataclasses
@@ -46,7 +46,7 @@ def write(path, rows):
 
 
 def chat(directory, extra=(), name="chat.tsv"):
-    """Three short messages of each user, interleaved."""
+    """Returns three short messages of each user, interleaved."""
     rows = [(user, f"hello {user} number {n}") for n in range(3) for user in USERS]
     return write(directory / name, [*rows, *extra])
 
@@ -108,7 +108,7 @@ def test_vocabulary_comes_from_train_users_only(tmp_path):
     expected = {"hello", "number", "0", "1", "2", "yak", *TRAIN}
     assert set(store.vocabulary.words[4:]) == expected
     held_out = card["populations"]["held_out"]
-    assert held_out["oov_words"] == 50 + 3 * len(HELD_OUT)  # zebras, and names of others
+    assert held_out["oov_words"] == 50 + 3 * len(HELD_OUT)  # zebras, and names of other users
     assert held_out["oov_rate"] == round(held_out["oov_words"] / held_out["words"], 6)
     train = card["populations"]["train"]
     assert (train["oov_words"], train["masks"]) == (1, 1)
@@ -146,12 +146,12 @@ def test_split_by_time_keeps_the_last_messages_of_train_users_apart(tmp_path):
     user = store.client_ids("train")[0]
     assert [words[-1] for words in store.words("train", user)] == ["0", "1"]
     assert [words[-1] for words in store.words("train_later", user)] == ["2"]
-    assert "2" not in store.vocabulary.words  # later is not known at training time
+    assert "2" not in store.vocabulary.words  # not known at training time
     assert card["populations"]["train_later"]["messages"] == len(TRAIN)
     assert card["populations"]["held_out"]["messages"] == 3 * len(HELD_OUT)
 
 
-def test_users_and_messages_without_use_are_counted(tmp_path):
+def test_unusable_users_and_messages_are_counted(tmp_path):
     extra = [("silent", "?!"), ("silent", ""), (USERS[0], "...")]
     path = chat(tmp_path, [*extra, ("shy", "hi"), ("shy", "hi you")])
     card = prepare.prepare(config(path, min_messages_per_user=3), tmp_path / "store").card
@@ -178,10 +178,11 @@ def test_truncation_and_histograms(tmp_path):
     whole = card["populations"]["train"]
     assert (whole["truncated_messages"], whole["truncated_words"]) == (0, 0)
     assert whole["long_messages"] == 2 * len(TRAIN)
-    card = prepare.prepare(config(path, **options, long_messages="keep"), tmp_path / "s").card
+    card = prepare.prepare(config(path, **options, long_messages="truncate"), tmp_path / "s").card
     part = card["populations"]["train"]
     users = len(TRAIN)
-    # Of n words and an end, 5 targets stay: 4 words fit with their end, 5 lose it, 9 lose 4 words.
+    # 5 targets of n words and an end are kept: 4 words fit with their end, 5 lose it, 9 lose 4
+    # words.
     assert part["truncated_messages"] == 2 * users
     assert part["truncated_messages_rate"] == 0.4
     assert part["truncated_words"] == 4 * users
@@ -202,11 +203,11 @@ def test_long_messages_are_split(tmp_path):
     store = ClientStore(tmp_path / "store")
     assert store.words("train", TRAIN[0]) == [["a", "b", "."], list("cdefghi")]
     assert card["populations"]["train"]["truncated_messages"] == 0
-    with pytest.raises(DataError, match=r"'split' cuts after sentence ends.*'continue'"):
+    with pytest.raises(DataError, match=r"'split'.*'words'.*'continue'"):
         prepare.prepare(config(path, long_messages="split"), tmp_path / "words")
 
 
-def test_second_run_changes_nothing_and_another_is_refused(tmp_path):
+def test_second_run_changes_nothing_and_other_options_are_rejected(tmp_path):
     path = chat(tmp_path)
     out = tmp_path / "store"
     first = prepare.prepare(config(path), out)
@@ -214,9 +215,9 @@ def test_second_run_changes_nothing_and_another_is_refused(tmp_path):
     second = prepare.prepare(config(path), out)
     assert (first.was_up_to_date, second.was_up_to_date) == (False, True)
     assert second.card == first.card
-    with pytest.raises(DataError, match=r"other options \(vocabulary_size\)\. Give --overwrite"):
+    with pytest.raises(DataError, match=r"other options \(vocabulary_size\)\. Pass --overwrite"):
         prepare.prepare(config(path, vocabulary_size=7), out)
-    # An option that does nothing with this source is no other option.
+    # An option without effect for this source does not make another store.
     assert prepare.prepare(config(path, num_shards=7), out).was_up_to_date
     chat(tmp_path, [("user1", "one more")])
     with pytest.raises(DataError, match="other input files"):
@@ -256,9 +257,9 @@ def test_given_vocabulary(tmp_path):
     assert card["vocabulary"]["from"] == "file"
     user = HELD_OUT[0]
     assert store.examples("held_out", user)[2].tolist() == given.encode(["hello", user, "n", "2"])
-    with pytest.raises(DataError, match=r"`data.lowercase` = False.*Set it to True"):
+    with pytest.raises(DataError, match=r"`data.lowercase` = False.*Set `data.lowercase` = True"):
         prepare.prepare(config(path, lowercase=False, **options), tmp_path / "other")
-    with pytest.raises(DataError, match=r"`data.language` = 'tr'.*Set it to 'en'"):
+    with pytest.raises(DataError, match=r"`data.language` = 'tr'.*Set `data.language` = 'en'"):
         prepare.prepare(config(path, language="tr", **options), tmp_path / "other")
     with pytest.raises(DataError, match="no vocabulary file"):
         prepare.prepare(config(path, vocabulary_path="nothing.txt"), tmp_path / "other")
@@ -266,12 +267,12 @@ def test_given_vocabulary(tmp_path):
 
 def test_too_few_users_for_three_populations(tmp_path):
     path = write(tmp_path / "chat.tsv", [("me", "hello"), ("you", "hi")])
-    with pytest.raises(DataError, match=r"At least 3 are needed.*cut one person's"):
+    with pytest.raises(DataError, match="At least 3 users"):
         prepare.prepare(config(path), tmp_path / "store")
     rows = [(user, "hello there") for user in ("ann", "bob", "cid", "dee")]
     path = write(tmp_path / "chat.tsv", rows)
     empty = [s for s in range(50) if len({population_of(u, s) for u, _ in rows}) < 3]
-    with pytest.raises(DataError, match=r"none fell into .*Set `data.seed` = (\d+)") as caught:
+    with pytest.raises(DataError, match=r"None of .*Set `data.seed` = (\d+)") as caught:
         prepare.prepare(config(path, seed=empty[0]), tmp_path / "store")
     working = int(str(caught.value).split("`data.seed` = ")[1].split(",")[0])
     card = prepare.prepare(config(path, seed=working), tmp_path / "store").card
@@ -284,7 +285,7 @@ def test_text_source_uses_its_files_as_populations(tmp_path):
     options = dict(source="text", mode="whitespace", num_shards=5)
     card = prepare.prepare(config(tmp_path, **options), tmp_path / "store").card
     store = ClientStore(tmp_path / "store")
-    assert store.num_examples("train").tolist() == [4] * 5  # equal lines are no duplicates here
+    assert store.num_examples("train").tolist() == [4] * 5  # equal lines are not duplicates here
     assert store.client_ids("held_out")[0] == "held_out-00000"
     assert set(store.vocabulary.words[4:]) == {"the", "alpha", "word", "here", "."}
     assert card["populations"]["validation"]["oov_rate"] == round(2 / 6, 6)
@@ -303,13 +304,13 @@ def test_environment_variables_in_paths(tmp_path, monkeypatch):
     "content, says",
     [
         ("", "the file is empty"),
-        ("\n\n", r"no usable message \(skipped: 2 blank_line\)"),
-        ("a\t...\nb\t!!\n", r"no usable message \(skipped: 2 no_words\)"),
+        ("\n\n", r"no usable messages \(skipped: 2 blank_line\)"),
+        ("a\t...\nb\t!!\n", r"no usable messages \(skipped: 2 no_words\)"),
         ("hello\n", ":1: the line has no tab"),
         (None, "there is no such file"),
     ],
 )
-def test_input_without_use(tmp_path, content, says):
+def test_unusable_input_is_an_error(tmp_path, content, says):
     path = tmp_path / "chat.tsv"
     if content is not None:
         path.write_text(content)
@@ -320,7 +321,7 @@ def test_input_without_use(tmp_path, content, says):
 
 
 def test_no_input_given(tmp_path):
-    with pytest.raises(DataError, match="needs a file: give --input"):
+    with pytest.raises(DataError, match=r"requires a file\. Pass --input"):
         prepare.prepare(DataConfig(source="tsv"), tmp_path / "store")
 
 
@@ -333,20 +334,20 @@ def test_skipped_lines_are_in_the_card(tmp_path):
     )
 
 
-def test_targets_that_are_no_stores(tmp_path):
+def test_rejects_targets_that_are_not_stores(tmp_path):
     path = chat(tmp_path)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("x")
     for overwrite in (False, True):
-        with pytest.raises(DataError, match="holds other files"):
+        with pytest.raises(DataError, match="has other files"):
             prepare.prepare(config(path), tmp_path / "photos", overwrite=overwrite)
-        with pytest.raises(DataError, match=r"chat\.tsv: is a file"):
+        with pytest.raises(DataError, match=r"chat\.tsv is a file"):
             prepare.prepare(config(path), path, overwrite=overwrite)
     (tmp_path / "empty").mkdir()
     prepare.prepare(config(path), tmp_path / "empty")
     card = tmp_path / "empty" / "data_card.json"
     card.write_text(card.read_text()[:100])
-    with pytest.raises(DataError, match=r"damaged or incomplete store\. Give --overwrite"):
+    with pytest.raises(DataError, match=r"damaged or incomplete store\. Pass --overwrite"):
         prepare.prepare(config(path), tmp_path / "empty")
     prepare.prepare(config(path), tmp_path / "empty", overwrite=True)
 
@@ -375,13 +376,13 @@ def test_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, error):
         raise error
 
     monkeypatch.setattr(prepare.store_writer.StoreWriter, "add_client", fail)
-    says = r"cannot be written.*(No space|full).*Free some space"
-    with pytest.raises(ProgramError, match=says):  # exit code 4: the disk's fault, not the text's
+    says = r"cannot write the store.*(No space|full).*Free some space"
+    with pytest.raises(ProgramError, match=says):  # exit code 4: the disk's fault
         prepare.prepare(config(chat(tmp_path)), tmp_path / "store")
     assert names(tmp_path) == ["chat.tsv"]
 
 
-def test_card_and_errors_hold_no_text(tmp_path):
+def test_card_and_errors_contain_no_text(tmp_path):
     extra = [(user, f"secret{index} of {user}") for index, user in enumerate(USERS)]
     card = prepare.prepare(config(chat(tmp_path, extra)), tmp_path / "store").card
     written = (tmp_path / "store" / "data_card.json").read_text()
@@ -443,7 +444,7 @@ def test_killed_at_any_moment_leaves_no_store_and_can_be_repeated(tmp_path, shar
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        if out.exists():  # a fast machine: then it must be whole
+        if out.exists():  # on a fast machine the store may be complete
             assert ClientStore(out).card == expected
         else:
             with pytest.raises(DataError, match="there is no such folder"):
@@ -464,12 +465,12 @@ def test_memory_does_not_grow_with_users(tmp_path, monkeypatch):
         finally:
             tracemalloc.stop()
 
-    # Buffers small beside what is looked for.
+    # Buffers that are small compared to the tolerance.
     monkeypatch.setattr(prepare.grouping, "_BLOCK", 512)
     monkeypatch.setattr("tff_keyboard.data.sources.lines._BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(prepare.grouping, "_KNOWN_USERS", 500)
     monkeypatch.setattr(prepare.sources, "_READ_BYTES", 1 << 14)
-    peak(50)  # what the first call allocates for good
+    peak(50)  # the first call allocates some memory permanently
     few, many = peak(1_000), peak(6_000)
     assert many < few + 200_000  # the names of 5,000 more users alone would be 300 kB
 
@@ -482,7 +483,7 @@ MESSAGES = st.lists(
 @hypothesis.given(extra=MESSAGES)
 @examples(25)
 def test_no_word_is_lost_or_made_up(tmp_path_factory, extra):
-    """Any text: what the store holds is what the tokeniser says, user by user."""
+    """The store of any text contains exactly the tokeniser's words, user by user."""
     directory = tmp_path_factory.mktemp("any")
     clean = str.maketrans(dict.fromkeys("\t\n\r\0", " "))
     extra = [
@@ -500,7 +501,7 @@ def test_no_word_is_lost_or_made_up(tmp_path_factory, extra):
 
 
 def test_options_of_the_card_rebuild_the_store(tmp_path):
-    """The card says all that decides the content."""
+    """The card contains all options that determine the content."""
     path = chat(tmp_path)
     asked = config(path, vocabulary_size=9, later_fraction=0.4, max_length=7)
     card = prepare.prepare(asked, tmp_path / "a").card
@@ -529,13 +530,13 @@ def test_no_word_of_fewer_than_k_people_is_in_the_vocabulary(tmp_path_factory, t
     by_train_users = [set(words) for user, words in zip(USERS, typed, strict=True) if user in TRAIN]
     for word in set(words) - {"hello"}:
         assert sum(word in own for own in by_train_users) >= least
-        assert len(word) == 1  # no number, no hash
+        assert len(word) == 1  # neither a number nor a hash
     assert card["vocabulary"]["rows_of_one_person"] == 0
     for part in card["populations"].values():
         assert part["oov_rate_by_counts"] <= part["oov_rate"]
 
 
-def test_people_a_word_needs_by_default(tmp_path):
+def test_default_of_min_word_users(tmp_path):
     path = write(
         tmp_path / "chat.tsv", [*((user, "hello you") for user in USERS), (TRAIN[0], "zyx")]
     )
@@ -548,7 +549,7 @@ def test_people_a_word_needs_by_default(tmp_path):
     assert (part["oov_words"], part["oov_words_by_counts"]) == (1, 0)
 
 
-def test_the_truecase_table_lies_beside_the_vocabulary(tmp_path):
+def test_store_contains_the_truecase_table(tmp_path):
     rows = [(user, text) for user in USERS for text in ("We go to Singapore", "Then to NUS", "ok")]
     out = tmp_path / "store"
     card = prepare.prepare(config(write(tmp_path / "chat.tsv", rows)), out).card
@@ -575,5 +576,5 @@ def test_a_store_of_another_language(tmp_path):
     assert card["vocabulary"]["rules"]["language"] == "tr"
     assert card["options"]["language"] == "tr"
     english = prepare.prepare(config(path), tmp_path / "en").card
-    # What was prepared without languages is the same store.
+    # A store prepared without a language is the same store.
     assert "language" not in {**english["vocabulary"]["rules"], **english["options"]}

@@ -1,4 +1,4 @@
-"""What people typed is for the eyes of its owner: modes of the files, and names in what is kept."""
+"""Private text is readable only by its owner: file modes, and names in stored results."""
 
 import hashlib
 import hmac
@@ -33,12 +33,12 @@ def modes(folder):
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_store_is_for_its_owner(tmp_path, monkeypatch):
+def test_store_is_readable_by_its_owner_only(tmp_path, monkeypatch):
     seen = []
     write_card = prepare._write_card
 
     def look(work, card):
-        seen.append(stat.S_IMODE(work.stat().st_mode))  # while it is made, too
+        seen.append(stat.S_IMODE(work.stat().st_mode))  # also during creation
         write_card(work, card)
 
     monkeypatch.setattr(prepare, "_write_card", look)
@@ -55,7 +55,7 @@ def test_a_store_is_for_its_owner(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("umask")
-def test_what_a_run_keeps_of_people_is_for_its_owner(tmp_path, evaluation):
+def test_private_files_of_a_run_are_readable_by_their_owner_only(tmp_path, evaluation):
     run = RunDirectory.create(tmp_path / "run", config_text="[train]\n", data_card_text="{}")
     run.close()
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
@@ -68,11 +68,11 @@ def copied(store, tmp_path):
     return shutil.copytree(store, tmp_path / "a copy")
 
 
-def test_an_open_store_is_told_how_to_mend(copied):
+def test_warns_about_a_store_readable_by_others(copied):
     copied.chmod(0o755)
     for path in copied.iterdir():
         path.chmod(0o644)
-    with pytest.warns(UserWarning, match="everybody on this machine may read") as found:
+    with pytest.warns(UserWarning, match="every user of this machine can read") as found:
         ClientStore(copied)
     (warning,) = found
     command = str(warning.message).partition("`")[2].partition("`")[0]
@@ -83,8 +83,8 @@ def test_an_open_store_is_told_how_to_mend(copied):
 
 
 @pytest.mark.parametrize(("folder", "file"), [(0o700, 0o644), (0o755, 0o600), (0o750, 0o640)])
-def test_a_store_that_others_cannot_read_needs_no_mending(copied, folder, file):
-    """A group may have been let in on purpose, as a volume of Kubernetes does."""
+def test_does_not_warn_about_a_store_readable_by_a_group(copied, folder, file):
+    """A group may have access on purpose, for example in a Kubernetes volume."""
     copied.chmod(folder)
     (copied / names.CLIENTS).chmod(file)
     with warnings.catch_warnings():
@@ -106,12 +106,12 @@ def evaluation(store):
     )
 
 
-def test_a_list_of_names_does_not_undo_those_in_an_evaluation(store, evaluation):
-    """Nor does it with what a run publishes: the hash of the card and its digest of the rows."""
+def test_list_of_ids_does_not_reveal_pseudonyms_in_an_evaluation(store, evaluation):
+    """Neither do published values of a run: the card's hash and its digest of the rows."""
     opened = ClientStore(store)
     people = sorted(opened.client_ids("held_out"), key=opened.pseudonym)
     assert evaluation.text.people == tuple(map(opened.pseudonym, people))
-    assert people != sorted(people)  # nor does the order of the rows
+    assert people != sorted(people)  # the order of the rows does not reveal them either
     assert list(evaluation.text.people) == sorted(set(evaluation.text.people))
     card = opened.card
     keys = ["", card["store_sha256"], card["lengths_sha256"], opened.card_hash]
@@ -123,13 +123,13 @@ def test_a_list_of_names_does_not_undo_those_in_an_evaluation(store, evaluation)
         assert name not in tried
 
 
-def test_the_same_people_have_the_same_names_wherever_the_store_is(store, copied):
+def test_pseudonyms_do_not_depend_on_the_path_of_the_store(store, copied):
     here, there = ClientStore(store), ClientStore(copied)
     people = here.client_ids("train")
     assert list(map(here.pseudonym, people)) == list(map(there.pseudonym, people))
 
 
-def test_other_text_gives_other_names(store, tmp_path):
+def test_other_text_gives_other_pseudonyms(store, tmp_path):
     other = tmp_path / "other"
     prepare.prepare(tiny_config(other, "data.synthetic_messages=13").data, other)
     here, there = ClientStore(store), ClientStore(other)
@@ -137,7 +137,7 @@ def test_other_text_gives_other_names(store, tmp_path):
     assert here.pseudonym(person) != there.pseudonym(person)
 
 
-def test_lines_of_a_file_are_nobody_and_are_named_as_they_are(store, tmp_path):
+def test_blocks_of_lines_keep_their_names(store, tmp_path):
     opened = ClientStore(store)
     (tmp_path / "text").write_text("hello you\n" * 6)
     text = typed_text.from_text_file(

@@ -1,4 +1,4 @@
-"""A store whose words were chosen privately."""
+"""A store with a privately chosen vocabulary."""
 
 import dataclasses
 import types
@@ -26,7 +26,7 @@ def config(path, **options):
     return DataConfig(**(usual | options))
 
 
-def test_common_words_stay_and_those_of_one_person_do_not(tmp_path):
+def test_keeps_common_words_and_drops_words_of_one_user(tmp_path):
     path = chat(tmp_path / "chat.tsv")
     prepared = prepare.prepare(config(path), tmp_path / "store")
     store = ClientStore(tmp_path / "store")
@@ -36,7 +36,7 @@ def test_common_words_stay_and_those_of_one_person_do_not(tmp_path):
     assert facts["rho"] > 0
     assert facts["delta_of_words"] == 5e-9
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
-        trained_here.count_tail(store, 100)  # of exact counts of the same people
+        trained_here.count_tail(store, 100)  # from exact counts of the same users
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
         merged_vocabulary.merge_vocabularies([store], 100)
     run = types.SimpleNamespace(directory=tmp_path, vocabulary=store.vocabulary)
@@ -46,7 +46,8 @@ def test_common_words_stay_and_those_of_one_person_do_not(tmp_path):
     assert again.was_up_to_date
 
 
-def test_stores_of_before_are_still_up_to_date(tmp_path):
+@pytest.mark.slow
+def test_stores_of_earlier_versions_are_up_to_date(tmp_path):
     path = chat(tmp_path / "chat.tsv", people=40)
     plain = config(path, vocabulary_epsilon=0.0)
     card = prepare.prepare(plain, tmp_path / "store").card
@@ -55,20 +56,21 @@ def test_stores_of_before_are_still_up_to_date(tmp_path):
         prepare.prepare(dataclasses.replace(plain, vocabulary_epsilon=1.0), tmp_path / "store")
 
 
-def test_too_few_people_for_the_price(tmp_path):
+def test_too_few_users_for_epsilon(tmp_path):
     path = chat(tmp_path / "chat.tsv", people=30)
-    with pytest.raises(DataError, match=r"No word reaches the threshold .* people's weight"):
+    with pytest.raises(DataError, match=r"No word reaches the threshold .* clients' weight"):
         prepare.prepare(config(path, vocabulary_epsilon=0.1), tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("options", [{"min_word_users": 2}, {"min_word_count": 3}])
-def test_exact_counts_may_not_decide_beside_noisy_ones(options):
-    with pytest.raises(ValueError, match="exact counts would decide"):
+def test_exact_thresholds_are_rejected_with_epsilon(options):
+    with pytest.raises(ValueError, match="exact counts would influence"):
         config("x.tsv", **options)
 
 
-def test_the_task_takes_the_price_as_a_flag(tmp_path):
+@pytest.mark.slow
+def test_task_has_a_flag_for_epsilon(tmp_path):
     options = prepare_task.Options(
         inputs=(str(tmp_path / "x.tsv"),), out=tmp_path / "store", vocabulary_epsilon=2.0
     )

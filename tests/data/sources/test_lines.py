@@ -1,4 +1,4 @@
-"""Broken files: one line that names file and line, or a count."""
+"""Broken files: one line that names the file and the line, or a count."""
 
 import gzip
 
@@ -29,7 +29,7 @@ def test_line_ends_byte_order_mark_and_missing_last_newline(tmp_path):
     assert read(path) == (expected, {})
 
 
-def test_gzip_is_told_by_content(tmp_path):
+def test_gzip_is_detected_by_content(tmp_path):
     path = write(tmp_path, gzip.compress(b"a\tx\n") + gzip.compress(b"b\ty\n"), "chat.tsv")
     assert read(path)[0] == [(1, "a\tx"), (2, "b\ty")]
 
@@ -45,7 +45,7 @@ def test_blank_lines_are_counted(tmp_path):
     "bad, reason, says",
     [
         (b"u\tcaf\xe9 secret", "not_utf8", r":2: byte 6 of the line is not UTF-8.*iconv"),
-        (b"u\tse\0cret", "nul", r":2: the line holds NUL"),
+        (b"u\tse\0cret", "nul", r":2: the line has NUL"),
         (b"u\t" + b"secret " * 1_500_000, "too_long", r":2: the line is longer than 1048576 bytes"),
     ],
     ids=["not-utf8", "nul", "10-MB-line"],
@@ -76,7 +76,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
     tracemalloc.start()
     try:
         assert read(path, "skip")[1] == {"too_long": 1}
-        assert tracemalloc.get_traced_memory()[1] < 6_000_000  # of the 10 MB
+        assert tracemalloc.get_traced_memory()[1] < 6_000_000  # less than the line's 10 MB
     finally:
         tracemalloc.stop()
 
@@ -97,12 +97,12 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
             "c.gz",
             "ends early or is dam",
         ),
-        (b"a\tx\n", "chat.tsv.gz", "the name says gzip, the content does not"),
+        (b"a\tx\n", "chat.tsv.gz", "the content is not gzip"),
         ("a\tx\n".encode("utf-16"), "chat.tsv", "UTF-16.*iconv"),
     ],
     ids=["empty", "empty-gzip", "gzip-cut-short", "gzip-damaged", "no-gzip", "utf16"],
 )
-def test_unusable_file_is_an_error_also_where_lines_are_skipped(
+def test_unusable_file_is_an_error_even_if_lines_are_skipped(
     tmp_path, on_bad_line, content, name, says
 ):
     path = write(tmp_path, content, name)
@@ -126,7 +126,7 @@ def test_position_ends_at_the_size_of_the_inputs(tmp_path):
     assert positions[-1] == 7 + path.stat().st_size
 
 
-def test_position_is_told_every_thousand_lines_of_a_file_with_faults(tmp_path):
+def test_position_is_reported_every_thousand_lines_of_a_broken_file(tmp_path):
     path = write(tmp_path, b"ann\t\0\n" + b"ann\thello\n" * 2499)
     positions = []
     list(lines.read_lines(path, Reading("skip", positions.append)))
@@ -158,8 +158,8 @@ def test_position_is_told_every_thousand_lines_of_a_file_with_faults(tmp_path):
 )
 @hypothesis.example(pieces=[b"a\tx", b"\n"], block=1, is_gzip=True, cut=1)
 @examples(200)
-def test_blocks_read_what_lines_read(tmp_path_factory, pieces, block, is_gzip, cut):
-    """Whatever is in a file, and wherever its blocks end: as one line after the other."""
+def test_reading_in_blocks_equals_reading_lines(tmp_path_factory, pieces, block, is_gzip, cut):
+    """Any content and any block boundaries give the same result as reading line by line."""
     content = b"".join(pieces)
     data = gzip.compress(content, mtime=0)[: -cut or None] if is_gzip else content
     path = write(tmp_path_factory.mktemp("blocks"), data, "c.gz" if is_gzip else "c.tsv")
@@ -182,7 +182,7 @@ def test_blocks_read_what_lines_read(tmp_path_factory, pieces, block, is_gzip, c
     finally:
         lines._BLOCK_BYTES = kept
     assert found[1] == expected[1]
-    if found[1]:  # a cut file is an error; how much is read before that shows is gzip's affair
+    if found[1]:  # a cut file is an error; gzip determines how much is read before it
         common = min(len(found[0]), len(expected[0]))
         assert found[0][:common] == expected[0][:common]
     else:

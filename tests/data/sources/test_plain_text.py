@@ -1,4 +1,4 @@
-"""Corpora without users: every line once, in equal clients or in that of its article."""
+"""Corpora without users: every line once, in equal clients or in the client of its article."""
 
 import collections
 
@@ -23,7 +23,7 @@ def read(files, **arguments):
     return list(plain_text.read_shards(files, Reading(), **arguments))
 
 
-def test_clients_are_equal_and_hold_every_line_once(tmp_path):
+def test_clients_have_equal_sizes_and_every_line_once(tmp_path):
     messages = read(corpus(tmp_path), num_shards=10, seed=1)
     texts = collections.Counter(message.text for message in messages)
     assert len(texts) == 103 + 20 + 1
@@ -32,18 +32,18 @@ def test_clients_are_equal_and_hold_every_line_once(tmp_path):
     for message in messages:
         sizes[message.population][message.user] += 1
     assert sorted(sizes["train"].values()) == [10] * 7 + [11] * 3
-    assert sorted(sizes["validation"].values()) == [10, 10]  # about 10.3 lines a client
+    assert sorted(sizes["validation"].values()) == [10, 10]  # about 10.3 lines per client
     assert sorted(sizes["held_out"].values()) == [1]
 
 
-def test_dealing_is_a_function_of_the_seed(tmp_path):
+def test_assignment_of_lines_depends_only_on_the_seed(tmp_path):
     files = corpus(tmp_path)
     assert read(files, num_shards=10, seed=1) == read(files, num_shards=10, seed=1)
     assert read(files, num_shards=10, seed=1) != read(files, num_shards=10, seed=2)
 
 
 def test_lines_are_mixed(tmp_path):
-    """A client does not hold every tenth line of the file, but one of every ten."""
+    """A client does not have every tenth line of the file, but one of every ten lines."""
     messages = read(corpus(tmp_path, train=1000), num_shards=10, seed=1)
     own = [int(m.text.split()[1]) for m in messages if m.user == "train-00000"]
     assert [line // 10 for line in own] == list(range(100))
@@ -66,7 +66,7 @@ def test_folder_without_a_file_is_named(tmp_path):
     (tmp_path / "valid.txt").unlink()
     with pytest.raises(DataError, match=r"has no valid\.txt"):
         plain_text.corpus_files([tmp_path])
-    with pytest.raises(DataError, match=r"those three files.*got 2"):
+    with pytest.raises(DataError, match=r"these three files.*got 2"):
         plain_text.corpus_files([tmp_path / "train.txt", tmp_path / "test.txt"])
 
 
@@ -114,14 +114,14 @@ def test_every_article_is_a_client(tmp_path):
     }
 
 
-def test_what_stands_before_the_first_heading_is_an_article_of_its_own(tmp_path):
+def test_lines_before_the_first_heading_are_an_article(tmp_path):
     users = [message.user for message in articles(tmp_path, " cut here\n\n" + ARTICLES)]
     assert users[0] == "train-00000"
     assert len(set(users[:-4])) == 3
 
 
 def test_text_without_headings_has_no_articles(tmp_path):
-    with pytest.raises(DataError, match=r"train\.txt: no line behind.*'text'"):
+    with pytest.raises(DataError, match=r"train\.txt: no line after.*'text'"):
         articles(tmp_path, " = = Section = = \n x\n")
 
 
@@ -134,4 +134,4 @@ def test_articles_make_a_store_by_their_files(tmp_path):
     store = ClientStore(tmp_path / "store")
     assert len(store.client_ids("train")) == 2
     assert len(store.client_ids("validation")) == len(store.client_ids("held_out")) == 1
-    assert "last" in store.vocabulary.words  # of one article: articles are not people
+    assert "last" in store.vocabulary.words  # from only one article: articles are not users

@@ -1,4 +1,4 @@
-"""Populations by hash: stable, near the asked shares, independent of other choices."""
+"""Populations by hash: stable, close to the requested shares, independent of other choices."""
 
 import collections
 

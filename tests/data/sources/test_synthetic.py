@@ -1,4 +1,4 @@
-"""Synthetic typists: repeatable, unlike each other, and worth learning from."""
+"""Synthetic users: repeatable, different from each other, and learnable."""
 
 import collections
 import random
@@ -26,7 +26,7 @@ def typists():
     return tokens_by_typist()
 
 
-def test_a_function_of_the_seed_and_of_the_number_of_the_typist():
+def test_messages_depend_only_on_seed_and_user_number():
     def first(count, seed):
         messages = list(synthetic.generate_messages(count, 10, seed=seed))
         return [message for message in messages if message.user < "typist_00003"]
@@ -39,7 +39,7 @@ def test_numbers(typists):
     counts = [len(messages) for messages in typists.values()]
     assert len(counts) == 100
     assert 50 < np.mean(counts) < 70
-    assert np.median(counts) < np.mean(counts)  # skewed, as people's are
+    assert np.median(counts) < np.mean(counts)  # skewed, like those of real users
     done = []
     list(synthetic.generate_messages(4, 3, seed=0, on_typist=done.append))
     assert done == [1, 2, 3, 4]
@@ -63,8 +63,8 @@ def test_every_slot_and_template_is_used(typists):
         assert all(" ".join(TOKENIZER.tokenize_one(word)) in typed for word in words)
 
 
-def test_typists_are_unlike_each_other(typists):
-    """Halves of one typist are nearer to each other than to another typist's (cosine)."""
+def test_users_differ_from_each_other(typists):
+    """Halves of one user's text are closer to each other than to another user's text (cosine)."""
 
     def direction(messages):
         counts = collections.Counter(word for message in messages for word in message)
@@ -81,9 +81,11 @@ def test_typists_are_unlike_each_other(typists):
     assert own > others + 0.2
 
 
-def test_context_tells_the_next_word_of_people_never_seen(typists):
-    """What the last two words tell beats the most frequent word by far, so there is much to
-    learn that holds for others too."""
+def test_context_predicts_the_next_word_of_new_users(typists):
+    """Predictions from the last two words are much better than the most frequent word.
+
+    There is therefore much to learn that also holds for other users.
+    """
     people = list(typists.values())
     train, held_out = people[:80], people[80:]
     unigram = collections.Counter(w for messages in train for m in messages for w in m)
@@ -106,7 +108,7 @@ def test_context_tells_the_next_word_of_people_never_seen(typists):
 
 
 def typist_with(habits, monkeypatch, seed=3):
-    """A typist who does what `habits` says, each time."""
+    """Returns a user that always has the given habits."""
     typist = synthetic.Typist(random.Random(seed))
     monkeypatch.setattr(typist, "_does", lambda habit: habit in habits)
     return typist
@@ -124,7 +126,7 @@ def test_a_greeting_is_followed_by_a_friend(monkeypatch):
             assert expected or not found
 
 
-def test_clauses_are_joined_and_none_comes_twice(monkeypatch):
+def test_clauses_are_joined_without_repetition(monkeypatch):
     typist = typist_with({"another_clause"}, monkeypatch)
     templates = []
     monkeypatch.setattr(typist, "_clause", lambda template: templates.append(template) or "clause")

@@ -1,4 +1,4 @@
-"""TFF's own files: read from the same format, made here with TFF's features."""
+"""TFF's own files: test files in the same format, created with TFF's features."""
 
 import sqlite3
 
@@ -23,7 +23,7 @@ def example(**features):
 
 
 def post(tokens):
-    """An example with all features that `stackoverflow.py` of TFF parses."""
+    """Returns an example with all features that `stackoverflow.py` of TFF parses."""
     return example(
         creation_date=b"2010-01-08 09:34:05 UTC",
         score=7,
@@ -35,7 +35,7 @@ def post(tokens):
 
 
 def write_client_data(path, rows):
-    """The layout of `tff.simulation.datasets.save_to_sql_client_data`."""
+    """Writes the layout of `tff.simulation.datasets.save_to_sql_client_data`."""
     with sqlite3.connect(path) as connection:
         connection.execute(
             "CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT NULL, "
@@ -73,7 +73,7 @@ def read(path, name, on_bad_line="error", **arguments):
     return list(tff_sqlite.read_messages(path, layout, reading, **arguments)), reading.skipped
 
 
-def test_stack_overflow_keeps_held_out_people_and_later_posts_apart(stack_overflow):
+def test_stack_overflow_separates_held_out_users_and_later_posts(stack_overflow):
     messages, _ = read(stack_overflow, "stackoverflow")
     assert messages == [
         Message("1", "use a <URL> here ."),
@@ -85,7 +85,7 @@ def test_stack_overflow_keeps_held_out_people_and_later_posts_apart(stack_overfl
     assert tff_sqlite.num_examples(stack_overflow) == 5
 
 
-def test_max_users_reads_some_people_whole(stack_overflow):
+def test_max_users_reads_all_messages_of_some_users(stack_overflow):
     everything, _ = read(stack_overflow, "stackoverflow")
     sets = set()
     for seed in range(20):
@@ -96,7 +96,7 @@ def test_max_users_reads_some_people_whole(stack_overflow):
     assert sets == {"1", "2", "10"}
 
 
-def test_shakespeare_gives_a_message_a_line(tmp_path):
+def test_shakespeare_has_one_message_per_line(tmp_path):
     path = write_client_data(
         tmp_path / "shakespeare.sqlite",
         [
@@ -114,7 +114,7 @@ def test_shakespeare_gives_a_message_a_line(tmp_path):
 
 
 def test_the_same_file_loads_in_tff(stack_overflow):
-    """The fixture is what TFF reads, not only what we read."""
+    """TFF itself reads the fixture, not only this project."""
     from tensorflow_federated.python.simulation.datasets import sql_client_data, stackoverflow
 
     data = sql_client_data.SqlClientData(str(stack_overflow), "train").preprocess(

@@ -1,4 +1,4 @@
-"""`user<TAB>text`: what is written is read; what is not in the form is named."""
+"""`user<TAB>text`: written lines are read back; errors name lines in another form."""
 
 import tempfile
 from pathlib import Path

@@ -79,17 +79,17 @@ def kept_lengths(store):
     }
 
 
-def test_lengths_are_those_of_the_messages(made, monkeypatch):
+def test_lengths_match_messages(made, monkeypatch):
     store = ClientStore(made)
     expected = typed_lengths(store)
-    monkeypatch.setattr(store, "examples", None)  # no message is read for them
+    monkeypatch.setattr(store, "examples", None)  # lengths are found without reading messages
     assert kept_lengths(store) == expected
 
 
 def test_lengths_of_another_store_are_refused(store_path):
     lengths = np.load(store_path / "message_lengths.npy")
     np.save(store_path / "message_lengths.npy", lengths[::-1].copy())
-    with pytest.raises(DataError, match=r"message_lengths\.npy: was changed since `prepare`"):
+    with pytest.raises(DataError, match=r"message_lengths\.npy: was changed after `prepare`"):
         ClientStore(store_path)
 
 
@@ -102,7 +102,7 @@ def test_all_messages_of_a_population(made):
         store.all_examples("train_later")
 
 
-def test_threads_read_what_one_thread_reads(made):
+def test_threads_read_the_same_as_one_thread(made):
     store = ClientStore(made)
     ids = store.client_ids("train") * 5
     expected = [store.words("train", client_id) for client_id in ids]
@@ -140,14 +140,17 @@ def test_a_store_is_never_written_to(made):
         (lambda path: (path / "data_card.json").unlink(), "is not a client store"),
         (lambda path: (path / "data_card.json").write_text("{"), "is damaged"),
         (lambda path: (path / "data_card.json").write_text("[]"), "is not a data card of format"),
-        (lambda path: (path / "data_card.json").write_text('{"format": 1}'), "lacks 'file_bytes'"),
-        (lambda path: (path / "vocabulary.txt").unlink(), "is missing or was changed"),
-        (lambda path: (path / "clients.sqlite").unlink(), "is missing or was changed"),
+        (
+            lambda path: (path / "data_card.json").write_text('{"format": 1}'),
+            "'file_bytes' is missing",
+        ),
+        (lambda path: (path / "vocabulary.txt").unlink(), "is missing, or was changed"),
+        (lambda path: (path / "clients.sqlite").unlink(), "is missing, or was changed"),
         (
             lambda path: (path / "clients.sqlite").write_bytes(
                 (path / "clients.sqlite").read_bytes()[:-1]
             ),
-            "is missing or was changed",
+            "is missing, or was changed",
         ),
         (
             lambda path: (path / "clients.sqlite").write_bytes(
@@ -159,7 +162,7 @@ def test_a_store_is_never_written_to(made):
             lambda path: (path / "vocabulary.txt").write_text(
                 (path / "vocabulary.txt").read_text().replace("\nyou\n", "\nyuo\n")
             ),
-            "not a whole vocabulary file",
+            "not a complete vocabulary file",
         ),
     ],
     ids=[
@@ -210,14 +213,14 @@ def forget_a_client(connection):
 
 @pytest.mark.parametrize("change", [delete_messages, exchange_clients, forget_a_client])
 def test_a_store_that_was_changed_at_equal_size_is_refused(store_path, change):
-    """As it may happen under a run that is resumed: the card and the size of the file stay."""
+    """As can happen during a resumed run: the card and the size of the file are unchanged."""
     size = (store_path / "clients.sqlite").stat().st_size
     connection = sqlite3.connect(store_path / "clients.sqlite")
     with connection:
         change(connection)
     connection.close()
     assert (store_path / "clients.sqlite").stat().st_size == size
-    with pytest.raises(DataError, match=r"clients\.sqlite: was changed since `prepare`"):
+    with pytest.raises(DataError, match=r"clients\.sqlite: was changed after `prepare`"):
         ClientStore(store_path)
 
 
@@ -232,7 +235,7 @@ def all_words(path):
 
 @pytest.mark.parametrize("place", [0, 1, 2000, 4000])
 def test_an_overwritten_page_is_noticed_or_harmless(made, store_path, place):
-    """Damage in a part of a page that nothing uses is none; any other must not go unnoticed."""
+    """Damage in an unused part of a page is harmless; any other damage must be detected."""
     path = store_path / "clients.sqlite"
     sound, expected = path.read_bytes(), all_words(made)
     noticed = []
@@ -249,7 +252,7 @@ def test_an_overwritten_page_is_noticed_or_harmless(made, store_path, place):
 
 
 def test_missing_directory(tmp_path):
-    with pytest.raises(DataError, match=r"there is no such folder.*made by `tff-keyboard prepare`"):
+    with pytest.raises(DataError, match=r"there is no such folder.*`tff-keyboard prepare`"):
         ClientStore(tmp_path / "nothing")
-    with pytest.raises(DataError, match=r"is not a client store: no data_card\.json"):
+    with pytest.raises(DataError, match=r"is not a client store: it has no data_card\.json"):
         ClientStore(tmp_path)

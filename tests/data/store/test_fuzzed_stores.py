@@ -1,4 +1,4 @@
-"""Damaged client stores: each is read as it was, or refused in one line."""
+"""Damaged client stores: each is either read unchanged or rejected in one line."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ def sound(store):
 
 @pytest.fixture(scope="module")
 def place(store, tmp_path_factory):
-    """Where each example writes its file; all others are the store's."""
+    """Returns the path that each example overwrites; all other files are the store's."""
     return shutil.copytree(store, tmp_path_factory.mktemp("fuzzed") / "store")
 
 
@@ -55,14 +55,14 @@ def test_damaged_files(place, sound, name, data):
 @hypothesis.given(st.data())
 @examples(200)
 def test_damaged_heads_of_lengths(place, sound, data):
-    """NumPy reads them as Python, which ends in errors of its tokeniser."""
+    """NumPy would read the header as Python, with errors of its tokeniser."""
     whole = sound["message_lengths.npy"]
     head = data.draw(damaged(whole[:128]))
     (place / "message_lengths.npy").write_bytes(head + whole[128:])
     if head == whole[:128]:
         read_all(place)
     else:
-        with pytest.raises(DataError, match="was changed since"):
+        with pytest.raises(DataError, match="was changed after"):
             read_all(place)
 
 
@@ -77,7 +77,7 @@ def test_damaged_cards(place, sound, data):
 def test_a_card_that_names_no_vocabulary(place, sound):
     card = json.loads(sound["data_card.json"]) | {"vocabulary": {"a": 1}}
     (place / "data_card.json").write_text(json.dumps(card))
-    with pytest.raises(DataError, match="do not belong together"):
+    with pytest.raises(DataError, match="does not match the data card"):
         read_all(place)
 
 

@@ -1,4 +1,4 @@
-"""What a person brings to a round, told from a data card, is about what people bring."""
+"""Estimates of a client's messages from a data card agree with the actual messages."""
 
 import math
 
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
+from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.preparing.population_statistics import PopulationStatistics
 from tff_keyboard.data.store.person_sizes import PersonSizes, check_ins
-from tff_keyboard.federated.learning.cohorts import CohortSampler
 
 
 class Counted:
@@ -30,7 +30,7 @@ def of_people(counts):
     most=st.sampled_from([1, 8, 64, 100]),
 )
 @examples(100)
-def test_averages_are_about_those_of_the_people(counts, most):
+def test_means_approximate_the_clients_means(counts, most):
     found, true = of_people(counts), np.array(counts)
     assert found.messages == pytest.approx(true.sum())
     assert found.mean(float) == pytest.approx(true.mean())
@@ -39,12 +39,12 @@ def test_averages_are_about_those_of_the_people(counts, most):
 
 
 @pytest.mark.parametrize("most, expected", [(8, 8.0), (64, 20.0)])
-def test_people_who_typed_alike_are_known_exactly(most, expected):
+def test_exact_for_clients_with_equal_sizes(most, expected):
     found = of_people([20, 20, 20])
     assert found.mean(lambda messages: min(messages, most), most) == pytest.approx(expected)
 
 
-def test_who_typed_more_checks_in_more_often():
+def test_clients_with_more_text_check_in_more_often():
     counts = np.array([1] * 90 + [2000] * 10)
     found = of_people(counts)
     visits = np.ceil(counts / 8)
@@ -54,7 +54,7 @@ def test_who_typed_more_checks_in_more_often():
 
 
 def bounded(rounds, factor):
-    """Bisection of c = factor * mean(min(rounds, c))."""
+    """Solves c = factor * mean(min(rounds, c)) by bisection."""
     low, high = 1.0, max(rounds)
     for _ in range(100):
         c = (low + high) / 2
@@ -69,19 +69,19 @@ SOME_MESSAGES = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(np.
     messages=SOME_MESSAGES, of_round=st.integers(1, 20), factor=st.sampled_from([1.0, 1.5, 5.0])
 )
 @examples(100)
-def test_nobody_has_more_than_so_many_times_the_average(messages, of_round, factor):
+def test_bound_matches_bisection(messages, of_round, factor):
     rounds = np.maximum(np.ceil(messages / of_round), 1)
     found = check_ins(messages, of_round, factor)
     np.testing.assert_allclose(found, bounded(rounds, factor), rtol=1e-9)
     np.testing.assert_array_equal(check_ins(messages, of_round), rounds)
     assert found.max() <= factor * found.mean() * (1 + 1e-12)
-    if factor == 1:  # all alike
+    if factor == 1:  # all equal
         np.testing.assert_array_equal(found, found[0])
 
 
 @pytest.mark.parametrize("claim", [5.28e17, 1.04281684e18, 2.25e15])
-def test_equal_claims_of_any_size_are_taken(claim):
-    """Their mean, rounded, may be less than each of them."""
+def test_equal_claims_of_any_size_are_not_cut(claim):
+    """Their rounded mean may be less than each of them."""
     for people in (1, 5, 9_320):
         np.testing.assert_allclose(check_ins(np.full(people, claim), 8, 1.0), claim / 8)
 
@@ -93,7 +93,7 @@ def test_equal_claims_of_any_size_are_taken(claim):
     factor=st.sampled_from([1.0, 3.0, 10.0]),
 )
 @examples(100)
-def test_who_claims_text_has_no_more_than_so_many_times_their_share(messages, liars, claim, factor):
+def test_share_of_false_claims_is_bounded(messages, liars, claim, factor):
     everybody = np.append(messages, np.full(liars, claim))
     found = check_ins(everybody, 8, factor)
     share = liars / len(everybody)
@@ -102,14 +102,14 @@ def test_who_claims_text_has_no_more_than_so_many_times_their_share(messages, li
 
 @hypothesis.given(messages=SOME_MESSAGES, factor=st.sampled_from([0.0, 1.0, 5.0]))
 @examples(50)
-def test_people_in_groups_are_people(messages, factor):
+def test_groups_equal_single_clients(messages, factor):
     groups, people = np.unique(messages, return_counts=True)
     found = np.repeat(check_ins(groups, 8, factor, people), people)
     np.testing.assert_allclose(found, check_ins(np.sort(messages), 8, factor))
     assert not len(check_ins(np.array([]), 8, factor))
 
 
-def test_what_is_brought_is_that_of_the_cohorts_drawn():
+def test_expected_messages_match_drawn_cohorts():
     counts = np.concatenate([np.tile(np.arange(1, 9), 100), np.full(8, 5793)])
     weights = check_ins(counts, 8, 5.0)
     assert weights.max() < check_ins(counts, 8).max() / 50
@@ -122,5 +122,5 @@ def test_what_is_brought_is_that_of_the_cohorts_drawn():
     assert without > 1.4 * found
 
 
-def test_nobody_brings_nothing():
+def test_empty_population():
     assert PersonSizes(()).mean(float) == 0.0

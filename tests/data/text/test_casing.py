@@ -1,4 +1,4 @@
-"""Lower case and capitals against what the languages say."""
+"""Lower case and capitals by the rules of each language."""
 
 import hypothesis
 import pytest
@@ -30,7 +30,7 @@ def test_alphabets(language):
 
 @hypothesis.given(WORDS)
 @examples(100)
-def test_capitals_come_back_and_the_tokenizer_agrees(case):
+def test_lower_reverses_upper_and_matches_the_tokenizer(case):
     language, word = case
     tokenizer = PythonTokenizer(NormalisationRules(language=language))
     for cased in (casing.upper(word, language), casing.capitalised(word, language)):
@@ -53,5 +53,5 @@ def test_capitals_come_back_and_the_tokenizer_agrees(case):
         ("tr", "ΟΔΟΣ", "οδος"),
     ],
 )
-def test_letters_that_differ(language, typed, small):
+def test_letters_that_differ_by_language(language, typed, small):
     assert casing.lower(typed, language) == small

@@ -18,8 +18,8 @@ def test_pieces(tokens, max_words):
     for index, piece in enumerate(pieces):
         sentences = [token for token in piece if token in SENTENCE_ENDS]
         if index < len(pieces) - 1:
-            assert piece[-1] in SENTENCE_ENDS  # an end that was typed
-        if len(piece) > max_words:  # one sentence, longer than that
+            assert piece[-1] in SENTENCE_ENDS  # a sentence end in the text
+        if len(piece) > max_words:  # a single sentence longer than the limit
             assert len(sentences) - (piece[-1] in SENTENCE_ENDS) == 0
     if len(tokens) <= max_words:
         assert pieces == [tokens]

@@ -1,4 +1,4 @@
-"""Both tokenisers: equal on any string, stable, and right on what people type."""
+"""Both tokenisers: equal on any string, stable, and correct for typical text."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ RULES_IDS = [
     for rules in ALL_RULES
 ]
 
-# What is likely to break: case with context or locale, marks, joiners, masks, numbers.
+# Difficult text: case with context or locale, marks, joiners, masks, numbers.
 TRICKY = st.sampled_from(
     [
         *"'’`´-‐.,:<>#@ \t\n\r\0?1290aIizZ",
@@ -51,14 +51,14 @@ TEXTS = st.one_of(
 
 
 def both(rules, texts):
-    """Tokens by TensorFlow and by plain Python; those of `prepare` are the latter."""
+    """Returns the tokens by TensorFlow and by plain Python, which `prepare` uses."""
     fast, plain = FastTokenizer(rules), text_python.PythonTokenizer(rules).tokenize(texts)
     assert [fast.joined(given) for given in texts] == list(map(" ".join, plain))
     return tokens(rules, texts), plain
 
 
 def tokens(rules, texts):
-    """By TensorFlow."""
+    """Returns the tokens by TensorFlow."""
     given = tf.constant([text.encode("utf-8", "replace") for text in texts], tf.string)
     rows = tokenizer.Tokenizer(rules).tokens(given).to_list()
     return [[token.decode() for token in row] for row in rows]
@@ -115,7 +115,7 @@ def test_empty_batch_and_empty_text():
         ("नमस्ते می‌خواهم", ["नमस्ते", "می‌خواهم"]),
     ],
 )
-def test_words_people_type(typed, tokens):
+def test_typical_text(typed, tokens):
     with_tensorflow, with_python = both(NormalisationRules(), [typed])
     assert with_tensorflow == with_python == [tokens]
 
@@ -132,7 +132,7 @@ def test_words_people_type(typed, tokens):
     ],
 )
 def test_lower_case_by_language(mode, language, typed, tokens):
-    if mode == "whitespace":  # the text is in its normal form already
+    if mode == "whitespace":  # the text is already in its normal form
         typed = unicodedata.normalize("NFC", typed)
     with_tensorflow, with_python = both(NormalisationRules(mode=mode, language=language), [typed])
     assert with_tensorflow == with_python == [tokens]
@@ -163,7 +163,7 @@ def test_lower_case_does_not_depend_on_the_locale(locale):
 
 
 def test_python_twin_is_linear_in_time():
-    """Megabytes without a blank, of the shapes that make a backtracking pattern slow."""
+    """Megabytes without a blank, in forms that make a backtracking pattern slow."""
     tokenizer = text_python.PythonTokenizer(NormalisationRules())
     pieces = ("a", "1", "1.", "a-", "<", "<a", "😂\u200d", "www", "ab'", "\u0301\u0316")
     with own_seconds() as spent:
@@ -194,7 +194,7 @@ def test_hidden_characters_are_those_of_unicode():
     assert found >= {code for first, last in blanks for code in range(first, last + 1)}
 
 
-def test_ranges_are_sorted_and_apart():
+def test_ranges_are_sorted_and_disjoint():
     words = word_characters
     for table in (words.WORD_RANGES, words.WHITESPACE_RANGES, words.HIDDEN_RANGES):
         pairs = word_characters.parse_ranges(table)

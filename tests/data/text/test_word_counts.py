@@ -1,4 +1,4 @@
-"""Counting in bounded memory: exact while it fits, frequent words kept when it does not."""
+"""Counts in bounded memory: exact while they fit; frequent words are kept when they do not."""
 
 import collections
 
@@ -27,7 +27,7 @@ def test_exact_while_it_fits(messages):
 
 @hypothesis.given(messages=MESSAGES, limit=st.integers(1, 9))
 @examples(50)
-def test_never_over_the_limit_and_never_too_high(messages, limit):
+def test_respects_the_limit_and_never_overcounts(messages, limit):
     counts = WordCounts(max_distinct=limit)
     truth, people = collections.Counter(), collections.Counter()
     for message in messages:

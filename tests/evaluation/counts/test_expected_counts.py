@@ -24,7 +24,7 @@ TABLE = np.random.default_rng(1).dirichlet(np.ones(9), size=(9, 9)).astype(np.fl
 
 
 class TwoWords:
-    """p(w | the last two ids), a random table; the id before a row begins is PAD."""
+    """A model with p(w | the last two ids) from a random table. PAD precedes each row."""
 
     vocabulary = VOCABULARY
 
@@ -34,7 +34,7 @@ class TwoWords:
 
 
 def of_person(messages, following):
-    """(u, b) of one person, by the definition."""
+    """Returns (u, b) of one client, by the definition."""
     u, b = np.zeros(9), np.zeros(following.shape)
     for words in messages:
         ids = [PAD, BOS, *VOCABULARY.encode(words)]
@@ -51,7 +51,7 @@ MESSAGES = st.lists(st.lists(st.sampled_from([*WORDS, "zz"]), min_size=1, max_si
 
 @hypothesis.given(st.lists(MESSAGES, max_size=4), st.sampled_from([0.3, 2.0, math.inf]))
 @examples(60)
-def test_sums_are_those_of_the_definition(people, clip_norm):
+def test_sums_match_the_definition(people, clip_norm):
     following = likely_pairs(TwoWords(), 3)
     told = []
     found = expected_counts(TwoWords(), people, following, clip_norm=clip_norm, summed=told.append)
@@ -72,7 +72,7 @@ def test_sums_are_those_of_the_definition(people, clip_norm):
 
 @hypothesis.given(st.lists(MESSAGES, min_size=1, max_size=4), MESSAGES)
 @examples(60)
-def test_nobody_moves_the_sums_by_more_than_the_clip_norm(people, one):
+def test_one_client_changes_the_sums_by_at_most_the_clip_norm(people, one):
     following = likely_pairs(TwoWords(), 3)
     found = [
         expected_counts(TwoWords(), everybody, following, clip_norm=0.7)
@@ -82,7 +82,7 @@ def test_nobody_moves_the_sums_by_more_than_the_clip_norm(people, one):
     assert math.sqrt(sum(float(np.sum(part**2)) for part in moved)) <= 0.7 * (1 + 1e-9)
 
 
-def test_pairs_are_the_models_likeliest_words():
+def test_pairs_are_the_most_probable_words():
     following = likely_pairs(TwoWords(), 2)
     for word in range(NUM_SPECIAL, 9):
         best = np.argsort(-TABLE[PAD, word, NUM_SPECIAL:])[:2] + NUM_SPECIAL

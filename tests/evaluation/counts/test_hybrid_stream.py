@@ -1,4 +1,4 @@
-"""The walk over people against a typist key by key."""
+"""The streaming evaluation against a simulated user, key by key."""
 
 import collections
 import math
@@ -14,7 +14,6 @@ from tests.support.hybrid_fakes import (
     random_weights,
     typed_by,
 )
-from tests.support.truth.typist_truth import add_efforts
 from tff_keyboard.data.vocabulary import EOS, OOV, SPECIAL_WORDS, is_mask
 from tff_keyboard.evaluation.counts import hybrid_stream, predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
@@ -23,8 +22,8 @@ from tff_keyboard.predictors.hybrid.mixture import CACHE, MixtureWeights
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 
 
-def test_people_in_parts_are_people_in_one_piece(monkeypatch):
-    """Who forgets between people may be asked for some of them elsewhere."""
+def test_parts_have_the_same_sums_as_the_whole_text(monkeypatch):
+    """The cache is cleared between clients, so some clients may be evaluated elsewhere."""
     text = typed_by(7, seed=3)
     whole = predictor_evaluation.evaluate(hybrid(), text)
     monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 40)
@@ -41,7 +40,7 @@ def test_people_in_parts_are_people_in_one_piece(monkeypatch):
 
 
 def simulate(predictor, person, max_length):
-    """A person typing with the strip in view, their keyboard learning each message they send."""
+    """Simulates a user who watches the strip, and a keyboard that learns each sent message."""
     sums = collections.Counter()
     predictor.cache.forget_all()
     for message in person:
@@ -89,7 +88,6 @@ def simulate(predictor, person, max_length):
             sums["oov_characters"] += len(word) if kind == "oov" else 0
             sums["typed_free"] += typed
             sums["typed_counted"] += typed + 1 if typed < len(word) else len(word)
-            add_efforts(sums, predictor, message[:place], word)
         predictor.cache.observe(message)
     return sums
 
@@ -104,7 +102,7 @@ def simulate(predictor, person, max_length):
         (0, 2, 2, TAIL),
     ],
 )
-def test_sums_are_those_of_a_person_typing(max_length, extras, offered_from, tail, monkeypatch):
+def test_sums_match_a_simulated_user(max_length, extras, offered_from, tail, monkeypatch):
     monkeypatch.setattr(hybrid_stream, "_MOST_EXTRAS", extras)
     monkeypatch.setattr(hybrid_stream, "_SCORES_AT_ONCE", 700)  # several runs and flushes
     text = typed_by(6, seed=8)
@@ -121,7 +119,7 @@ def test_sums_are_those_of_a_person_typing(max_length, extras, offered_from, tai
 
 
 class Stateless:
-    """A hybrid that is not asked to stream."""
+    """A hybrid that is evaluated without streaming."""
 
     def __init__(self, inner):
         self.vocabulary = inner.vocabulary
@@ -129,8 +127,8 @@ class Stateless:
         self.log_probabilities = inner.log_probabilities
 
 
-def test_without_a_cache_the_sums_are_those_of_any_predictor():
-    """Weights of a cache are zero: one message each, so that nothing is ever learnt in time."""
+def test_without_a_cache_the_sums_match_the_general_evaluation():
+    """The cache has zero weight, and each client has one message, so nothing is learnt in time."""
     text = typed_by(9, seed=5, messages=2)
     predictor = hybrid()
     streamed = predictor_evaluation.evaluate(predictor, text).sums
@@ -157,7 +155,7 @@ def test_fitted_weights_make_the_text_more_probable():
     bare = fitted.table.copy()
     bare[:, CACHE] = 0
     bare = MixtureWeights(bare / bare.sum(axis=1, keepdims=True))
-    assert loss(fitted, other) < loss(bare, other) - 0.05  # favourite words are worth learning
+    assert loss(fitted, other) < loss(bare, other) - 0.05  # learning favourite words helps
 
 
 def test_rejects_a_negative_length_and_no_text():

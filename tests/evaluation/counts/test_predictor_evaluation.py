@@ -1,4 +1,4 @@
-"""Sums per person against a simulation that asks `suggest` key by key."""
+"""Sums per client against a simulation that calls `suggest` key by key."""
 
 import collections
 import math
@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from tests.support.truth.typist_truth import add_efforts
 from tff_keyboard.data.vocabulary import (
     EOS,
     NUM_SPECIAL,
@@ -60,12 +59,12 @@ def cifg(seed=1):
     model = build_model(
         "cifg", vocabulary_size=len(VOCABULARY), seed=seed, units=7, embedding_size=5
     )
-    model.embedding.assign(3 * model.embedding)  # sharper scores than those of an untrained model
+    model.embedding.assign(3 * model.embedding)  # sharper scores than an untrained model has
     return KerasPredictor(model, VOCABULARY)
 
 
 class WithTail:
-    """An n-gram behind whose strip stands a lexicon."""
+    """An n-gram with a lexicon for its strip."""
 
     vocabulary = VOCABULARY
     tail = TailLexicon(["homely", "horse", "yes", "zzz"], np.array([0.4, 0.05, 0.1, 0.3]))
@@ -85,7 +84,7 @@ class WithTail:
 
 
 def simulate(predictor, person, max_length):
-    """A person typing with the strip in view; every metric by its definition."""
+    """Simulates a user who watches the strip. Computes every metric by its definition."""
     sums = collections.Counter()
     for message in person:
         sums["examples"] += 1
@@ -130,7 +129,6 @@ def simulate(predictor, person, max_length):
             sums["oov_characters"] += len(word) if target == OOV else 0
             sums["typed_free"] += typed
             sums["typed_counted"] += min(typed + 1, len(word))
-            add_efforts(sums, predictor, context, word)
     return sums
 
 
@@ -144,7 +142,7 @@ def simulate(predictor, person, max_length):
         pytest.param(cifg, 0, marks=pytest.mark.slow),
     ],
 )
-def test_matches_the_simulated_person(make, max_length, monkeypatch):
+def test_sums_match_a_simulated_user(make, max_length, monkeypatch):
     monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))  # batches
     monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)  # added up in parts
     predictor, text = make(), typed_by(5, seed=2)
@@ -167,7 +165,7 @@ def as_lists(counts):
     return {name: values.tolist() for name, values in counts.sums.items()} | slices
 
 
-def test_who_counts_a_part_when_changes_no_bit(monkeypatch):
+def test_order_and_place_of_parts_do_not_change_the_sums(monkeypatch):
     monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))
     monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)
     predictor, text = ngram(), typed_by(12, seed=5)
@@ -185,7 +183,7 @@ def test_who_counts_a_part_when_changes_no_bit(monkeypatch):
     assert as_lists(here) == as_lists(there)
 
 
-def test_a_text_of_nobody_has_no_parts():
+def test_empty_text_has_no_parts():
     text = typed_text.TypedText("nothing", ("p",), ([],))
     counts = predictor_evaluation.evaluate(ngram(), text)
     assert counts.sums["tokens"].tolist() == [0]
@@ -209,7 +207,7 @@ def test_agrees_with_the_sums_of_federated_evaluation():
         assert found[name][0] == pytest.approx(value, rel=1e-5), name
 
 
-def test_a_message_like_a_book_is_cut(monkeypatch):
+def test_very_long_message_is_cut(monkeypatch):
     monkeypatch.setattr(positions, "LONGEST_MESSAGE", 7)
     text = typed_text.TypedText("long", ("p",), ([["i"] * 50, ["am"]],))
     sums = predictor_evaluation.evaluate(ngram(), text).sums
@@ -299,16 +297,16 @@ def test_text_files_that_cannot_be_used(tmp_path, content, match):
         typed_text.from_text_file(path, lambda lines: [], blocks=1)
 
 
-def test_a_cut_gzip_is_one_clear_error(tmp_path):
+def test_truncated_gzip_is_one_error(tmp_path):
     import gzip
 
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"a b\nc d\n" * 100)[:20])
-    with pytest.raises(DataError, match="not a whole gzip"):
+    with pytest.raises(DataError, match="not a complete gzip"):
         typed_text.from_text_file(path, lambda lines: [], blocks=2)
 
 
-def test_ratios_hold_their_meaning():
+def test_metrics_match_their_definitions():
     sums = predictor_evaluation.evaluate(ngram(), typed_by(6, seed=7)).sums
     for name, metric in METRICS.items():
         value = metric_value(sums, name)
@@ -318,8 +316,8 @@ def test_ratios_hold_their_meaning():
     assert sums["typed_counted"].sum() > sums["typed_free"].sum()
 
 
-def test_keystrokes_with_spaces_are_those_of_a_page_that_types_them():
-    """A person with a space behind every word: a tap is one keystroke, space included."""
+def test_keystrokes_with_spaces_match_typing_with_spaces():
+    """A user types a space after every word: a tap is one keystroke, including the space."""
     predictor, text = ngram(), typed_by(4, seed=8)
     keys = typed = 0
     for message in (message for person in text.messages for message in person):
@@ -334,14 +332,14 @@ def test_keystrokes_with_spaces_are_those_of_a_page_that_types_them():
                 ),
                 len(word),
             )
-            keys += length + 1  # the tap, or the space
+            keys += length + 1  # the tap or the space
             typed += len(word) + 1
     sums = predictor_evaluation.evaluate(predictor, text).sums
     assert metric_value(sums, "kss_with_spaces") == pytest.approx(1 - keys / typed)
 
 
 def position_slices(message, place, reference):
-    """The slices of a position (but for confidence), spelled out."""
+    """Returns the slices of a position (except confidence) by their definitions."""
     word = message[place] if place < len(message) else None
     slices = {
         "place": next(
@@ -377,7 +375,7 @@ def position_slices(message, place, reference):
     return slices
 
 
-def test_slices_are_the_same_counts_of_parts_of_the_text():
+def test_slices_match_counts_of_their_positions():
     words = [f"w{i}" for i in range(130)]
     vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules())
     rng = np.random.default_rng(0)
@@ -387,7 +385,7 @@ def test_slices_are_the_same_counts_of_parts_of_the_text():
     )
     text = typed_text.TypedText("t", ("a", "b", "c"), messages)
     predictor = NGramPredictor.train([np.arange(4, 134)], vocabulary, order=2)
-    reference = [*reversed(words)]  # another order of frequency than the predictor's ids
+    reference = [*reversed(words)]  # an order of frequency other than the predictor's ids
     counts = predictor_evaluation.evaluate(
         predictor, text, reference=Vocabulary((*SPECIAL_WORDS, *reference), NormalisationRules())
     )
@@ -405,7 +403,7 @@ def test_slices_are_the_same_counts_of_parts_of_the_text():
             if count
         }
         assert found == positions_of, family
-    for family in ("place", "length", "confidence"):  # parts of all positions
+    for family in ("place", "length", "confidence"):  # these slices cover all positions
         for name in SLICE_SUMS:
             parts = sum(sums[name] for sums in counts.slices[family].values())
             np.testing.assert_allclose(parts, counts.sums[name], err_msg=f"{family} {name}")

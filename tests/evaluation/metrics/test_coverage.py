@@ -28,12 +28,14 @@ from tff_keyboard.evaluation.statistics.jackknife import (
 
 
 def covered(population, people, draws):
-    """Shares of intervals that hold the truth: plain, paired, and plain with Kish's n - 1 alone.
+    """Returns shares of intervals that contain the true value.
+
+    The intervals are plain, paired, and plain with Kish's n - 1 degrees of freedom.
 
     Args:
-      population: [people, 3] words of each, hits of a model and of its rival.
-      people: Drawn with replacement, for one interval.
-      draws: Intervals.
+      population: [clients, 3] words, hits of a model and hits of its rival.
+      people: Number of clients drawn with replacement for one interval.
+      draws: Number of intervals.
     """
     words, hits, others = population.T
     plain, paired = hits.sum() / words.sum(), (hits - others).sum() / words.sum()
@@ -53,7 +55,7 @@ def covered(population, people, draws):
 
 
 def synthetic_people(slope, number=20_000):
-    """Log-normal sizes; recall of one in seven goes with the logarithm of the size by `slope`."""
+    """Returns clients with log-normal sizes and a recall of about 1/7 that depends on log(size)."""
     rng = np.random.default_rng(0)
     z = rng.standard_normal(number)
     words = np.maximum(1, np.round(np.exp(3 + 1.5 * z))).astype(int)
@@ -63,15 +65,15 @@ def synthetic_people(slope, number=20_000):
 
 
 @pytest.mark.parametrize(("slope", "most_of_kish"), [(0.0, 0.97), (-0.1, 0.94)])
-def test_recall_that_goes_with_how_much_one_types(slope, most_of_kish):
+def test_coverage_if_recall_depends_on_size(slope, most_of_kish):
     plain, paired, kish = covered(synthetic_people(slope), people=400, draws=1000)
     assert 0.94 <= plain <= 0.975  # standard deviation of a share is 0.007
     assert 0.94 <= paired <= 0.975
-    assert kish < most_of_kish  # recall aside from sizes leaves nothing to mend
+    assert kish < most_of_kish  # no correction is needed if recall is independent of size
 
 
 def messages_of(corpus):
-    """Words of every message of every person."""
+    """Returns the words of every message of every client."""
     path = pathlib.Path(os.environ["TFF_KEYBOARD_DATA"], corpus, "by_user.tsv.gz")
     cut = FastTokenizer(NormalisationRules())
     people = collections.defaultdict(list)
@@ -81,7 +83,7 @@ def messages_of(corpus):
 
 
 def half_of(people, seed):
-    """[people, 3] of half of them: words, hits of a bigram of the others, of the three words."""
+    """Returns [half of the clients, 3]: words, hits of a bigram, hits of three words."""
     order = np.random.default_rng(seed).permutation(len(people))
     after = collections.defaultdict(collections.Counter)
     counts = collections.Counter()
@@ -107,7 +109,7 @@ def half_of(people, seed):
     ("corpus", "sizes"),
     [("ubuntu_irc", (100, 1769)), ("nus_sms", (51,)), ("persuasion_for_good", (116,))],
 )
-def test_real_people(corpus, sizes):
+def test_coverage_on_real_corpora(corpus, sizes):
     people = messages_of(corpus)
     halves = [half_of(people, seed) for seed in range(6)]
     for number in sizes:

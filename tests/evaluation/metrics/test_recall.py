@@ -11,7 +11,7 @@ from tff_keyboard.evaluation.metrics import recall
 
 
 def python_hits(logits, targets, k, masked, counted=None):
-    """Sorts each row (ties: lower id first), drops masked ids, looks among the first k."""
+    """Sorts each row (ties: lower id first), drops masked ids, and checks the first k."""
     hits = 0
     for row, (scores, target) in enumerate(zip(logits, targets, strict=True)):
         ranked = sorted(range(len(scores)), key=lambda word: (-scores[word], word))

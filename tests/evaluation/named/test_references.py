@@ -1,4 +1,4 @@
-"""The words for models."""
+"""Names of models."""
 
 import pathlib
 
@@ -8,7 +8,7 @@ from tff_keyboard.evaluation.named import references
 from tff_keyboard.storage.errors import UsageError
 
 
-def test_names_are_paths_where_short_ones_clash():
+def test_names_are_paths_if_short_names_clash():
     assert references.names_of(["a/run", "b/run", "unigram"]) == ["a/run", "b/run", "unigram"]
 
 
@@ -25,7 +25,7 @@ def test_names_are_paths_where_short_ones_clash():
         ("ngram+all+own:1.25M", True, True, None),
     ],
 )
-def test_what_a_word_is(word, baseline, trained, path):
+def test_kinds_of_names(word, baseline, trained, path):
     assert references.is_baseline(word) == baseline
     assert references.is_trained_here(word) == trained
     assert references.path_of(word) == (path and pathlib.Path(path))
@@ -33,7 +33,7 @@ def test_what_a_word_is(word, baseline, trained, path):
 
 def test_files_are_left_to_their_readers(tmp_path):
     references.check_words([str(tmp_path), "nowhere.tflite", "nowhere.ngram", "ngram:nonsense"])
-    with pytest.raises(UsageError, match="'nowhere' is no model"):
+    with pytest.raises(UsageError, match="'nowhere' is not a model"):
         references.check_words(["unigram", "nowhere"])
     with pytest.raises(UsageError, match="given twice"):
         references.check_words(["unigram", "unigram"])

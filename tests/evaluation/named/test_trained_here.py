@@ -1,4 +1,4 @@
-"""Hybrids whose weights are fitted on the validation people of a store."""
+"""Hybrids with weights fitted on the validation clients of a store."""
 
 from unittest import mock
 
@@ -13,20 +13,20 @@ from tff_keyboard.evaluation.named import trained_here
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 
 
-def test_somebody_who_writes_much_does_not_speak_for_all(monkeypatch):
+def test_weights_are_fitted_on_many_clients(monkeypatch):
     text = typed_by(6, seed=3)
     much = [["b", "c", "d"]] * 40_000
     everybody = typed_text.TypedText("validation", ("much", *text.people), (much, *text.messages))
     monkeypatch.setattr(typed_text, "of_population", lambda store, population: everybody)
     found = hybrid()
-    assert trained_here.fit_on_validation(found, None, "it") == "7 people of 'validation'"
+    assert trained_here.fit_on_validation(found, None, "it") == "7 clients of 'validation'"
     of_one = trained_here._FIT_WORDS_OF_ONE // 3
     heard = typed_text.TypedText("", everybody.people, (much[:of_one], *text.messages))
     wanted = hybrid_stream.fit_weights(hybrid(), heard)
     np.testing.assert_array_equal(found.weights.table, wanted.table)
 
 
-def test_what_one_person_alone_typed_is_in_a_baseline_and_in_no_hybrid():
+def test_ngrams_of_one_user_are_in_baselines_but_not_in_hybrids():
     own = np.array([4, 5, 6, 7, 8, 9, 10])
     messages = [own, own, *messages_of(3, 200)]
     text = trained_here.TrainText(messages, [0, 0, *(1 + i % 9 for i in range(200))])
@@ -41,7 +41,7 @@ def test_what_one_person_alone_typed_is_in_a_baseline_and_in_no_hybrid():
     assert shared.next_word(words)[10] > 0.5
 
 
-def test_every_word_has_a_row_behind_those_of_the_table():
+def test_every_word_gets_a_row_after_the_vocabulary():
     table = hybrid().vocabulary
     messages = [["i", "zzz", "<url>"], ["yes", "zzz", "home"], ["abc"]]
     found, ids = trained_here.every_word(messages, table)
@@ -54,8 +54,8 @@ def test_every_word_has_a_row_behind_those_of_the_table():
     assert trained_here.every_word([WORDS], table)[0] == table
 
 
-def test_with_own_words_a_baseline_is_ngram_and_cache(store):
-    """Both models are of every word, and what was learnt adds to the n-gram's share."""
+def test_baseline_with_own_words_is_ngram_and_cache(store):
+    """Both components have every word, and learnt words add to the n-gram's share."""
     opened = ClientStore(store)
     text = trained_here.read_train_text(opened)
 
@@ -79,7 +79,7 @@ def test_with_own_words_a_baseline_is_ngram_and_cache(store):
     np.testing.assert_allclose(own.next_word([])[row], expected[row], rtol=1e-5)
 
 
-def test_an_ngram_in_place_of_the_network_is_computed_once():
+def test_ngram_without_network_is_computed_once():
     text, one = typed_by(4, seed=9), ngram(3)
     weights = hybrid().weights
     same, copy = (HybridPredictor(network, one, weights) for network in (one, ngram(3)))
@@ -88,6 +88,6 @@ def test_an_ngram_in_place_of_the_network_is_computed_once():
         np.testing.assert_allclose(found[name], values, rtol=1e-6, err_msg=name)
 
 
-def test_a_list_needs_the_people_of_its_table():
+def test_lexicon_uses_the_min_word_users_of_the_store():
     store = mock.Mock(card={"vocabulary": {"min_word_users": 5}})
     assert [trained_here.people_needed(store, wanted) for wanted in (0, 3)] == [5, 3]

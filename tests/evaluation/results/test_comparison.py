@@ -1,4 +1,4 @@
-"""Comparisons: paired differences, verdicts and shares of people against NumPy; text and files."""
+"""Comparisons: paired differences, verdicts and shares of clients against NumPy; text and files."""
 
 import csv
 import dataclasses
@@ -16,6 +16,7 @@ from tff_keyboard.evaluation.metrics.metric_table import (
     METRICS,
     OPTIONAL_SUMS,
 )
+from tff_keyboard.evaluation.report import comparison_text, slice_text
 from tff_keyboard.evaluation.results import comparison as comparisons
 from tff_keyboard.evaluation.results.comparison import Comparison, pooled_difference, verdict
 from tff_keyboard.evaluation.results.result import (
@@ -27,13 +28,12 @@ from tff_keyboard.evaluation.results.result import (
 )
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.evaluation.statistics.sums import metric_difference
-from tff_keyboard.report import comparison_text, slice_text
 
 PEOPLE = 8
 
 
 def random_sums(seed, people=PEOPLE):
-    """Sums that obey what real ones do: hits <= words <= tokens."""
+    """Returns sums with the relations of real ones: hits <= words <= tokens."""
     rng = np.random.default_rng(seed)
     sums = {
         name: rng.integers(1, 20, people).astype(kind) for name, kind in sorted(HOST_SUMS.items())
@@ -44,7 +44,7 @@ def random_sums(seed, people=PEOPLE):
     sums["zero_state_impressions"] += 20
     sums["nll"] += 900
     sums["confidence"] *= 4
-    for name in OPTIONAL_SUMS:  # as of a model of a fixed table
+    for name in OPTIONAL_SUMS:  # as for a model with a fixed table
         sums[name] *= 0
     return sums
 
@@ -76,7 +76,7 @@ def compared(fingerprint="a"):
 
 
 def numpy_difference(first, second, numerator, denominator):
-    """Paired jackknife over people of a difference of ratios of two names."""
+    """Computes the paired jackknife over clients of a difference of ratios of two names."""
 
     def ratio(sums, kept):
         return sums[numerator][kept].sum() / sums[denominator][kept].sum()
@@ -101,7 +101,7 @@ def test_difference_is_the_paired_jackknife():
     np.testing.assert_allclose(found[:3], expected)
 
 
-def test_a_model_does_not_differ_from_itself():
+def test_model_compared_with_itself_is_not_distinguishable():
     sums = random_sums(3)
     found = comparisons.difference(sums, sums, METRICS["kss"])
     assert found.interval[:3] == (0, 0, 0)
@@ -136,7 +136,7 @@ def test_differences_are_of_later_models_to_the_first():
     assert set(result.differences[0]) == {m.name for m in HEADLINES if m.better}
 
 
-def test_csv_and_table_say_what_the_json_says():
+def test_csv_and_table_match_the_json():
     result = compared()
     content = result.to_json()
     rows = list(csv.DictReader(io.StringIO(comparison_text.to_csv(result))))
@@ -152,7 +152,7 @@ def test_csv_and_table_say_what_the_json_says():
     for row in content["differences"][0]["metrics"].values():
         assert row["verdict"] in table
     first = comparison_text.first_rows(result)
-    assert "3 more (25.0%) behind the first 20 targets" in first
+    assert "3 more words (25.0%) after the first 20 targets" in first
     assert f"effective number {result.first.effective_people:.1f}" in first
 
 
@@ -160,10 +160,10 @@ def test_perplexities_of_other_vocabularies_are_not_compared():
     found = compared("b").differences[0]
     assert "perplexity" not in found
     assert found["kss"].verdict
-    assert "other words" in comparison_text.comparison_table(compared("b"))
+    assert "other vocabulary" in comparison_text.comparison_table(compared("b"))
 
 
-def test_one_person_gives_no_interval():
+def test_one_client_gives_no_interval():
     one = evaluation("one", 1, people=1)
     result = Comparison((one, dataclasses.replace(one, model=ModelFacts(name="b"))))
     content = result.to_json()
@@ -171,12 +171,12 @@ def test_one_person_gives_no_interval():
     assert content["differences"][0]["metrics"]["kss"]["verdict"] == ""
     assert "NaN" not in json.dumps(content)
     comparison_text.comparison_table(result)
-    assert "b and one: too few people for a verdict." in comparison_text.first_rows(result)
+    assert "b and one: too few clients for a verdict." in comparison_text.first_rows(result)
     slice_text.slice_tables(one)
     slice_text.difference_tables(result)
 
 
-def test_files_give_back_what_was_written():
+def test_file_round_trip():
     result = compared()
     again = Comparison.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False)))
     assert again.to_json() == result.to_json()
@@ -200,30 +200,32 @@ def test_files_give_back_what_was_written():
     ],
     ids=["version", "models", "text", "people"],
 )
-def test_files_of_another_kind_are_one_clear_error(tmp_path, change):
+def test_invalid_file_is_one_error(tmp_path, change):
     from tff_keyboard.storage.errors import DataError
 
     path = tmp_path / "comparison.json"
     path.write_text(json.dumps(compared().to_json() | change))
-    with pytest.raises(DataError, match=r"comparison\.json: holds no results .* Run `compare`"):
+    with pytest.raises(
+        DataError, match=r"comparison\.json: this version cannot read .* Run `compare`"
+    ):
         read_json(path, Comparison.from_json, "compare")
     path.write_text("{")
-    with pytest.raises(DataError, match="holds no results"):
+    with pytest.raises(DataError, match="this version cannot read"):
         read_json(path, Comparison.from_json, "compare")
-    with pytest.raises(DataError, match="holds no results"):
+    with pytest.raises(DataError, match="this version cannot read"):
         read_json(tmp_path / "none.json", Comparison.from_json, "compare")
 
 
-def test_other_people_or_texts_are_refused():
-    with pytest.raises(ValueError, match="same people"):
+def test_other_clients_or_texts_are_rejected():
+    with pytest.raises(ValueError, match="same clients"):
         Comparison((evaluation("one", 1), evaluation("two", 2, people=7)))
-    with pytest.raises(ValueError, match="same people"):
+    with pytest.raises(ValueError, match="same clients"):
         Comparison((evaluation("one", 1), evaluation("two", 2, max_length=0)))
-    with pytest.raises(ValueError, match="needs a model"):
+    with pytest.raises(ValueError, match="at least one model"):
         Comparison(())
 
 
-def test_seeds_are_pooled_person_by_person():
+def test_seeds_are_pooled_by_client():
     first, control = ([evaluation("m", seed) for seed in seeds] for seeds in ((1, 2), (3, 4)))
     pooled = pooled_sums(first)
     np.testing.assert_array_equal(
@@ -239,10 +241,10 @@ def test_seeds_are_pooled_person_by_person():
     np.testing.assert_allclose(found[:3], (value, value - reach, value + reach))
     one_seed = pooled_difference(first[:1], control[:1], "recall_at_1_all")
     expected = numpy_difference(first[0].sums, control[0].sums, "hits_at_1", "tokens")
-    np.testing.assert_allclose(one_seed[:3], expected)  # over people alone
+    np.testing.assert_allclose(one_seed[:3], expected)  # over clients alone
 
 
-def test_the_perplexity_of_seeds_is_joined_in_nats():
+def test_perplexities_of_seeds_are_pooled_in_nats():
     first, control = ([evaluation("m", seed) for seed in seeds] for seeds in ((1, 2, 3), (4, 5, 6)))
     sums = pooled_sums(first), pooled_sums(control)
     value, low, _ = numpy_difference(*sums, "nll", "tokens")
@@ -255,9 +257,9 @@ def test_the_perplexity_of_seeds_is_joined_in_nats():
     np.testing.assert_allclose(found[:3], np.exp([value, value - reach, value + reach]))
 
 
-def test_pooling_refuses_other_people_and_numbers_of_seeds():
+def test_pooling_rejects_other_clients_and_numbers_of_seeds():
     first, control = ([evaluation("m", seed) for seed in seeds] for seeds in ((1, 2), (3, 4)))
-    with pytest.raises(ValueError, match="as many"):
+    with pytest.raises(ValueError, match="the same number"):
         pooled_difference(first, control[:1], "kss")
-    with pytest.raises(ValueError, match="same people"):
+    with pytest.raises(ValueError, match="same clients"):
         pooled_difference(first, [evaluation("m", 3), evaluation("m", 3, people=7)], "kss")

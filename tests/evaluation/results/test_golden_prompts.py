@@ -1,4 +1,4 @@
-"""Prompts of a file, and strips that keep or break them."""
+"""Files of prompts, and strips that pass or fail them."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tff_keyboard.storage.errors import CheckFailed, DataError
 
 
 class Scripted:
-    """Suggests what a table says, and remembers what it was asked."""
+    """A predictor with fixed suggestions that records its calls."""
 
     def __init__(self, strips):
         self.vocabulary = Vocabulary((*SPECIAL_WORDS, "see", "you"), NormalisationRules())
@@ -26,7 +26,7 @@ def file(folder, text):
     return path
 
 
-def test_each_prompt_is_asked_as_typed(tmp_path):
+def test_each_prompt_is_split_as_typed(tmp_path):
     path = file(
         tmp_path,
         "# team A\n\nSee you \tsoon later\nSee you to\ttomorrow !toad\r\n\t!damn\n",
@@ -36,11 +36,11 @@ def test_each_prompt_is_asked_as_typed(tmp_path):
     report = check_prompts(model, prompts)
     assert model.asked == [(["see", "you"], "", 3), (["see", "you"], "to", 3), ([], "", 3)]
     assert [(prompt.line, what) for prompt, what in report.failures] == [
-        (4, "a word that must not be is on the strip"),
-        (5, "a word that must not be is on the strip"),
+        (4, "an unwanted word is on the strip"),
+        (5, "an unwanted word is on the strip"),
     ]
     assert f"{path}:4:" in report.table()
-    assert "1 of 3 as wanted" in report.table()
+    assert "1 of 3 passed" in report.table()
     with pytest.raises(CheckFailed, match=r"new fails 2 of 3 golden prompts .*\(line 4, 5\)"):
         report.check("new")
 
@@ -57,9 +57,9 @@ def test_none_of_the_wanted_words_is_a_failure(tmp_path):
     [
         ("", "has no prompts"),
         ("# only a remark\n", "has no prompts"),
-        ("see you later\n", "prompts.txt:1: a prompt is"),
-        ("a\tb\nsee you \t\n", "prompts.txt:2: a prompt is"),
-        ("see you \t!\n", "prompts.txt:1: a prompt is"),
+        ("see you later\n", "prompts.txt:1: a prompt must"),
+        ("a\tb\nsee you \t\n", "prompts.txt:2: a prompt must"),
+        ("see you \t!\n", "prompts.txt:1: a prompt must"),
         (b"\xff\tb\n", "cannot be read as prompts"),
         (b"a\tb\n" * 300_000, "more than 1,000,000 bytes"),
     ],

@@ -1,4 +1,4 @@
-"""Margins: what is read from a command line, and what an interval says about them."""
+"""Margins: parsing, and the verdicts of intervals."""
 
 import math
 
@@ -23,7 +23,7 @@ def interval(low, high):
         ("kss", 0.2, -0.009, -0.002, "undecided"),
         ("kss", 0.2, -0.009, -0.00201, "worse"),
         ("kss", 0.0, 0.0, 0.0, "no worse"),
-        ("mrr_at_3_no_eos", 0.2, -0.2, 0.1, "no worse"),  # no percent
+        ("mrr_at_3_no_eos", 0.2, -0.2, 0.1, "no worse"),  # not in percent
         ("perplexity", 5, 0.9, 1.05, "no worse"),
         ("perplexity", 5, 0.9, 1.0501, "undecided"),
         ("perplexity", 5, 1.0501, 1.2, "worse"),
@@ -34,7 +34,7 @@ def test_only_an_interval_within_the_margin_is_no_worse(metric, points, low, hig
     assert Margin(METRICS[metric], points).verdict(interval(low, high)) == verdict
 
 
-def test_margins_of_a_command_line():
+def test_parses_margins():
     found = parse_margins("top-1:0,top-3:0.2, kss:1.5,perplexity:3")
     assert [(margin.metric.name, margin.points) for margin in found] == [
         ("recall_at_1_no_eos", 0.0),
@@ -47,24 +47,27 @@ def test_margins_of_a_command_line():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' is no metric"),
-        ("top-4:0.2", "'top-4' is no metric of top-1, top-3, tap-counted, recall_at_1_no_eos"),
-        ("oov_rate:1", "'oov_rate' is no metric"),
-        ("recall_at_1_all:1", "'recall_at_1_all' is no metric"),  # in no comparison
+        ("", "'' is not one of the metrics"),
+        (
+            "top-4:0.2",
+            "'top-4' is not one of the metrics top-1, top-3, tap-counted, recall_at_1_no_eos",
+        ),
+        ("oov_rate:1", "'oov_rate' is not one of the metrics"),
+        ("recall_at_1_all:1", "'recall_at_1_all' is not one of the metrics"),  # not in comparisons
         ("kss", "margin of 'kss' must be a number >= 0"),
         ("kss:much", "must be a number"),
         ("kss:-1", "must be a number >= 0"),
         ("kss:nan", "must be a number"),
-        ("kss:0.2,,top-3:1", "'' is no metric"),
+        ("kss:0.2,,top-3:1", "'' is not one of the metrics"),
     ],
 )
-def test_other_margins_are_refused(text, message):
+def test_rejects_invalid_margins(text, message):
     with pytest.raises(UsageError, match=message):
         parse_margins(text)
 
 
-def test_a_loss_of_the_margin_passes_in_one_of_forty_cases():
-    """What the source promises: the chance to let a loss of exactly the margin through is 2.5 %."""
+def test_loss_equal_to_the_margin_passes_in_one_of_forty_cases():
+    """A loss of exactly the margin passes with a probability of 2.5 %, as in the source."""
     random = np.random.default_rng(0)
     margin = parse_margins("kss:2")[0]
     people, words = 40, np.full(40, 100.0)

@@ -22,7 +22,7 @@ COUNTS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=3,
 
 
 def python_jackknife(statistic, clients, weights, level=0.95):
-    """(value, low, high) of `statistic(list of clients)`."""
+    """Returns (value, low, high) of `statistic(list of clients)`."""
     value = statistic(clients)
     without = [statistic(clients[:k] + clients[k + 1 :]) for k in range(len(clients))]
     reach = jackknife_truth.reach(without, weights, level)
@@ -33,7 +33,7 @@ def ratio(clients):
     return sum(a for a, _ in clients) / sum(b for _, b in clients)
 
 
-# Degrees of freedom follow from a fourth moment, which cancels where values are nearly equal: hence
+# Degrees of freedom depend on a fourth moment, which cancels if values are nearly equal: hence
 # 1e-7 and not 1e-9.
 @examples(50)
 @given(COUNTS, st.sampled_from([0.5, 0.95]))
@@ -62,7 +62,7 @@ def test_difference_matches_python(first, random):
     np.testing.assert_allclose(interval[:3], expected, rtol=1e-7, atol=1e-7)
 
 
-def test_a_model_does_not_differ_from_itself():
+def test_difference_of_a_model_to_itself_is_zero():
     hits, words = np.array([3, 9, 1]), np.array([10, 20, 5])
     assert difference_interval(hits, words, hits, words)[:3] == (0.0, 0.0, 0.0)
 
@@ -74,7 +74,7 @@ def test_equal_denominators_give_the_t_interval_of_the_mean():
     np.testing.assert_allclose([interval.low, interval.high], expected)
 
 
-def test_one_person_who_makes_all_the_difference_leaves_one_degree_of_freedom():
+def test_one_dominant_client_leaves_one_degree_of_freedom():
     hits, words = np.full(1000, 5.0), np.full(1000, 10.0)
     others = hits.copy()
     others[7] += 1
@@ -87,14 +87,14 @@ def test_one_person_who_makes_all_the_difference_leaves_one_degree_of_freedom():
 def test_coverage():
     rng = np.random.default_rng(1)
     inside = 0
-    for _ in range(400):  # words per client vary, hits are binomial with a client's own rate
+    for _ in range(400):  # words per client vary; hits are binomial with the client's rate
         words = rng.integers(20, 200, 30)
         interval = ratio_interval(rng.binomial(words, rng.beta(4, 16, 30)), words)
         inside += interval.low <= 0.2 <= interval.high
     assert 0.90 < inside / 400 < 0.98  # standard deviation of the share is 0.011
 
 
-# Words typed by the 51 held-out people of the SMS corpus: three of them typed two thirds.
+# Words typed by the 51 held-out clients of the SMS corpus: three of them typed two thirds.
 # fmt: off
 SMS_WORDS = np.array([
     30591, 21799, 15530, 8735, 8097, 4202, 2740, 2486, 2094, 1652, 957, 728, 530, 509, 309,
@@ -109,8 +109,8 @@ SMS_WORDS = np.array([
     [(SMS_WORDS, 0.0, 0.91), (np.full(51, 2000), 0.93, 0.97)],
     ids=["sms", "equal"],
 )
-def test_coverage_where_few_people_typed_most(sizes, plain_least, plain_most):
-    """People's own rates differ by 5 points; K - 1 degrees of freedom promise too much on SMS."""
+def test_coverage_if_few_clients_typed_most(sizes, plain_least, plain_most):
+    """Rates of clients differ by 5 points; K - 1 degrees of freedom cover too little on SMS."""
     rng = np.random.default_rng(0)
     trials, truth = 2000, 0.17
     covered = covered_by_plain = 0
@@ -124,10 +124,10 @@ def test_coverage_where_few_people_typed_most(sizes, plain_least, plain_most):
     assert plain_least < covered_by_plain / trials < plain_most
 
 
-def test_effective_number_of_people():
+def test_effective_number_of_clients():
     assert ratio_interval(np.ones(4), np.full(4, 7.0)).effective_clients == pytest.approx(4)
     assert ratio_interval(np.ones(51), SMS_WORDS).effective_clients == pytest.approx(5.8, abs=0.05)
-    # One person typed almost everything: one degree of freedom, and no less.
+    # One client typed almost everything: one degree of freedom is the minimum.
     lonely = ratio_interval(np.array([500.0, 1.0]), np.array([1000.0, 1.0]))
     reach = stats.t(1).ppf(0.975) * lonely.standard_error
     assert lonely.high == pytest.approx(lonely.value + reach)
@@ -177,13 +177,13 @@ def test_seeds_widen_an_interval_by_the_scatter_of_their_mean():
     assert found.low == pytest.approx(0.2 - math.hypot(0.1, scatter))
     assert found.high == pytest.approx(0.2 + math.hypot(0.05, scatter))
     assert found[4:] == people[4:]
-    assert with_seeds(people, [0.2]) == people  # of one seed nothing can be said
+    assert with_seeds(people, [0.2]) == people  # one seed gives no information
     np.testing.assert_allclose(with_seeds(people, [0.2, 0.2, 0.2]), people)  # no scatter
 
 
 @pytest.mark.parametrize("scatter", [0.0, 1.0, 10.0], ids=["people", "both", "seeds"])
-def test_coverage_over_people_and_seeds(scatter):
-    """Whichever scatters more: the truth, 0, is inside as often as it should be, or more."""
+def test_coverage_over_clients_and_seeds(scatter):
+    """The true value, 0, is inside at least as often as stated, whichever source varies more."""
     rng = np.random.default_rng(0)
     reach, covered, trials = stats.norm.ppf(0.975), 0, 2000
     for _ in range(trials):

@@ -1,4 +1,4 @@
-"""Deciles, worst tenth, shares and groups of people against NumPy."""
+"""Deciles, worst tenth, shares and groups of clients against NumPy."""
 
 import math
 
@@ -23,9 +23,9 @@ def sums_of(words=WORDS, hits=HITS):
     }
 
 
-def test_every_person_with_enough_words_counts_once():
+def test_clients_with_enough_words_have_equal_weight():
     found = people.spread(sums_of(), "recall_at_1_no_eos")
-    values = (HITS / WORDS)[:-1]  # five words say nothing about the last person
+    values = (HITS / WORDS)[:-1]  # the last client has only five words
     assert found.mean.value == pytest.approx(values.mean())
     expected = stats.t(10, values.mean(), stats.sem(values)).interval(0.95)
     np.testing.assert_allclose([found.mean.low, found.mean.high], expected)
@@ -33,7 +33,7 @@ def test_every_person_with_enough_words_counts_once():
     assert found.worst_tenth == pytest.approx(np.sort(values)[:2].mean())  # 2 of 11, rounded up
 
 
-def test_few_people_all_count():
+def test_all_count_if_there_are_few_clients():
     found = people.spread(sums_of([10, 20, 0], [1, 4, 0]), "recall_at_1_no_eos")
     assert found.mean.value == pytest.approx(0.15)
     nobody = people.spread(sums_of([0], [0]), "recall_at_1_no_eos")
@@ -45,22 +45,22 @@ def test_the_worst_tenth_of_a_perplexity_is_the_highest():
     sums = sums_of()
     sums["nll"] = np.arange(1.0, 13.0) * sums["tokens"]
     found = people.spread(sums, "perplexity")
-    nats = np.arange(1.0, 12.0)  # of those who count
+    nats = np.arange(1.0, 12.0)  # of the clients that count
     assert found.worst_tenth == pytest.approx(math.exp(nats[-2:].mean()))
     assert found.mean.value == pytest.approx(math.exp(nats.mean()))
     assert list(found.deciles) == sorted(found.deciles)
 
 
-def test_share_of_people_better_off():
+def test_share_of_clients_better_off():
     worse = sums_of(hits=np.where(np.arange(12) < 3, HITS + 1, HITS - 1))
-    worse["hits_at_1"][10] = HITS[10]  # a tie is half a person
+    worse["hits_at_1"][10] = HITS[10]  # a tie counts half
     found = people.share_better(sums_of(), worse, "recall_at_1_no_eos")
     assert found.value == pytest.approx((7 + 0.5) / 11)
     lower = dict(sums_of(), nll=WORDS * 1.0)
     assert people.share_better(lower, sums_of(), "nats_per_token").value == 1.0
 
 
-def test_heavy_typists_typed_half():
+def test_heavy_users_typed_half():
     groups = people.typists(sums_of())
     assert np.flatnonzero(groups["heavy"]).tolist() == [0, 4]  # 1,300 of 2,275
     assert not np.any(groups["heavy"] & groups["light"])
@@ -70,6 +70,6 @@ def test_heavy_typists_typed_half():
     assert (heavy.people, heavy.share, light.share) == (2, 1300 / 2275, 975 / 2275)
 
 
-def test_heavy_typists_are_the_fewest_who_typed_half():
+def test_heavy_users_are_the_smallest_group_with_half():
     groups = people.typists(sums_of([10, 10, 10, 10], [1, 1, 1, 1]))
     assert groups["heavy"].tolist() == [True, True, False, False]  # the third begins at half

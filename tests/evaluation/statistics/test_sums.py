@@ -1,4 +1,4 @@
-"""Federated sums and the metrics made of them against plain Python, one definition a line."""
+"""Federated sums and their metrics against plain Python, one definition per line."""
 
 import math
 
@@ -24,7 +24,7 @@ VOCABULARY = 12
 
 
 def python_results(logits, targets):
-    """Every federated metric, from float64 logits [n, vocabulary]."""
+    """Computes every federated metric from float64 logits [n, vocabulary]."""
     log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     nll = -log_p[np.arange(len(targets)), targets]
     eos, oov = targets == 2, targets == 3
@@ -68,7 +68,7 @@ def _model():
 
 
 def test_hits_match_python_on_any_scores():
-    """Targets of every kind, EOS and OOV often the best: what is masked makes a difference."""
+    """Targets of every kind; EOS and OOV are often the best, so that masks matter."""
     rng = np.random.default_rng(11)
     logits = rng.normal(size=(600, VOCABULARY)).astype(np.float32)
     logits[:, 2:4] += 1.0
@@ -110,8 +110,8 @@ def test_metrics_match_python(model):
     assert all(sums[n].dtype == t.as_numpy_dtype for n, t in tensorflow_sums.SUM_DTYPES.items())
 
 
-def test_columns_of_metrics_jsonl_stay_as_they_are():
-    """A run of an earlier version goes on with the names and the order it began with."""
+def test_columns_of_metrics_jsonl_do_not_change():
+    """A run of an earlier version continues with the names and the order of its start."""
     assert FEDERATED_METRICS == (
         "recall_at_1_all",
         "recall_at_3_all",
@@ -152,7 +152,7 @@ def test_intervals_are_jackknife_intervals(model):
     assert perplexity.standard_error == pytest.approx(perplexity.value * nats.standard_error)
 
 
-def test_the_interval_of_a_share_stays_a_share():
+def test_interval_of_a_share_is_in_the_unit_interval():
     sums = {"oov_tokens": np.array([1, 0, 0]), "tokens": np.full(3, 10), "eos_tokens": np.zeros(3)}
     found = sums_lib.metric_interval(sums, "oov_rate")
     assert found.low == 0.0 < found.value < found.high
@@ -190,7 +190,7 @@ def test_rows_of_the_table_are_complete():
     assert len(set(labels)) == len(labels)
 
 
-def test_words_named_by_a_cache_are_hits_where_words_typed_count():
+def test_words_from_the_cache_count_as_hits():
     sums = {"tokens": [12], "eos_tokens": [2], "oov_tokens": [4], "hits_at_3": [3]}
     value = sums_lib.metric_value
     assert value(sums, "recall_at_3_no_eos") == 0.3

@@ -1,4 +1,4 @@
-"""Dropout: the rate, the scale, and masks that depend on batch, weights and place only."""
+"""Dropout: rate, scale, and masks that depend only on batch, weights and position."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_rate_and_scale():
     assert abs(np.mean(values > 0) - 0.7) < 0.02
 
 
-def test_mask_is_repeated_and_moves_with_batch_weight_and_place():
+def test_mask_depends_only_on_batch_weight_and_position():
     np.testing.assert_array_equal(mask(), mask())
     for other in (
         mask(ids=tf.constant([[1, 9, 7, 2]])),  # the same words in another order
@@ -58,7 +58,7 @@ def cifg(**rates):
 
 
 def numpy_cifg(model, inputs):
-    """Hidden vectors [time, dim] of one message from its input vectors, float64."""
+    """Returns hidden vectors [time, dim] of one message from its input vectors, float64."""
     weights, hidden = float64_weights(model), []
     state = tuple(np.zeros([1, size]) for size in model.state_size)
     for x in inputs:
@@ -68,7 +68,7 @@ def numpy_cifg(model, inputs):
 
 
 @pytest.mark.parametrize("embedding, output", [(0.4, 0.0), (0.0, 0.4), (0.3, 0.3)])
-def test_cifg_drops_word_vectors_and_outputs_but_not_what_it_remembers(embedding, output):
+def test_cifg_drops_word_vectors_and_outputs_but_not_the_state(embedding, output):
     model = cifg(embedding_dropout=embedding, output_dropout=output)
     words = np.asarray(IDS[0])
     shape = [len(words), 5]
@@ -110,7 +110,7 @@ def test_gradients_of_the_tied_table_go_through_both_masks():
         np.testing.assert_allclose(gradient[row, column], numeric, rtol=2e-2, atol=2e-4)
 
 
-def test_rates_are_no_part_of_the_architecture(tmp_path):
+def test_rates_are_not_part_of_the_architecture(tmp_path):
     vocabulary = Vocabulary((*SPECIAL_WORDS, *(f"w{i}" for i in range(7))), NormalisationRules())
     saved = cifg()
     save_model(tmp_path / "model", saved, vocabulary)

@@ -1,4 +1,4 @@
-"""Packing keeps every real position once, in the order of a recurrence, and unpacks."""
+"""Packing keeps every real position once, in the order of a recurrence; unpacking reverses it."""
 
 import numpy as np
 import tensorflow as tf

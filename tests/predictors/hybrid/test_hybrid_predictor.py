@@ -1,4 +1,4 @@
-"""The mixture by its definition."""
+"""The mixture against its definition."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,7 @@ from tests.support.hybrid_fakes import (
     ngram,
     typed_by,
 )
-from tff_keyboard.data.vocabulary import (
-    BOS,
-    OOV,
-    SPECIAL_WORDS,
-    NormalisationRules,
-    Vocabulary,
-)
+from tff_keyboard.data.vocabulary import BOS, OOV, SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.predictors.predictor import Predictor
 
 CONTEXTS = [[], ["i"], ["zzz"], ["i", "am"], ["homely", "at"], ["how", "are", "you", "at", "all"]]
@@ -39,14 +33,14 @@ def test_scores_are_the_mixture(learnt, compact):
         names = [*VOCABULARY.words, *predictor.table.extras]
         assert dict(zip(names, found.tolist(), strict=True)) == pytest.approx(expected, rel=1e-5)
         if context and VOCABULARY.id_of(context[-1]) == OOV:
-            continue  # by ids, what the last word was is lost
+            continue  # the ids do not contain the last word's name
         scores = predictor.log_probabilities(np.array([[BOS, *VOCABULARY.encode(context)]]))[-1]
         merged = found[: len(VOCABULARY)].copy()
         merged[OOV] += found[len(VOCABULARY) :].sum()
         np.testing.assert_allclose(np.exp(scores), merged, rtol=1e-5)
 
 
-def test_the_strip_is_the_best_of_the_mixture():
+def test_strip_has_the_best_words_of_the_mixture():
     predictor = hybrid()
     learn(predictor, typed_by(1, seed=4, messages=12))
     seen_extra = 0
@@ -63,7 +57,7 @@ def test_the_strip_is_the_best_of_the_mixture():
     assert seen_extra > 3
 
 
-def test_what_is_learnt_or_forgotten_shows_at_once():
+def test_learning_and_forgetting_take_effect_immediately():
     predictor = hybrid()
     before = predictor.suggest(["i"], "z")
     assert before == []
@@ -77,5 +71,5 @@ def test_what_is_learnt_or_forgotten_shows_at_once():
 
 def test_an_ngram_of_other_words_is_refused():
     other = Vocabulary((*SPECIAL_WORDS, *WORDS[:-1], "two"), NormalisationRules())
-    with pytest.raises(ValueError, match="other words than the network"):
+    with pytest.raises(ValueError, match="different vocabularies"):
         hybrid(ngram=ngram(2, other))

@@ -1,4 +1,4 @@
-"""The weights against a grid, against plain NumPy, and at their limits."""
+"""The weights against a grid, against plain NumPy, and in limiting cases."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from tff_keyboard.predictors.hybrid.mixture import (
 
 
 def sample(seed, count, best):
-    """Likelihoods of three components where the word was drawn from the mixture `best`."""
+    """Returns likelihoods of three components for words drawn from the mixture `best`."""
     rng = np.random.default_rng(seed)
     models = rng.dirichlet(np.full(12, 0.3), size=[count, 3])  # [n, 3, words]
     mixed = np.einsum("ij,ijw->iw", best, models)
@@ -30,7 +30,7 @@ def log_likelihood(table, buckets, probabilities):
     return np.log((table[buckets] * probabilities).sum(axis=1))
 
 
-def test_finds_the_weights_the_text_was_drawn_with():
+def test_recovers_the_weights_of_the_data():
     rng = np.random.default_rng(0)
     buckets = rng.integers(0, BUCKETS, size=24_000)
     truth = rng.dirichlet([2, 2, 2], size=BUCKETS)
@@ -87,7 +87,7 @@ def test_a_bucket_without_text_takes_the_weights_of_all():
     np.testing.assert_allclose(weights.table[5], [0.2, 0.5, 0.3], atol=0.1)
 
 
-def test_a_component_that_is_always_right_gets_all():
+def test_component_that_is_always_right_gets_all_weight():
     probabilities = np.tile([1e-9, 0.9, 0.5], [5000, 1])
     weights, _ = fit(probabilities, np.full(5000, 7), steps=1000)
     assert weights.table[7, 1] > 0.98
@@ -104,7 +104,7 @@ def test_buckets():
     assert mixture.matched_orders(np.empty([4, 0], int)).tolist() == [0, 0, 0, 0]
 
 
-def test_survives_the_manifest():
+def test_json_round_trip():
     probabilities = sample(2, 500, np.tile([0.5, 0.4, 0.1], [500, 1]))
     weights, _ = fit(probabilities, np.full(500, 3))
     again = MixtureWeights.from_json(weights.to_json())
@@ -127,7 +127,7 @@ def test_survives_the_manifest():
         [[1, 0, 0]] * (BUCKETS - 1) + [[1, 0]],
     ],
 )
-def test_refuses_what_are_no_weights(rows):
+def test_rejects_invalid_weights(rows):
     with pytest.raises(ValueError):
         MixtureWeights.from_json(rows)
 

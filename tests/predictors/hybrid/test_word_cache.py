@@ -1,4 +1,4 @@
-"""The cache against its definition in float64, and that it forgets to the bit."""
+"""The cache against its definition in float64, and exact forgetting."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ messages = st.lists(st.lists(words, max_size=8), max_size=20)
 
 
 def learned(messages, half_life=50, floor=0.1):
-    """Every message keeps its first word."""
+    """Learns messages, each with its first word kept."""
     cache = WordCache(half_life, floor)
     for message in messages:
         cache.observe(message, [word for word in message[:1] if word])
@@ -35,7 +35,7 @@ def test_counts_are_sums_of_decayed_occurrences():
     ages, age = [], 0
     for event in reversed(events):
         ages.append(age)
-        age += event is not None  # None marks a start, which takes no time
+        age += event is not None  # None marks a start, which does not age the counts
     ages.reverse()
     expected, pairs = {}, {}
     for place, event in enumerate(events):
@@ -62,7 +62,7 @@ def test_forgetting_equals_never_having_seen(text, gone):
     never = learned([[None if w in gone else w for w in m] for m in text], half_life=6, floor=0.2)
     assert cache == never
     assert cache.total == never.total
-    # And stays equal: nothing hidden was kept.
+    # The caches stay equal, so nothing hidden was kept.
     for later in (["a", "b"], ["d", "zzz", "a"]):
         cache.observe(later)
         never.observe(later)
@@ -90,7 +90,7 @@ def test_uses_do_not_decay_while_the_word_is_remembered():
     cache.observe(["often"] * 18)
     assert "once" not in cache.uses
     assert cache.uses["twice"] == 2
-    assert cache.kept == set()  # gone with the word
+    assert cache.kept == set()  # removed with the word
     cache.observe(["often"], kept=["often"])
     assert (cache.uses["often"], cache.kept) == (19, {"often"})
     cache.forget(["often"])
@@ -98,7 +98,7 @@ def test_uses_do_not_decay_while_the_word_is_remembered():
 
 
 @pytest.mark.parametrize("half_life, floor", [(1, 0.5), (20, 0.125), (200, 0.5)])
-def test_size_is_bounded_whatever_is_typed(half_life, floor):
+def test_size_is_bounded_for_any_text(half_life, floor):
     cache = WordCache(half_life, floor)
     bound = 1.45 * half_life / floor + 2
     fresh = iter(range(10**9))
@@ -110,7 +110,7 @@ def test_size_is_bounded_whatever_is_typed(half_life, floor):
     assert len(cache.words) <= bound
 
 
-def test_old_words_go():
+def test_old_words_are_dropped():
     cache = learned([["once"]], half_life=10, floor=0.25)
     cache.observe(["often"] * 15)
     assert "once" in cache.words
@@ -120,12 +120,12 @@ def test_old_words_go():
 
 
 @pytest.mark.parametrize("arguments", [(0, 0.1), (10, 0.0), (10, 9e-7), (10, 1.0)])
-def test_rejects_rules_out_of_range(arguments):
+def test_rejects_parameters_out_of_range(arguments):
     with pytest.raises(ValueError, match="`half_life` must be"):
         WordCache(*arguments)
 
 
-def test_saved_and_loaded_is_the_same_and_private(tmp_path):
+def test_file_round_trip_and_mode(tmp_path):
     cache = learned([["a", "é😀", "b"], ["a"]])
     path = tmp_path / "words.cache"
     path.write_text("older")
@@ -144,7 +144,7 @@ def test_saved_and_loaded_is_the_same_and_private(tmp_path):
 
 
 @pytest.mark.parametrize("half_life", ["1e400", "NaN", "Infinity", "1e30", '"300"', "9" * 400])
-def test_a_half_life_that_none_can_be_is_one_line(tmp_path, half_life):
+def test_invalid_half_life_in_a_file_is_one_line(tmp_path, half_life):
     path = tmp_path / "words.cache"
     path.write_text(
         f'{cache_file.FORMAT}\n{{"half_life":{half_life},"floor":0.02,"words":{{}},"pairs":{{}},'
@@ -152,17 +152,17 @@ def test_a_half_life_that_none_can_be_is_one_line(tmp_path, half_life):
     )
     cache, problem = cache_file.load_or_fresh(path)
     assert cache == WordCache()
-    assert "not a whole word cache" in problem
+    assert "not a complete word cache" in problem
 
 
-def test_a_cache_of_another_version_says_so(tmp_path):
+def test_cache_of_another_version_is_an_error(tmp_path):
     path = tmp_path / "words.cache"
     path.write_text("tff-keyboard word cache 1\n{}\n")
     with pytest.raises(DataError, match="another version wrote"):
         cache_file.load_or_fresh(path)
 
 
-def test_what_may_not_be_learnt_is_dropped_from_a_file(tmp_path):
+def test_words_that_must_not_be_learnt_are_dropped_from_a_file(tmp_path):
     cache = learned([["my", "hunter2", "at", "7"], ["hunter2"]])
     cache_file.save(cache, tmp_path / "words.cache")
     assert cache_file.load(tmp_path / "words.cache") == learned([["my", None, "at", None], [None]])
@@ -183,7 +183,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_link_in_the_way_is_not_written_through(tmp_path):
+def test_link_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "words.cache").symlink_to(victim)
@@ -226,7 +226,7 @@ def test_a_damaged_or_hostile_file_is_refused(tmp_path, text):
     path.write_text(f"{cache_file.FORMAT}\n{GOOD}\n")
     assert cache_file.load(path).words == {"a": 1048576}
     path.write_text(f"{cache_file.FORMAT}\n{text}\n")
-    with pytest.raises(DataError, match="not a whole word cache"):
+    with pytest.raises(DataError, match="not a complete word cache"):
         cache_file.load(path)
 
 
@@ -239,7 +239,7 @@ def test_a_missing_or_huge_file_is_refused(tmp_path, monkeypatch):
         cache_file.load(tmp_path / "huge")
 
 
-def test_what_is_no_cache_file_is_said_and_a_fresh_one_begun(tmp_path):
+def test_damaged_cache_is_reported_and_replaced_by_a_new_one(tmp_path):
     path = tmp_path / "words.cache"
     assert cache_file.load_or_fresh(path) == (WordCache(), None)
     cache_file.save(learned([["a"]]), path)
@@ -247,14 +247,14 @@ def test_what_is_no_cache_file_is_said_and_a_fresh_one_begun(tmp_path):
     path.write_text(f"{cache_file.FORMAT}\n{GOOD[:-9]}")
     fresh, problem = cache_file.load_or_fresh(path)
     assert fresh == WordCache()
-    assert "not a whole word cache" in problem
+    assert "not a complete word cache" in problem
 
 
 @pytest.mark.parametrize("content", [b"my notes", b"\xff\xfe\n", b"tff-keyboard word cache 1\n"])
-def test_what_never_was_a_cache_is_refused_and_stays(content, tmp_path):
+def test_other_files_are_rejected_and_kept(content, tmp_path):
     path = tmp_path / "notes"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"first line is not .* It stays as it is"):
+    with pytest.raises(DataError, match=r"first line is not .* The file is unchanged"):
         cache_file.load_or_fresh(path)
     assert path.read_bytes() == content
     with pytest.raises(DataError, match="not a file"):

@@ -1,4 +1,4 @@
-"""The n-gram of a keyboard against the one it was made from."""
+"""The n-gram of a keyboard against the model it was made from."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def distributions(model, ids):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
-def test_is_the_model_up_to_rounding(order):
+def test_matches_the_model_up_to_rounding(order):
     model, compact = both(messages_of(order, 300), order=order)
     assert compact.num_ngrams == model.num_ngrams
     assert compact.order == order
@@ -35,12 +35,13 @@ def test_is_the_model_up_to_rounding(order):
     np.testing.assert_allclose(found.sum(axis=1, dtype=np.float64), 1, rtol=1e-5)
     assert np.all(found[:, EOS:] > 0)
     assert np.all(found[:, :EOS] == 0)
-    # Half a step of 256 over the range of an order is 2 % here; orders add up, shares do not.
+    # Half of one of 256 steps over the range of an order is 2 % here, and the errors of orders add
+    # up.
     np.testing.assert_allclose(found[:, EOS:], expected[:, EOS:], rtol=0.08)
     assert np.abs(np.log(found[:, EOS:] / expected[:, EOS:])).mean() < 0.01
 
 
-def test_one_position_is_that_of_the_batch():
+def test_single_position_matches_the_batch():
     _, compact = both(messages_of(1, 300))
     ids = np.array([[BOS, *m] for m in messages_of(2, 60, longest=9) if len(m) == 9])
     nodes = compact.context_nodes(ids)
@@ -67,7 +68,7 @@ def test_a_unigram_has_no_contexts():
         assert hybrid.suggest(context)
 
 
-def test_an_unheard_text_is_read_by_the_unigram():
+def test_unknown_contexts_use_the_unigram():
     _, compact = both([np.array([4, 5]), np.array([6])], order=3)
     assert compact.contexts([20, 21]) == [-1, -1]
     np.testing.assert_array_equal(compact.distribution([-1, -1]), compact.unigram)
@@ -76,7 +77,7 @@ def test_an_unheard_text_is_read_by_the_unigram():
 
 @examples(40)
 @given(data=st.data(), order=st.integers(1, 5))
-def test_sums_to_one_behind_any_context(data, order):
+def test_sums_to_one_after_any_context(data, order):
     word = st.integers(OOV, 9)
     messages = data.draw(st.lists(st.lists(word, max_size=7), min_size=1, max_size=12))
     _, compact = both([np.array(m, int) for m in messages], size=10, order=order)
@@ -103,7 +104,7 @@ def test_ids_of_more_than_two_bytes():
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
-def test_other_ids_change_nothing_but_the_names(order):
+def test_reordered_ids_give_the_same_probabilities(order):
     _, compact = both(messages_of(3, 200), order=order)
     new_ids = np.concatenate(
         [np.arange(EOS + 2), EOS + 2 + np.random.default_rng(0).permutation(V - EOS - 2)]

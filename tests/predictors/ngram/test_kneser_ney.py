@@ -1,4 +1,4 @@
-"""The n-gram against a dictionary-based Kneser-Ney of a few lines, and against KenLM's numbers."""
+"""The n-gram against a short dictionary-based Kneser-Ney, and against KenLM's numbers."""
 
 import collections
 import functools
@@ -25,7 +25,7 @@ from tff_keyboard.storage.errors import DataError
 
 
 class DictionaryKneserNey:
-    """Interpolated modified Kneser-Ney as the formulas say it, with tuples and dictionaries."""
+    """Interpolated modified Kneser-Ney as in the formulas, with tuples and dictionaries."""
 
     def __init__(self, messages, vocabulary_size, order):
         self.order = order
@@ -73,7 +73,7 @@ class DictionaryKneserNey:
 
 
 def messages_of(rng, vocabulary_size, num_messages, longest):
-    """Skewed random messages: repeated n-grams of every order, and empty messages."""
+    """Returns skewed random messages: repeated n-grams of every order, and empty messages."""
     weights = 1 / np.arange(1, vocabulary_size - OOV + 1)
     return [
         rng.choice(
@@ -96,7 +96,7 @@ def test_matches_the_formulas(order):
     messages = messages_of(rng, 16, 60, 9)
     model = KneserNey.train(messages, vocabulary_size=16, order=order)
     reference = DictionaryKneserNey(messages, 16, order)
-    if order > 1:  # else nothing here would test the discounts of Chen and Goodman
+    if order > 1:  # so that the discounts of Chen and Goodman are tested
         assert reference.discounts[2] != (0, *FALLBACK_DISCOUNTS)
     contexts = [(), (4,), (4, 5), (5, 4, 4), (11, 11, 11), (4, 5, 6, 7, 8), (3, 3), *messages[:20]]
     for context in contexts:
@@ -107,7 +107,7 @@ def test_matches_the_formulas(order):
 
 
 def kenlm_corpus():
-    """400 messages of a linear congruential generator, ids in the order of their numbers."""
+    """Returns 400 messages of a linear congruential generator."""
     state, messages = 1, []
 
     def uniform():
@@ -125,7 +125,7 @@ def kenlm_corpus():
     return [np.array([ids[word] for word in message]) for message in messages], ids
 
 
-# log10 p of each word and of the end, behind all words before it.
+# log10 p of each word and of the end, after all previous words.
 KENLM_QUERIES = ([4, 4, 11], [30, 43, 4, 5, 33], [7, 25, 20], [4, 11, 20, 4, 32, 4])
 KENLM_LOG10 = {
     2: (
@@ -158,8 +158,8 @@ def test_matches_kenlm(order):
         lmplz -o ORDER --discount_fallback --text corpus.txt --arpa ORDER.arpa
         query ORDER.arpa < queries.txt
 
-    KenLM's `<unk>` is our OOV, which this corpus does not hold; it fell back to 0.5, 1, 1.5 for the
-    highest of 5 orders, where D_3 was negative, and for no other.
+    KenLM's `<unk>` is our OOV, which does not occur in this corpus. It used the fallback 0.5, 1,
+    1.5 only for the highest of 5 orders, for which D_3 was negative.
     """
     messages, ids = kenlm_corpus()
     model = KneserNey.train(messages, vocabulary_size=4 + len(ids), order=order)
@@ -170,7 +170,7 @@ def test_matches_kenlm(order):
         np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
-def test_a_batch_is_its_rows():
+def test_batch_matches_its_rows():
     rng = np.random.default_rng(0)
     messages = messages_of(rng, 20, 200, 8)
     predictor = NGramPredictor.train(messages, vocabulary_of(20))
@@ -186,7 +186,7 @@ def test_a_batch_is_its_rows():
 
 @examples(60)
 @given(data=st.data(), order=st.integers(1, 6))
-def test_sums_to_one_behind_any_context(data, order):
+def test_sums_to_one_after_any_context(data, order):
     word = st.integers(OOV, 9)
     messages = data.draw(st.lists(st.lists(word, max_size=7), min_size=1, max_size=12))
     model = KneserNey.train([np.array(m, int) for m in messages], vocabulary_size=10, order=order)
@@ -209,7 +209,7 @@ def test_only_empty_messages():
     np.testing.assert_allclose(distribution(model, [4, 5, 4, 5, 4]).sum(), 1, rtol=1e-6)
 
 
-def test_small_texts_take_the_fallback_discounts():
+def test_small_texts_use_the_fallback_discounts():
     np.testing.assert_array_equal(discounts(np.array([1, 1, 7])), [0, *FALLBACK_DISCOUNTS])
     # n = 1, 1, 5, 1: Y = 1/3 and D_2 = 2 - 5 < 0.
     np.testing.assert_array_equal(
@@ -246,7 +246,7 @@ def test_saved_and_loaded_gives_the_same_strip(tmp_path):
     assert [path.name for path in (tmp_path / "ngram").glob(".*")] == []
 
 
-def test_suggests_what_the_scores_say():
+def test_suggestions_match_the_scores():
     predictor = trained()
     scores = predictor.log_probabilities(np.array([[BOS, 4, 5, 6]]))[-1]
     words = [predictor.vocabulary.words[i] for i in (4, 5, 6)]
@@ -269,7 +269,7 @@ def test_a_damaged_directory_is_one_clear_error(tmp_path, damage):
         (tmp_path / names.NGRAM).write_bytes(content[: len(content) // 2])
     elif damage == "flipped":
         content = bytearray((tmp_path / names.NGRAM).read_bytes())
-        start = 30 + sum(content[26:30:2])  # behind the name and the further fields of an entry
+        start = 30 + sum(content[26:30:2])  # after the name and the extra fields of an entry
         content[start : start + 4] = b"\xff" * 4
         (tmp_path / names.NGRAM).write_bytes(content)
     elif damage == "directory":

@@ -1,4 +1,4 @@
-"""The file: what it refuses, how large it is, and the size asked for."""
+"""The file: rejected content, size, and the size budget."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def data(model):
     return ngram_file.encode(model, vocabulary_of(V))
 
 
-def test_holds_its_words_and_is_small(model, data, tmp_path):
+def test_contains_its_words_and_is_small(model, data, tmp_path):
     (tmp_path / "some.ngram").write_bytes(data)
     compact, vocabulary = ngram_file.load(tmp_path / "some.ngram")
     assert vocabulary == vocabulary_of(V)
@@ -38,15 +38,15 @@ def test_holds_its_words_and_is_small(model, data, tmp_path):
     assert data == ngram_file.encode(model, vocabulary_of(V))
 
 
-def test_holds_the_language(model):
+def test_contains_the_language(model):
     turkish = Vocabulary(vocabulary_of(V).words, NormalisationRules(language="tr"))
     data = ngram_file.encode(model, turkish)
     assert ngram_file.decode(data)[1] == turkish
     assert b'"language"' not in ngram_file.encode(model, vocabulary_of(V))
 
 
-def test_contexts_that_rounding_would_overfill_are_rounded_down():
-    """4 is followed by 5 in 99 % of cases, and the value nearest to that is almost one."""
+def test_contexts_are_rounded_down_if_their_sum_would_be_too_large():
+    """4 is followed by 5 in 99 % of cases, and the nearest value is almost one."""
     messages = [np.array([28, 29])] * 100_000 + [np.array([4, 5])] * 8000
     messages += [np.array([4, w]) for w in range(6, 28)] * 3
     model = KneserNey.train(messages, vocabulary_size=V, order=2)
@@ -55,7 +55,7 @@ def test_contexts_that_rounding_would_overfill_are_rounded_down():
     low, high = np.log([table.discounted.min(), table.discounted.max()])
     values = np.exp(np.linspace(low, high, 256))
     nearest = np.abs(np.log(table.discounted[rows, np.newaxis] / values)).argmin(axis=1)
-    assert 1 - values[nearest].sum() < table.gamma[4] / 2  # or this test shows nothing
+    assert 1 - values[nearest].sum() < table.gamma[4] / 2  # otherwise the test is vacuous
     compact, _ = ngram_file.decode(ngram_file.encode(model, vocabulary_of(V)))
     node = np.searchsorted(compact.tables[0].context_rows, 4)
     assert compact.tables[0].gamma[node] >= table.gamma[4]
@@ -63,7 +63,7 @@ def test_contexts_that_rounding_would_overfill_are_rounded_down():
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 40, 200, -40, -1])
 def test_a_cut_file_is_refused(data, cut):
-    with pytest.raises(DataError, match="some: not a whole n-gram file"):
+    with pytest.raises(DataError, match="some: not a complete n-gram file"):
         ngram_file.decode(data[:cut], "some")
 
 
@@ -76,7 +76,7 @@ def test_every_byte_is_under_the_checksum(data):
 
 
 def rewritten(data, change, parts_change=None):
-    """A file with another header and a checksum that fits: what an attacker would send."""
+    """Returns a file with another header and a valid checksum, as an attacker would send it."""
     first, line, rest = data.split(b"\n", 2)
     header = json.loads(line)
     change(header)
@@ -113,7 +113,7 @@ def rewritten(data, change, parts_change=None):
         ("fingerprint", "0" * 64),
     ],
 )
-def test_a_hostile_header_is_refused_cheaply(data, field, value):
+def test_malicious_header_is_rejected_without_allocation(data, field, value):
     hostile = rewritten(data, lambda header: header.update({field: value}))
     tracemalloc.start()
     with pytest.raises(DataError):
@@ -123,28 +123,28 @@ def test_a_hostile_header_is_refused_cheaply(data, field, value):
     assert peak < 40_000_000
 
 
-def test_an_unknown_rule_is_quoted_cut_and_escaped(data):
+def test_unknown_rule_is_quoted_shortened_and_escaped(data):
     rules = {"\x1b[2J" + "x" * 999: 1}
     with pytest.raises(DataError, match=r"'\\x1b\[2Jx{99}") as caught:
         ngram_file.decode(rewritten(data, lambda header: header.update(rules=rules)))
     assert len(str(caught.value)) < 300
 
 
-def test_orders_are_bounded_together(data):
+def test_total_size_of_orders_is_bounded(data):
     hostile = rewritten(data, lambda header: header.update(rows=3 * [2**23]))
     with pytest.raises(DataError, match="too many n-grams"):
         ngram_file.decode(hostile)
 
 
 @pytest.mark.parametrize("header", [b"[]", b"{}", b"[" * 5000, b"\xff", b"7", b""])
-def test_a_header_that_is_none_is_refused(header):
+def test_invalid_header_is_rejected(header):
     content = ngram_file.FORMAT + b"\n" + header + b"\n"
     with pytest.raises(DataError):
         ngram_file.decode(content + hashlib.sha256(content).digest())
 
 
 def test_random_parts_are_refused(data):
-    """Past the checksum, the parts themselves: never a crash, never a model that cannot be."""
+    """With a valid checksum, the parts themselves never cause a crash or an invalid model."""
     rng = np.random.default_rng(0)
     for _ in range(200):
 
@@ -168,20 +168,20 @@ def test_a_missing_file_is_one_line(tmp_path):
 
 
 def test_sizes_must_fit(model):
-    with pytest.raises(ValueError, match="30 rows and the vocabulary 31"):
+    with pytest.raises(ValueError, match="30 rows, but the vocabulary has 31"):
         ngram_file.encode(model, vocabulary_of(31))
 
 
 @pytest.fixture(scope="module")
 def larger():
-    """Enough n-grams for a budget to be hit closely."""
+    """Returns enough n-grams to hit a budget closely."""
     messages = messages_of(3, 4000, size=300, longest=12)
     model = KneserNey.train(messages, vocabulary_size=300, order=4)
     return Pruner(model, messages), vocabulary_of(300)
 
 
 @pytest.mark.parametrize("budget", [5_000, 20_000, 60_000])
-def test_fills_a_budget_and_never_more(larger, budget):
+def test_fills_but_never_exceeds_a_budget(larger, budget):
     pruner, vocabulary = larger
     data = encode_within(pruner, vocabulary, budget)
     assert 0.98 * budget <= len(data) <= budget
@@ -189,7 +189,7 @@ def test_fills_a_budget_and_never_more(larger, budget):
     assert pruner.fewest < sum(compact.num_ngrams) < pruner.most
 
 
-def test_budgets_at_the_ends(larger):
+def test_smallest_and_largest_budgets(larger):
     pruner, vocabulary = larger
     whole = ngram_file.encode(pruner.prune(pruner.most), vocabulary)
     assert encode_within(pruner, vocabulary, 10**9) == whole

@@ -1,4 +1,4 @@
-"""Who typed what, by a dictionary of sets, and a file that lists nobody's own."""
+"""Users of each n-gram against a dictionary of sets, and a file without single users' n-grams."""
 
 import collections
 
@@ -19,7 +19,7 @@ V = 30
 
 
 def ngrams(model):
-    """Of each table, the n-gram of each row: tuples of ids."""
+    """Returns the n-gram of each row of each table, as tuples of ids."""
     contexts = [(i,) for i in range(model.vocabulary_size)]
     tables = []
     for table in model.tables:
@@ -31,7 +31,7 @@ def ngrams(model):
 
 
 def typists(messages, owners, order):
-    """n-gram -> who typed it."""
+    """Returns n-gram -> set of users."""
     found = collections.defaultdict(set)
     for message, owner in zip(messages, owners, strict=True):
         ids = [BOS, *map(int, message), EOS]
@@ -43,7 +43,7 @@ def typists(messages, owners, order):
 
 @examples(30)
 @given(seed=st.integers(0, 2**32 - 1), order=st.integers(1, 5), people=st.integers(1, 6))
-def test_is_the_number_of_typists(seed, order, people):
+def test_counts_distinct_users(seed, order, people):
     messages = messages_of(seed, 40)
     owners = np.random.default_rng(seed).integers(people, size=40).tolist()
     model = KneserNey.train(messages, vocabulary_size=V, order=order)
@@ -54,7 +54,7 @@ def test_is_the_number_of_typists(seed, order, people):
         assert count.tolist() == [len(expected[row]) for row in rows]
 
 
-def test_a_file_lists_only_what_several_typed():
+def test_file_lists_only_ngrams_of_several_users():
     messages = messages_of(3, 200)
     owners = [i % 9 for i in range(200)]
     expected = typists(messages, owners, 5)
@@ -73,7 +73,7 @@ def test_a_file_lists_only_what_several_typed():
         assert shared.next_word(words).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_wants_an_owner_for_each_message():
+def test_requires_an_owner_for_each_message():
     messages = messages_of(1, 3)
     model = KneserNey.train(messages, vocabulary_size=V, order=2)
     with pytest.raises(ValueError, match="3 messages and 2 owners"):

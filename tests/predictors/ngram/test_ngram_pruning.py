@@ -1,4 +1,4 @@
-"""Pruning against the relative entropy written out, and the model that is left."""
+"""Pruning against the relative entropy written out, and the remaining model."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ V = 24
 
 
 def chain_messages(seed, count):
-    """A noisy Markov chain: contexts tell something, and every order has n-grams of its own."""
+    """Returns a noisy Markov chain, in which contexts of every order are informative."""
     rng = np.random.default_rng(seed)
     follower = np.random.default_rng(0).integers(4, V, size=[V, V])
     messages = []
@@ -38,7 +38,7 @@ def pruner(model):
 
 
 def grams(model):
-    """Of each table {(context words, word): row}, by walking the trie."""
+    """Returns {(context words, word): row} of each table, by walking the trie."""
     nodes = {(i,): i for i in range(model.vocabulary_size)}
     levels = []
     for table in model.tables:
@@ -52,7 +52,7 @@ def grams(model):
 
 
 def distribution(model, context):
-    """[V] float64 behind a context that may lack BOS, straight from the tables."""
+    """Returns [V] float64 after a context that may lack BOS, directly from the tables."""
     p = model.unigram.astype(np.float64)
     levels = grams(model)
     for m in range(1, len(context) + 1):
@@ -77,7 +77,7 @@ def perplexity(model, messages):
     return np.exp(-np.mean(logs))
 
 
-def test_counts_contexts_as_they_are_read(model):
+def test_context_counts_match_the_text(model):
     counts = context_counts(model, MESSAGES)
     levels = grams(model)
     read = [[BOS, *map(int, m)] for m in MESSAGES]
@@ -90,8 +90,8 @@ def test_counts_contexts_as_they_are_read(model):
         np.testing.assert_array_equal(counts[length - 1], expected)
 
 
-def test_entropy_is_that_of_the_model_without_the_ngram(model):
-    """Stolcke's D from its definition: a sum over all words, the n-gram left to the shorter one."""
+def test_entropy_matches_the_definition(model):
+    """Computes Stolcke's D by its definition, a sum over all words."""
     counts = context_counts(model, MESSAGES)
     found = relative_entropies(model, counts)
     total = sum(len(m) + 1 for m in MESSAGES)
@@ -134,7 +134,7 @@ def test_pruning_all_leaves_the_unigram(model, pruner):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 0.9])
-def test_has_the_size_asked_for_and_sums_to_one(model, pruner, share):
+def test_pruned_model_has_the_requested_size_and_sums_to_one(model, pruner, share):
     size = pruner.fewest + round(share * (pruner.most - pruner.fewest))
     pruned = pruner.prune(size)
     assert sum(pruned.num_ngrams) == size
@@ -153,8 +153,8 @@ def test_has_the_size_asked_for_and_sums_to_one(model, pruner, share):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_the_cheapest_go_first(model, pruner):
-    """Perplexity of the text rises with every cut, and random cuts of the same size cost more."""
+def test_pruning_is_better_than_random_cuts(model, pruner):
+    """Every cut increases the text's perplexity, and random cuts of the same size cost more."""
     sizes = [round(pruner.fewest + s * (pruner.most - pruner.fewest)) for s in (1, 0.7, 0.4, 0.1)]
     found = [perplexity(pruner.prune(size), MESSAGES) for size in [*sizes, pruner.fewest]]
     assert found == sorted(found)
@@ -170,7 +170,7 @@ def test_rejects_too_few_and_a_pruned_model(pruner):
     with pytest.raises(ValueError, match="single words"):
         pruner.prune(pruner.fewest - 1)
     pruned = pruner.prune((pruner.fewest + pruner.most) // 2)
-    with pytest.raises(ValueError, match="pruned before"):
+    with pytest.raises(ValueError, match="already been pruned"):
         Pruner(pruned, MESSAGES)
 
 

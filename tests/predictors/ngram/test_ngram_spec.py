@@ -1,4 +1,4 @@
-"""What may stand for a baseline on a command line, and what is made of it."""
+"""Baselines on the command line, and the models that they train."""
 
 import numpy as np
 import pytest
@@ -42,12 +42,12 @@ def test_reads_orders_and_sizes(word, expected):
         "1.25M",
     ],
 )
-def test_other_words_are_one_clear_error(word):
-    with pytest.raises(ValueError, match=r"is no n-gram.*ngram:1\.44MB"):
+def test_invalid_spec_is_one_error(word):
+    with pytest.raises(ValueError, match=r"is not an n-gram.*ngram:1\.44MB"):
         ngram_spec.parse(word)
 
 
-def test_trains_what_was_asked_for(tmp_path):
+def test_trains_the_requested_model(tmp_path):
     messages, vocabulary = messages_of(0, 2000, size=200), vocabulary_of(200)
     whole, none = ngram_spec.train(NGramSpec(), messages, vocabulary)
     assert none is None
@@ -61,11 +61,11 @@ def test_trains_what_was_asked_for(tmp_path):
     ids = np.array([[BOS, 4, 5, 6]])
     np.testing.assert_array_equal(again.log_probabilities(ids), small.log_probabilities(ids))
     assert again.suggest(["w00001", "w00002"]) == small.suggest(["w00001", "w00002"])
-    with pytest.raises(ValueError, match="kept as the file"):
+    with pytest.raises(ValueError, match="cannot be saved"):
         small.save(tmp_path)
 
 
-def test_the_strip_is_that_of_the_scores():
+def test_strip_matches_the_scores():
     vocabulary = vocabulary_of(200)
     small, _ = ngram_spec.train(NGramSpec(num_bytes=9000), messages_of(0, 2000, 200), vocabulary)
     for ids in ([], [4], [4, 5, 9, 4, 6, 8]):

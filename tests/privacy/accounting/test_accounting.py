@@ -1,4 +1,4 @@
-"""Epsilon against published figures, dp_accounting itself and limits."""
+"""Epsilon against published figures, dp_accounting and limiting cases."""
 
 import math
 import subprocess
@@ -17,7 +17,7 @@ from tff_keyboard.privacy.accounting import accounting
 
 
 def gaussian_delta(epsilon, sigma):
-    """Balle & Wang 2018, Theorem 8, sensitivity 1."""
+    """Computes delta by Balle & Wang 2018, Theorem 8, for sensitivity 1."""
     return stats.norm.cdf(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * stats.norm.cdf(
         -0.5 / sigma - epsilon * sigma
     )
@@ -48,9 +48,7 @@ def test_exact_gaussian_matches_the_privacy_curve(sigma, delta):
 
 @pytest.mark.parametrize("participations, noise", [(1, 4.0), (16, 8.0), (100, 5.0), (30, 2.0)])
 @pytest.mark.parametrize("delta", [1e-5, 1e-10])
-def test_closed_form_is_what_privacy_loss_distributions_bound_from_above(
-    participations, noise, delta
-):
+def test_closed_form_is_at_most_the_pld_bound(participations, noise, delta):
     exact = accounting.unsampled_gaussian(
         noise_multiplier=noise, participations=participations, delta=delta
     ).epsilon
@@ -66,8 +64,8 @@ def test_closed_form_is_what_privacy_loss_distributions_bound_from_above(
     log_mu=st.floats(-6, 6),
     log_delta=st.floats(-100, -0.01),
 )
-def test_epsilon_is_the_least_whose_delta_is_allowed(log_mu, log_delta):
-    """Against 60 digits, for any noise and delta; never below the truth."""
+def test_epsilon_is_the_smallest_with_allowed_delta(log_mu, log_delta):
+    """Compares with 60 digits for any noise and delta; epsilon is never too small."""
     mu, delta = 10**log_mu, 10**log_delta
     epsilon = accounting.epsilon_of_zcdp(mu**2 / 2, delta, method="exact Gaussian")
 
@@ -84,7 +82,7 @@ def test_epsilon_is_the_least_whose_delta_is_allowed(log_mu, log_delta):
 
 
 @pytest.mark.parametrize("noise, participations", [(0.01, 100), (1e-6, 10**6), (1e-150, 1)])
-def test_next_to_no_noise_costs_milliseconds_and_no_memory(noise, participations):
+def test_tiny_noise_is_accounted_quickly(noise, participations):
     with own_seconds() as spent:
         guarantee = accounting.unsampled_gaussian(
             noise_multiplier=noise, participations=participations, delta=1e-6
@@ -96,7 +94,7 @@ def test_next_to_no_noise_costs_milliseconds_and_no_memory(noise, participations
     assert math.isfinite(guarantee.epsilon)
 
 
-def test_noise_whose_square_no_float_holds_protects_nothing():
+def test_noise_whose_square_underflows_gives_infinite_epsilon():
     for noise in (1e-170, 5e-324):
         guarantee = accounting.unsampled_gaussian(
             noise_multiplier=noise, participations=1, delta=1e-6
@@ -107,7 +105,7 @@ def test_noise_whose_square_no_float_holds_protects_nothing():
 def test_published_sampled_gaussian():
     """Abadi et al. 2016, section 5: q = 0.01, z = 4, T = 10,000 gives (1.26, 1e-5) by moments.
 
-    RDP with today's conversion is tighter, and must not be above it.
+    RDP with the current conversion is tighter, and must not be above it.
     """
     arguments = {
         "noise_multiplier": 4.0,
@@ -131,7 +129,7 @@ def test_full_participation_is_the_plain_gaussian():
 
 @pytest.mark.slow
 def test_fixed_size_cohorts_are_accounted_for_replacement():
-    """Replacing a person moves a sum of vectors of norm <= 1 by up to 2: twice the noise is due."""
+    """Replacing a client changes a sum of vectors of norm <= 1 by up to 2."""
     guarantee = accounting.fixed_size_gaussian(
         noise_multiplier=2.0, population=10_000, cohort=100, rounds=1000, delta=1e-6
     )
@@ -150,7 +148,7 @@ def test_fixed_size_cohorts_are_accounted_for_replacement():
 
 
 def test_a_whole_population_drawn_every_round_is_never_below_the_plain_gaussian():
-    """q = 1: the true cost of replacing is that of z/2, without any amplification."""
+    """q = 1: the exact cost of replacement is that of z/2, without amplification."""
     everyone = accounting.fixed_size_gaussian(
         noise_multiplier=8.0, population=50, cohort=50, rounds=4, delta=1e-6
     )
@@ -163,8 +161,8 @@ def test_one_tree_step_is_the_gaussian_mechanism():
     assert tree.rho == 1 / 8
 
 
-def test_a_single_epoch_over_restarted_trees_is_dp_accountings_event():
-    """Everyone joins once in all: only the deepest tree counts."""
+def test_single_epoch_over_restarted_trees_matches_dp_accounting():
+    """Every client joins once in total, so only the deepest tree counts."""
     ours = accounting.tree_gaussian(
         noise_multiplier=4.0,
         rounds=128 + 60,
@@ -179,7 +177,7 @@ def test_a_single_epoch_over_restarted_trees_is_dp_accountings_event():
     assert ours.epsilon == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-4)
 
 
-def test_restarts_when_everyone_joins_once_a_tree():
+def test_restarts_if_every_client_joins_once_per_tree():
     """Kairouz et al. 2021, Appendix D: the depths of the trees add up."""
     ours = accounting.tree_gaussian(
         noise_multiplier=4.0, rounds=256, delta=1e-6, min_separation=128, restart_rounds=128
@@ -207,7 +205,7 @@ GUARANTEES = {
         (0.5, "poisson"),
         pytest.param(8.0, "poisson", marks=pytest.mark.slow),
         pytest.param(0.5, "fixed size", marks=pytest.mark.slow),
-        pytest.param(8.0, "fixed size", marks=pytest.mark.slow),  # the same search, by slow steps
+        pytest.param(8.0, "fixed size", marks=pytest.mark.slow),  # the same search, but slow
     ],
 )
 def test_calibrated_noise_just_reaches_the_target(target, name):
@@ -240,7 +238,7 @@ def test_more_separation_fewer_rounds_never_cost_more(noise, rounds, separation,
     assert rho(rounds=rounds + 1) >= rho()
 
 
-def test_no_rounds_cost_nothing_and_no_noise_protects_nothing():
+def test_zero_rounds_and_zero_noise():
     for rounds, noise, expected in [(0, 1.0, 0.0), (3, 0.0, math.inf)]:
         for guarantee in (
             accounting.tree_gaussian(

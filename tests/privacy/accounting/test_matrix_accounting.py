@@ -6,10 +6,9 @@ import pytest
 
 from tests.support.own_seconds import own_seconds
 from tff_keyboard.privacy.accounting import accounting
-from tff_keyboard.privacy.mechanisms.banded import Banded
-from tff_keyboard.privacy.mechanisms.blt import optimal_blt
+from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
 
-IDENTITY = Banded(coefficients=(1.0,))
+IDENTITY = Blt(decays=(0.0,), scales=(0.0,))
 
 
 @pytest.mark.parametrize("rho, epsilon", [(0.1507, 3.424), (0.01434, 0.9936)])

@@ -1,4 +1,4 @@
-"""The private vocabulary: its threshold and sensitivity against the formulas, and what it keeps."""
+"""The private vocabulary: threshold and sensitivity against the formulas, and the chosen words."""
 
 import math
 
@@ -25,7 +25,7 @@ def mechanism(**changes):
 
 
 def zipf_people(people, words, seed, *, vocabulary=20_000):
-    """Each person's words, of a Zipf law with exponent 1.05."""
+    """Returns each client's words, from a Zipf law with exponent 1.05."""
     weights = 1 / np.arange(1, vocabulary + 1) ** 1.05
     rng = np.random.default_rng(seed)
     drawn = rng.choice(vocabulary, size=(people, words), p=weights / weights.sum())
@@ -33,16 +33,16 @@ def zipf_people(people, words, seed, *, vocabulary=20_000):
 
 
 @pytest.mark.parametrize("sigma, most, delta", [(1.0, 1, 1e-6), (3.0, 50, 1e-8), (0.5, 7, 1e-4)])
-def test_a_word_of_one_person_passes_with_chance_delta_at_most(sigma, most, delta):
+def test_word_of_one_user_passes_with_probability_at_most_delta(sigma, most, delta):
     threshold = threshold_of(sigma, max_words=most, delta_of_words=delta)
     chances = []
-    for k in range(1, most + 1):  # the chance that one of k words passes, exactly
+    for k in range(1, most + 1):  # exact probability that one of k words passes
         each = stats.norm.sf((threshold - 1 / math.sqrt(k)) / sigma)
         chances.append(-math.expm1(k * math.log1p(-each)))
     assert max(chances) == pytest.approx(delta, rel=1e-6)
 
 
-def test_a_word_of_one_person_passes_as_often_as_the_formula_says():
+def test_word_of_one_user_passes_with_the_formulas_probability():
     delta = 0.02
     threshold = threshold_of(1.5, max_words=4, delta_of_words=delta)
     numbers = mechanism(sigma=1.5, threshold=threshold, max_words=4, delta_of_words=delta)
@@ -55,7 +55,7 @@ def test_a_word_of_one_person_passes_as_often_as_the_formula_says():
     counts.add_person("abcd")
     four = np.mean([bool(counts.released(numbers, rng.standard_normal)) for _ in range(20_000)])
     assert four <= delta + 4 * math.sqrt(delta / 20_000)
-    assert max(one, four) > delta / 2  # the threshold is no higher than it must be
+    assert max(one, four) > delta / 2  # the threshold is not higher than necessary
 
 
 words_of_people = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1), max_size=6)
@@ -63,7 +63,7 @@ words_of_people = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1), ma
 
 @examples(100)
 @given(others=words_of_people, one=st.lists(st.sampled_from("abcdefgh"), min_size=1))
-def test_a_person_moves_the_weights_by_a_vector_of_norm_one(others, one):
+def test_one_user_changes_the_weights_by_norm_one(others, one):
     with_one, without = BoundedCounts(3), BoundedCounts(3)
     for words in others:
         with_one.add_person(words)
@@ -75,8 +75,8 @@ def test_a_person_moves_the_weights_by_a_vector_of_norm_one(others, one):
 
 @examples(30)
 @given(seed=st.integers(0, 10_000))
-def test_a_word_that_one_person_typed_is_never_in_a_vocabulary(seed):
-    """With the chance of delta, here 5e-9 a vocabulary."""
+def test_word_of_one_user_is_never_in_a_vocabulary(seed):
+    """Except with probability delta, here 5e-9 per vocabulary."""
     people = zipf_people(200, 40, seed)
     people[3] += ["a_secret", "another_secret"] * 50
     numbers = plan_vocabulary(epsilon=4.0, delta=1e-8, max_words=30)
@@ -90,7 +90,7 @@ def test_a_word_that_one_person_typed_is_never_in_a_vocabulary(seed):
     assert "w0" in released
 
 
-def test_the_price_is_what_was_asked_for():
+def test_mechanism_has_the_requested_epsilon():
     numbers = plan_vocabulary(epsilon=2.0, delta=1e-8, max_words=100)
     found = accounting.epsilon_of_zcdp(numbers.rho, 5e-9, method="exact Gaussian")
     assert 1.99 < found <= 2.0
@@ -113,14 +113,14 @@ def test_more_epsilon_keeps_more_of_the_frequent_words():
     assert recall[2] > 0.85
 
 
-def test_fresh_noise_is_normal_and_never_the_same():
+def test_fresh_noise_is_normal_and_never_repeats():
     one, other = fresh_normal(50_000), fresh_normal(50_000)
     assert stats.kstest(one, "norm").pvalue > 1e-4
     assert not np.any(one == other)
 
 
 def test_counts_of_another_bound_are_refused():
-    with pytest.raises(ValueError, match="for 10 words a person, the counts have 3"):
+    with pytest.raises(ValueError, match="allows 10 words per client, but the counts have 3"):
         BoundedCounts(3).released(mechanism(), np.zeros)
     with pytest.raises(ValueError, match="`max_words` must be >= 1"):
         plan_vocabulary(epsilon=1.0, delta=1e-6, max_words=0)

@@ -1,4 +1,4 @@
-"""Digests of people: what they tell, and what they do not."""
+"""Digests of clients: the overlap they reveal, and the ids they hide."""
 
 import stat
 
@@ -20,7 +20,7 @@ def test_overlap(one, other, expected):
     assert people.salted(one).overlap(people.salted(other)) == expected
 
 
-def test_another_salt_cannot_be_compared_and_says_nothing_of_ids(monkeypatch):
+def test_other_salts_cannot_be_compared_and_hide_ids(monkeypatch):
     monkeypatch.setenv("PEOPLE_SECRET", "a secret of sixteen bytes or more")
     secret = people.salted("abc", "env:PEOPLE_SECRET")
     assert secret.overlap(people.salted("abc")) == people.UNKNOWN
@@ -28,7 +28,7 @@ def test_another_salt_cannot_be_compared_and_says_nothing_of_ids(monkeypatch):
     assert secret == people.salted("cba", "env:PEOPLE_SECRET")
 
 
-def test_the_file_is_for_its_owner_and_reads_back(tmp_path):
+def test_file_round_trip_and_mode(tmp_path):
     path = tmp_path / "people_digests"
     written = people.salted(["ann", "bob"])
     people.write(path, written)

@@ -1,4 +1,4 @@
-"""Noise of a larger cohort in a small one: its size, its epsilon, and its label everywhere."""
+"""Simulated noise of a larger cohort: its size, its epsilon, and its label in all outputs."""
 
 import dataclasses
 
@@ -11,11 +11,11 @@ from tests.support.noise_fakes import noised
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import Blt, Gaussian, GaussianAdaptive
 from tff_keyboard.config.sections.rule_config import PrivateFedAtt
-from tff_keyboard.federated.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.privacy.claims.guarantee import composed, guarantee_of, history
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.privacy.ledger_hook import LedgerHook
+from tff_keyboard.training.build_aggregator import build_aggregator
 
 SMALL = ledger_header(noise_cohort_size=500, key_id="a")
 LARGE = ledger_header(clients_per_round=500, selected_per_round=500, population=50_000, key_id="a")
@@ -25,16 +25,18 @@ def config(privacy):
     return AggregationConfig(privacy=privacy, client_weighting="uniform")
 
 
+@pytest.mark.slow
 def test_epsilon_is_that_of_the_larger_federation_and_says_so():
     found = guarantee_of(SMALL, 7)
     assert found.epsilon == guarantee_of(LARGE, 7).epsilon
-    assert found.method.startswith("PROJECTION to 500 clients a round, ")
+    assert found.method.startswith("PROJECTION to 500 clients per round, ")
     together = composed([*history(SMALL, 7), *history(dataclasses.replace(LARGE, key_id="b"), 7)])
     assert together.method.startswith("PROJECTION")
     assert together.epsilon > found.epsilon
 
 
-def test_what_was_released_has_the_small_noise():
+@pytest.mark.slow
+def test_real_release_has_the_smaller_noise():
     assert SMALL.unprojected.noise_multiplier == pytest.approx(1.0 * 10 / 500)
     assert SMALL.unprojected.noise_cohort_size == 0
     assert LARGE.unprojected == LARGE == LARGE.projected
@@ -63,16 +65,17 @@ def test_the_statement_and_the_metric_are_labelled(tmp_path):
     ledger = PrivacyLedger(path, SMALL)
     ledger.record(1, clip_norm=0.5)
     text = privacy_statement(path)
-    assert text.startswith("PROJECTION: epsilon below is that of a federation with 500 clients")
-    assert "among 50000 people" in text
-    assert "What this run released has epsilon" in text
+    assert text.startswith("PROJECTION: the epsilon below holds for a federation with 500 clients")
+    assert "from a population of 50000" in text
+    assert "The released models of this run have epsilon" in text
     assert "epsilon (projection)" in text
     hook = LedgerHook(tmp_path / "other.jsonl", SMALL, epsilon_every=1)
     assert list(hook.before_release(1, None, {})) == ["privacy/epsilon_projection"]
 
 
-def test_what_has_no_projection_is_refused():
-    with pytest.raises(ValueError, match="only a mean"):
+@pytest.mark.slow
+def test_unsupported_projections_are_rejected():
+    with pytest.raises(ValueError, match="only the noise of a mean"):
         AggregationConfig(
             rule=PrivateFedAtt(),
             privacy=Gaussian(noise_multiplier=1.0, noise_cohort_size=100),

@@ -1,4 +1,4 @@
-"""The printed statement names every assumption and claims no more than the accounting."""
+"""The printed statement names every assumption, and its epsilon is that of the accounting."""
 
 import dataclasses
 
@@ -35,7 +35,7 @@ def statement(tmp_path, header, rounds):
     return privacy_statement(tmp_path / "privacy_ledger.jsonl")
 
 
-def test_a_gboard_run_prints_the_published_figures(tmp_path, monkeypatch):
+def test_prints_gboards_published_figures(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda fd: None)  # 2,000 rounds
     text = statement(tmp_path, GBOARD, 2000)
     values = dict(line.split("  ", 1) for line in text.split("\n\n")[0].splitlines())
@@ -43,25 +43,25 @@ def test_a_gboard_run_prints_the_published_figures(tmp_path, monkeypatch):
     assert values["epsilon"] == "8.90"
     assert values["rho (zCDP)"] == "0.81"
     assert values["delta"] == "1e-10"
-    assert "313 rounds later" in values["sampling"]
+    assert "at least 313 rounds" in values["sampling"]
     assert "at most 6 rounds" in values["sampling"]
-    assert values["unit"].startswith("one person")
+    assert values["unit"].startswith("one client")
     assert values["adjacency"] == accounting.ZERO_OUT_ONE
 
 
 def test_fixed_size_sampling_is_accounted_as_such(tmp_path):
     text = statement(tmp_path, HEADER, 3)
-    assert "fixed size, 100 of 10000 people a round" in text
+    assert "fixed size, 100 of 10000 clients per round" in text
     assert accounting.REPLACE_ONE in text
-    assert "by the run's secret key" in text
-    assert "nobody learns who was drawn when" in text
+    assert "with the run's secret key" in text
+    assert "the sampled clients of each round stay secret" in text
     expected = accounting.fixed_size_gaussian(
         noise_multiplier=1.0, population=10_000, cohort=100, rounds=3, delta=1e-6
     )
     assert f"{expected.epsilon:.2f}" in text
 
 
-def test_poisson_is_said_to_be_an_assumption(tmp_path):
+def test_poisson_sampling_is_stated_as_an_assumption(tmp_path):
     text = statement(tmp_path, dataclasses.replace(HEADER, sampling="poisson"), 2)
     assert "Poisson sampling is an assumption" in text
     assert accounting.ADD_OR_REMOVE_ONE in text
@@ -78,13 +78,13 @@ def test_without_uniform_cohorts_no_amplification_is_claimed(tmp_path):
 
 
 @pytest.mark.parametrize("sampling", ["fixed_size", "poisson"])
-def test_cohorts_that_the_seed_publishes_do_not_amplify(tmp_path, sampling):
+def test_cohorts_known_from_the_seed_do_not_amplify(tmp_path, sampling):
     header = dataclasses.replace(HEADER, sampling=sampling, secret_cohorts=False)
     guarantee = guarantee_of(header, 12)
     assert guarantee.rho == 12 / 2
     text = statement(tmp_path, header, 12)
-    assert "cohorts follow from `train.seed`, which is no secret: no amplification" in text
-    assert "who was drawn when" not in text
+    assert "cohorts follow from `train.seed`, which is not secret: no amplification" in text
+    assert "stay secret" not in text
     assert "Poisson" not in text
     projected = dataclasses.replace(header, noise_cohort_size=1000)
     assert guarantee_of(projected, 12).epsilon == guarantee.epsilon
@@ -93,12 +93,12 @@ def test_cohorts_that_the_seed_publishes_do_not_amplify(tmp_path, sampling):
 @pytest.mark.parametrize(
     "source, row, caveat",
     [
-        (noise_key.SECRET, "a secret outside the run directory", ""),
-        (noise_key.NONCE, "lies in the run directory", "noise_nonce can remove the noise"),
+        (noise_key.SECRET, "a secret outside the directory", ""),
+        (noise_key.NONCE, "is in the run directory", "noise_nonce can remove the noise"),
         (noise_key.FIXED_NONCE, "simulation: AES-256", "SIMULATION: the nonce"),
     ],
 )
-def test_where_the_noise_comes_from_is_said(tmp_path, source, row, caveat):
+def test_source_of_the_noise_is_stated(tmp_path, source, row, caveat):
     text = statement(tmp_path, dataclasses.replace(HEADER, noise_source=source, key_id="ab"), 2)
     assert row in text
     assert caveat in text
@@ -106,7 +106,7 @@ def test_where_the_noise_comes_from_is_said(tmp_path, source, row, caveat):
 
 
 def test_a_blt_run_prints_the_figures_of_its_schedule(tmp_path, monkeypatch):
-    """Gboard's schedule at the mean noise of its tree: rho 0.28 where the tree has 0.81."""
+    """Gboard's schedule with the mean noise of its tree: rho is 0.28; the tree has 0.81."""
     monkeypatch.setattr("os.fsync", lambda fd: None)  # 2,000 rounds
     best = optimal_mechanism("blt", rounds=2000, min_separation=313, max_participations=6)
     header = dataclasses.replace(
@@ -132,17 +132,17 @@ def test_a_blt_run_prints_the_figures_of_its_schedule(tmp_path, monkeypatch):
     assert values["rho (zCDP)"] == f"{expected.rho:.2f}"
 
 
-def test_no_noise_is_said_plainly(tmp_path):
+def test_missing_noise_is_stated(tmp_path):
     text = statement(tmp_path, dataclasses.replace(HEADER, noise_multiplier=0.0), 2)
     assert "infinite: no guarantee" in text
-    assert "nothing is private" in text
+    assert "no privacy" in text
 
 
 def test_private_fedatt_and_adaptive_clips_are_named(tmp_path):
     header = dataclasses.replace(HEADER, mechanism=GaussianAdaptive(), aggregator="private_fedatt")
     text = statement(tmp_path, header, 2)
     assert "docs/privacy/private_fedatt.md" in text
-    assert "0.5 at first, 0.25 at last" in text
+    assert "0.5 in the first round, 0.25 in the last" in text
 
 
 def test_a_run_without_a_claim_says_so(tmp_path):
@@ -152,25 +152,25 @@ def test_a_run_without_a_claim_says_so(tmp_path):
 
 @pytest.mark.parametrize(
     "noise, words",
-    [(1.0, ""), (0.2, ": weak, hardly a guarantee"), (0.01, ": no protection at all")],
+    [(1.0, ""), (0.2, ": weak guarantee"), (0.01, ": no protection")],
 )
-def test_an_epsilon_that_protects_nobody_is_said_to(tmp_path, noise, words):
+def test_large_epsilon_is_stated_as_no_protection(tmp_path, noise, words):
     header = dataclasses.replace(HEADER, noise_multiplier=noise, uniform_sampling=False)
     text = statement(tmp_path, header, 3)
     epsilon = guarantee_of(header, 3).epsilon
     assert (epsilon > 10, epsilon > 100) == (bool(words), "no protection" in words)
     assert f"{epsilon:.2f}{words}\n" in text
-    assert ("above 10 says little" in text) == bool(words)
+    assert ("above 10 is a weak guarantee" in text) == bool(words)
 
 
 def test_vocabulary_and_metrics_are_private_or_named(tmp_path):
     chosen = statement(tmp_path / "chosen", dataclasses.replace(HEADER, truecase_forms=7), 1)
-    assert "price: unbounded" in chosen
-    assert "Nor were the 7 forms with capitals in truecase.txt" in chosen
+    assert "unbounded privacy cost" in chosen
+    assert "The 7 forms with capitals in truecase.txt" in chosen
     assert "truecase.txt" not in statement(tmp_path / "none", HEADER, 1)
     facts = {"vocabulary_rho": 0.25, "vocabulary_delta": 5e-9, "vocabulary_sha256": "v"}
     new = statement(tmp_path / "new", dataclasses.replace(HEADER, **facts), 1)
     assert "random weights" in new
-    assert "are withheld" in new
-    assert "The vocabulary is counted: rho 0.25" in new
+    assert "withheld_metrics.jsonl" in new
+    assert "The vocabulary is part of the accounting: rho 0.25" in new
     assert "composed by" in new

@@ -1,4 +1,4 @@
-"""The ledger: on disk first, exact after crashes and resumes, loud about damage."""
+"""The ledger: on disk first, exact after crashes and resumes, and checked for damage."""
 
 import dataclasses
 import json
@@ -57,7 +57,7 @@ def test_a_failed_write_raises_and_leaves_the_ledger_whole(tmp_path, monkeypatch
     ledger.record(3, clients=10)
 
 
-def test_reopening_goes_on_where_it_stopped(tmp_path):
+def test_reopened_ledger_continues(tmp_path):
     ledger_with(tmp_path / "one.jsonl", 5)
     ledger_with(tmp_path / "two.jsonl", 3)
     reopened = PrivacyLedger(tmp_path / "two.jsonl", HEADER)
@@ -93,7 +93,7 @@ def test_a_line_torn_by_a_crash_was_never_released(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["edit", "drop", "swap", "repeat", "junk"])
-def test_damage_is_found_and_named(tmp_path, damage):
+def test_damage_is_detected_and_named(tmp_path, damage):
     path = tmp_path / "ledger.jsonl"
     ledger_with(path, 4)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -115,7 +115,7 @@ def test_damage_is_found_and_named(tmp_path, damage):
 
 
 def test_a_line_of_another_ledger_does_not_fit(tmp_path):
-    """Its checksum and its number are right; what stands before it is not."""
+    """Its checksum and its number are correct, but the previous line differs."""
     paths = [tmp_path / name for name in ("ledger.jsonl", "other.jsonl")]
     for path, clip_norm in zip(paths, (0.5, 0.6), strict=True):
         ledger = PrivacyLedger(path, HEADER)
@@ -127,7 +127,7 @@ def test_a_line_of_another_ledger_does_not_fit(tmp_path):
         read_ledger(paths[0])
 
 
-def test_another_noise_cannot_go_on_in_the_same_ledger(tmp_path):
+def test_other_noise_cannot_continue_a_ledger(tmp_path):
     ledger_with(tmp_path / "ledger.jsonl", 1)
     louder = dataclasses.replace(HEADER, noise_multiplier=0.1)
     with pytest.raises(RunDirectoryError, match=r"noise_multiplier 1\.0 -> 0\.1"):
@@ -168,13 +168,13 @@ def test_two_ledgers_with_one_noise_key_are_refused(tmp_path):
         paths.append(tmp_path / name / "privacy_ledger.jsonl")
         PrivacyLedger(paths[-1], dataclasses.replace(HEADER, key_id=key_id))
     refuse_shared_noise([*paths[:2], *paths[3:], paths[0], tmp_path / "no" / "ledger"])
-    with pytest.raises(RunDirectoryError, match="have one noise key") as error:
+    with pytest.raises(RunDirectoryError, match="share a noise key") as error:
         refuse_shared_noise(paths)
     assert f"{tmp_path / 'a'} and {tmp_path / 'c'}" in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_coefficients_come_back_to_the_bit(tmp_path):
+def test_coefficients_are_read_back_exactly(tmp_path):
     header = dataclasses.replace(
         HEADER,
         mechanism=BltMechanism(decays=(0.1 + 0.2, 1 / 3), scales=(0.1, 2 / 7)),

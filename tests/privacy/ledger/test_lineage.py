@@ -1,6 +1,7 @@
-"""What an initial model has seen, and what the statement makes of it."""
+"""The ancestors of an initial model, and their effect on the statement."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -18,7 +19,7 @@ TREE = ledger_header(mechanism=Tree(), uniform_sampling=False, min_separation_ro
 
 
 def make_run(path, client_ids, *, header=None, rounds=3, initial_model=""):
-    """A run directory as far as lineage reads it."""
+    """Creates the part of a run directory that lineage reads."""
     (path / "model").mkdir(parents=True)
     (path / "config.toml").write_text(f'[model]\ninitial_model = "{initial_model}"\n')
     people.write(path / "people_digests", people.salted(client_ids))
@@ -44,16 +45,16 @@ def test_random_weights_have_no_ancestors():
     assert found("") == ()
 
 
-def test_the_same_people_without_privacy_leave_no_claim(tmp_path):
+def test_ancestor_without_privacy_on_the_same_clients_voids_the_guarantee(tmp_path):
     before = found(make_run(tmp_path / "plain", OURS))
     assert [(one.people, one.header) for one in before] == [("same", None)]
     text = text_of(tmp_path, ancestors=before)
     assert text.startswith("NO CLAIM: the initial model")
-    assert "without privacy on all of these people" in text
-    assert "epsilon            NO CLAIM" in text
+    assert "without privacy on all of these clients" in text
+    assert re.search(r"^epsilon +NO CLAIM", text, re.MULTILINE)
 
 
-def test_a_model_of_unknown_origin_leaves_no_claim(tmp_path):
+def test_unknown_ancestor_voids_the_guarantee(tmp_path):
     (tmp_path / "model").mkdir()
     before = found(tmp_path / "model")
     assert [one.people for one in before] == ["unknown"]
@@ -61,27 +62,27 @@ def test_a_model_of_unknown_origin_leaves_no_claim(tmp_path):
 
 
 @pytest.mark.parametrize(("rehearsed", "claims"), [(["dan"], True), (["dan", OURS[0]], False)])
-def test_who_was_rehearsed_is_not_covered(tmp_path, rehearsed, claims):
+def test_rehearsed_clients_are_not_covered(tmp_path, rehearsed, claims):
     run = make_run(tmp_path / "first", [*OURS, *rehearsed], header=TREE)
     config = run / "config.toml"
     config.write_text(config.read_text() + '[fine_tuning]\ngeneral_store = "general"\n')
-    assert found(run)[0].header is None  # of a version that kept no such digests
+    assert found(run)[0].header is None  # from a version without such digests
     people.write(run / "rehearsed_people_digests", people.salted(rehearsed))
     assert (found(run)[0].header is not None) == claims
-    assert "people of the general corpus" in privacy_statement(run / "privacy_ledger.jsonl")
+    assert "clients of the general corpus" in privacy_statement(run / "privacy_ledger.jsonl")
 
 
-def test_other_people_cost_nothing(tmp_path):
+def test_ancestor_on_other_clients_costs_nothing(tmp_path):
     before = found(make_run(tmp_path / "plain", ["dan"]) / "model")
     assert [one.people for one in before] == ["none"]
     text = text_of(tmp_path, ancestors=before)
     assert "NO CLAIM" not in text
-    assert "(other people)" in text
+    assert "(other clients)" in text
     header = dataclasses.replace(TREE, ancestors=before)
     assert total_guarantee(header, 3) == total_guarantee(TREE, 3)
 
 
-def test_private_training_of_the_same_people_composes(tmp_path):
+def test_private_ancestor_on_the_same_clients_composes(tmp_path):
     first = make_run(tmp_path / "first", OURS, header=dataclasses.replace(TREE, key_id="first"))
     before = found(first)
     header = dataclasses.replace(TREE, key_id="me", ancestors=before)
@@ -93,7 +94,7 @@ def test_private_training_of_the_same_people_composes(tmp_path):
     assert f"of this run alone  {alone.epsilon:.2f}" in text
 
 
-def test_what_lies_two_runs_back_counts(tmp_path):
+def test_ancestor_of_an_ancestor_counts(tmp_path):
     oldest = make_run(tmp_path / "oldest", OURS)
     middle = make_run(tmp_path / "middle", ["dan"], header=TREE, initial_model=oldest)
     assert [one.people for one in found(middle)] == ["none", "same"]
@@ -101,23 +102,23 @@ def test_what_lies_two_runs_back_counts(tmp_path):
     assert total_guarantee(header, 3) is None
 
 
-def test_without_its_digests_a_run_is_of_unknown_people(tmp_path):
+def test_run_without_digests_has_unknown_clients(tmp_path):
     run = make_run(tmp_path / "old", OURS)
     (run / "people_digests").unlink()
     assert found(run)[0].people == "unknown"
 
 
 def test_composition_adds_up_by_hand():
-    """Two unsampled runs and one sampled: RDP of the parts, with rho four times beside it."""
+    """Two unsampled runs and a sampled one: RDP of the parts, where rho counts four times."""
     sampled = ledger_header(noise_multiplier=2.0, key_id="s")
     alone = composed(history(sampled, 100))
     trees = [dataclasses.replace(TREE, key_id=name, noise_multiplier=5.0) for name in "ab"]
     both = composed([r for tree in trees for r in history(tree, 8)])
-    assert both.adjacency == "zero out one person's contributions"
+    assert both.adjacency == "zero out one client's contributions"
     all_three = composed([r for h in (*trees, sampled) for r in history(h, 8)])
-    assert all_three.adjacency == "replace one person"
+    assert all_three.adjacency == "replace one client"
     assert all_three.epsilon > both.epsilon
-    # An upper bound by hand at one order of RDP, and none below the largest part.
+    # An upper bound by hand at one RDP order; the total is not below the largest part.
     assert all_three.epsilon >= composed(history(sampled, 8)).epsilon
     assert alone.method == "RDP"
 
@@ -161,13 +162,13 @@ def test_several_runs_compose_by_population(tmp_path):
         for name, header in headers.items()
     }
     text = composed_statement.composed_statement(runs)
-    assert text.startswith("Together, a, b are 2 releases on one population: epsilon")
+    assert text.startswith("Together, a, b are 2 releases for one population: epsilon")
     expected = composed([r for name in "ab" for r in history(headers[name], 3)])
     assert f"{expected.epsilon:.2f}" in text
     assert composed_statement.composed_statement({"a": runs["a"], "c": runs["c"]}) == ""
 
 
-def test_users_whom_another_run_rehearsed_have_no_claim_of_both(tmp_path):
+def test_clients_rehearsed_by_another_run_have_no_joint_guarantee(tmp_path):
     paths = []
     for name, users in (("one", ["ann"]), ("two", ["bob"])):
         header = dataclasses.replace(TREE, key_id=name)
@@ -181,7 +182,7 @@ def test_users_whom_another_run_rehearsed_have_no_claim_of_both(tmp_path):
 
     assert statement().startswith("Together, one, two are 2 releases")
     people.write(paths[0] / "rehearsed_people_digests", people.salted(["zoe", "bob"]))
-    assert statement().startswith("NO CLAIM for one, two together: one had people")
+    assert statement().startswith("NO CLAIM for one, two together: one was trained")
 
 
 def test_a_run_and_its_continuation_are_not_counted_twice(tmp_path):
@@ -193,7 +194,7 @@ def test_a_run_and_its_continuation_are_not_counted_twice(tmp_path):
 
 
 def test_an_ancestor_with_the_same_noise_leaves_no_guarantee(tmp_path):
-    """It was counted as the run itself, once; their difference has no noise at all."""
+    """The difference of two models with the same noise has no noise."""
     me = dataclasses.replace(TREE, key_id="me", initial_model="x")
     twin = make_run(tmp_path / "twin", OURS, header=dataclasses.replace(me, noise_cohort_size=99))
     header = dataclasses.replace(me, ancestors=found(twin))
@@ -204,7 +205,7 @@ def test_an_ancestor_with_the_same_noise_leaves_no_guarantee(tmp_path):
     assert [release.rounds for release in history(header, 3)] == [3]
 
 
-def test_one_run_without_a_claim_leaves_none_for_all(tmp_path):
+def test_one_run_without_a_guarantee_voids_the_joint_guarantee(tmp_path):
     plain = make_run(tmp_path / "plain", OURS)
     later = dataclasses.replace(TREE, key_id="later", ancestors=found(plain))
     paths = [
@@ -215,7 +216,7 @@ def test_one_run_without_a_claim_leaves_none_for_all(tmp_path):
     assert composed_statement.composed_statement(parts).startswith("NO CLAIM for second, third")
 
 
-def test_a_model_is_known_by_its_run(tmp_path):
+def test_model_is_identified_by_its_run(tmp_path):
     run = make_run(tmp_path / "run", OURS, header=TREE)
     assert ledger_of(run) == ledger_of(run / "model") == run / "privacy_ledger.jsonl"
     assert not ledger_of(tmp_path).exists()

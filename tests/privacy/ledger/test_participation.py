@@ -1,12 +1,12 @@
-"""The record of who took part: the separation holds across runs and re-prepared stores."""
+"""The record of participation: the separation holds across runs and re-prepared stores."""
 
 import stat
 
 import numpy as np
 import pytest
 
+from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.config.sections.train_config import TrainConfig
-from tff_keyboard.federated.learning.cohorts import CohortSampler
 from tff_keyboard.privacy.ledger.participation import (
     ParticipationRecord,
     cohorts_before,
@@ -19,7 +19,7 @@ SEPARATION = 5
 
 
 def run_rounds(path, name, first, last, *, seed=1, people=PEOPLE):
-    """The rounds of a run on the store, as `train_federated` goes about them."""
+    """Runs the rounds of a run on the store, as `train_federated` does."""
     cohorts = {}
     record = ParticipationRecord(path, name, people, lambda r: cohorts[r])
     record.restart_after(first - 1)
@@ -40,7 +40,7 @@ def assert_separated(cohorts):
             assert not set(cohort) & set(earlier)
 
 
-def test_without_the_record_people_come_again_too_early(tmp_path):
+def test_without_the_record_the_separation_is_violated(tmp_path):
     one = run_rounds(tmp_path / "a", "one", 1, 6, seed=1)
     other = run_rounds(tmp_path / "b", "other", 1, 6, seed=2)
     with pytest.raises(AssertionError):
@@ -55,7 +55,7 @@ def test_the_separation_holds_across_runs(tmp_path, seed):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_resumed_run_has_the_cohorts_and_the_file_of_a_straight_one(tmp_path):
+def test_resumed_run_has_the_same_cohorts_and_file(tmp_path):
     files = []
     for name, stops in (("straight", [(1, 7)]), ("stopped", [(1, 5), (4, 7)])):
         path = tmp_path / name
@@ -71,15 +71,15 @@ def test_a_resumed_run_has_the_cohorts_and_the_file_of_a_straight_one(tmp_path):
     assert files[0] == files[1]
 
 
-def test_a_run_that_another_has_overtaken_is_refused(tmp_path):
+def test_run_is_rejected_if_another_run_used_the_store(tmp_path):
     path = tmp_path / "record"
     run_rounds(path, "one", 1, 2)
     run_rounds(path, "two", 1, 2)
-    with pytest.raises(RunDirectoryError, match=r"names it two.*Begin a new run directory"):
+    with pytest.raises(RunDirectoryError, match=r"names it two.*Start a new run directory"):
         run_rounds(path, "one", 3, 4)
 
 
-def test_people_are_known_in_a_store_prepared_anew(tmp_path):
+def test_clients_are_recognised_in_a_new_store(tmp_path):
     path = tmp_path / "record"
     cohorts = run_rounds(path, "one", 1, 4)
     shuffled = list(np.random.default_rng(0).permutation(PEOPLE[:-2]))
@@ -91,7 +91,7 @@ def test_people_are_known_in_a_store_prepared_anew(tmp_path):
     assert cohorts_before(path, "two", shuffled, 0) == []
 
 
-def test_before_a_run_that_goes_on_is_what_was_before_it_began(tmp_path):
+def test_resumed_run_sees_the_record_before_its_start(tmp_path):
     path = tmp_path / "record"
     cohorts = run_rounds(path, "one", 1, 2)
     run_rounds(path, "two", 1, 3)
@@ -101,15 +101,15 @@ def test_before_a_run_that_goes_on_is_what_was_before_it_began(tmp_path):
     assert len(cohorts_before(path, None, PEOPLE, 9)) == 5
 
 
-def test_too_few_people_are_left_after_a_larger_run(tmp_path):
+def test_too_few_clients_after_a_larger_run(tmp_path):
     path = tmp_path / "record"
     record = ParticipationRecord(path, "large", PEOPLE, lambda r: np.arange(22))
     record.before_release(1, None, {})
-    with pytest.raises(ValueError, match="Round 1 needs 3 clients, but 2 do not wait"):
+    with pytest.raises(ValueError, match="Round 1 needs 3 clients, but only 2 are free"):
         run_rounds(path, "next", 1, 1)
 
 
-def test_damage_is_one_line_and_a_torn_end_is_forgotten(tmp_path):
+def test_damage_is_one_line_and_an_incomplete_end_is_dropped(tmp_path):
     path = tmp_path / "record"
     run_rounds(path, "one", 1, 2)
     path.write_bytes(path.read_bytes() + b'{"run": "one", "rou')
@@ -119,9 +119,9 @@ def test_damage_is_one_line_and_a_torn_end_is_forgotten(tmp_path):
         run_rounds(path, "one", 4, 4)
 
 
-def test_people_under_another_salt_are_not_taken_for_others(tmp_path):
+def test_other_salt_is_an_error(tmp_path):
     path = tmp_path / "record"
-    run_rounds(path, "old", 1, 2)  # of a version that noted no salt
+    run_rounds(path, "old", 1, 2)  # from a version without a salt id
     record = ParticipationRecord(path, "one", PEOPLE, lambda r: np.arange(3), "salt")
     record.before_release(1, None, {})
     assert len(cohorts_before(path, "two", PEOPLE, 4, "salt")) == 3
@@ -129,7 +129,7 @@ def test_people_under_another_salt_are_not_taken_for_others(tmp_path):
         cohorts_before(path, "two", PEOPLE, 4, "rotated")
 
 
-def test_a_record_that_lost_rounds_is_told(tmp_path):
+def test_missing_rounds_are_an_error(tmp_path):
     path = tmp_path / "record"
     run_rounds(path, "one", 1, 4)
     path.unlink()
@@ -137,5 +137,5 @@ def test_a_record_that_lost_rounds_is_told(tmp_path):
         run_rounds(path, "one", 5, 6)
 
 
-def test_the_record_lies_beside_the_store(tmp_path):
+def test_record_is_next_to_the_store(tmp_path):
     assert record_path(tmp_path / "data" / "sms") == (tmp_path / "data" / "sms.participation.jsonl")

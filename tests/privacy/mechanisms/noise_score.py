@@ -1,4 +1,4 @@
-"""The figure of merit of a Toeplitz mechanism, from its columns."""
+"""The score of a Toeplitz mechanism, from its columns."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ GBOARD = {"rounds": 2000, "min_separation": 313, "max_participations": 6}
 
 
 def score(noise, error, *, rounds, min_separation, max_participations, momentum=0.0):
-    """error * S."""
+    """Returns error * S."""
     workload = toeplitz.prefix_sums(rounds, momentum=momentum)
     variances = toeplitz.iterate_variances(noise.inverse(rounds), workload)
     squared = toeplitz.sensitivity_squared(

@@ -17,7 +17,7 @@ from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
 
 
 def tree_error(rounds):
-    """Mean over t of the variance of Honaker's estimate of t leaves, unit nodes."""
+    """Returns the mean over t of the variance of Honaker's estimate of t unit leaves."""
     blocks = [
         [1 / (2 - 2.0**-height) for height in range(t.bit_length()) if t >> height & 1]
         for t in range(1, rounds + 1)
@@ -74,7 +74,7 @@ def test_sensitivity_of_a_published_blt():
 
 
 def test_better_than_the_published_baseline_of_one_buffer():
-    # jax_privacy's tests keep (0.98770, 0.10596) for this schedule as a floor to stay above.
+    # jax_privacy's tests use (0.98770, 0.10596) for this schedule as a lower bound.
     schedule = {"rounds": 1000, "min_separation": 5, "max_participations": 2}
     baseline = Blt(decays=(0.9877027559462715,), scales=(0.10595704738115597,))
     for error in ("mean", "max"):
@@ -113,13 +113,13 @@ def test_more_buffers_are_never_worse():
     assert all(after <= before * (1 + 1e-6) for before, after in itertools.pairwise(scores))
 
 
-def test_everybody_in_every_round_is_independent_noise():
+def test_every_client_in_every_round_gives_independent_noise():
     noise = optimal_blt(rounds=64, min_separation=1)
     assert score(noise, "max", rounds=64, min_separation=1, max_participations=0) <= 64.01
 
 
 def stream(noise, draws):
-    """x = C^-1 z as a server would compute it: one row at a time, one buffer a term."""
+    """Computes x = C^-1 z as a server would: one row at a time, with one buffer per term."""
     buffers = np.zeros([len(noise.decays), draws.shape[1]])
     decays, scales = np.array(noise.decays), np.array(noise.scales)
     released = []
@@ -180,7 +180,7 @@ def test_long_memories_keep_their_digits(forgotten, shares):
     "decays, scales, words",
     [
         ((), (), "1 to 4 numbers"),
-        ((0.5,), (0.1, 0.2), "as many"),
+        ((0.5,), (0.1, 0.2), "the same length"),
         ((1.0,), (0.1,), r"`decays` must lie in \[0, 1\)"),
         ((0.5,), (-0.1,), "`scales` must be >= 0"),
         ((0.5, 0.6), (0.6, 0.6), "sum to <= 1"),

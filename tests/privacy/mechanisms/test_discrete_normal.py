@@ -1,4 +1,4 @@
-"""The discrete Gaussian: its law against the formula, its Renyi divergence against accounting."""
+"""The discrete Gaussian: its distribution, and its Renyi divergence."""
 
 import math
 
@@ -12,27 +12,27 @@ KEY = bytes(range(32))
 
 
 def probabilities(scale, reach):
-    """P(k) for |k| <= reach, float64."""
+    """Returns P(k) for |k| <= reach, float64."""
     k = np.arange(-reach, reach + 1)
     weights = np.exp(-(k**2) / (2 * scale**2))
     return k, weights / weights.sum()
 
 
 @pytest.mark.parametrize("bits", [0, 1, 3])
-def test_the_law_is_that_of_the_formula(bits):
+def test_distribution_matches_the_formula(bits):
     scale = 1 << bits
     size = 400_000
     draws = keyed_discrete_normal(KEY, "law", size, bits=bits) * scale
     k, p = probabilities(scale, 12 * scale)
     counts = np.array([np.sum(draws == value) for value in k])
     assert counts.sum() == size
-    rare = p * size < 20  # one cell of them: chi-squared needs some counts
+    rare = p * size < 20  # joined to one cell, because chi-squared needs some counts
     observed = [*counts[~rare], counts[rare].sum()]
     expected = [*(p[~rare] * size), p[rare].sum() * size]
     assert stats.chisquare(observed, expected).pvalue > 1e-3
 
 
-def test_on_the_grid_in_use_it_is_normal_and_whole():
+def test_normal_and_whole_numbers_on_the_used_grid():
     draws = keyed_discrete_normal(KEY, "law", 300_000)
     assert np.array_equal(draws * 2**BITS, np.round(draws * 2**BITS))
     assert stats.kstest(draws, "norm").pvalue > 1e-3
@@ -49,7 +49,7 @@ def test_a_pure_function_of_key_label_and_size(size):
 
 
 @pytest.mark.parametrize("scale, shift, order", [(1, 1, 2.5), (2, 3, 2), (8, 5, 10), (8, 1, 64)])
-def test_its_renyi_divergence_is_what_the_accounting_says(scale, shift, order):
+def test_renyi_divergence_is_at_most_the_continuous_one(scale, shift, order):
     """Canonne et al. 2020, Proposition 5: at most that of the continuous Gaussian."""
     reach = int(40 * scale + 2 * order * shift)
     k = np.arange(-reach, reach + 1, dtype=np.float64)

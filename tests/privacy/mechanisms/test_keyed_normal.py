@@ -1,4 +1,4 @@
-"""The generator: test vectors of AES, a normal law with tails, independence of labels."""
+"""The generator: AES test vectors, a normal distribution including tails, independent labels."""
 
 import hashlib
 import hmac
@@ -47,7 +47,7 @@ def test_labels_and_keys_are_unrelated():
     ]
     correlations = np.corrcoef([*draws, draws[0] ** 2, draws[1] ** 2])
     assert np.abs(correlations - np.eye(5)).max() < 5 / math.sqrt(size)
-    # The two halves of one draw come from one radius each: uncorrelated, and so are their squares.
+    # The two halves of one draw share a radius: they and their squares are uncorrelated.
     first, second = draws[0][: size // 2], draws[0][size // 2 :]
     assert abs(np.corrcoef(first, second)[0, 1]) < 5 / math.sqrt(size / 2)
     assert abs(np.corrcoef(first**2, second**2)[0, 1]) < 5 / math.sqrt(size / 2)
@@ -62,8 +62,8 @@ def test_the_tail_is_not_cut_off(bits, radius):
     assert log_uniform[0] < 0
 
 
-def test_values_beyond_the_old_end_appear_as_often_as_they_should():
-    # 1e8 draws are too many for a test: the radius alone, of which a share e^-(r^2/2) is beyond r.
+def test_frequency_of_large_values():
+    # 1e8 draws are too many for a test. The radius alone is above r with probability e^-(r^2/2).
     bits = keyed_uint64(KEY, "many", 20_000_000)
     radius_squared = -2 * module.log_uniform(bits, KEY, "more")
     for bound in (5.0, 5.678):

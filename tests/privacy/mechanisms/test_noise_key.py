@@ -1,4 +1,4 @@
-"""The key of a run: resumed runs share it, different runs never do, nothing leaks it."""
+"""The key of a run: a resumed run has the same key, other runs never do, and nothing reveals it."""
 
 import stat
 
@@ -13,7 +13,7 @@ FIXED = "0123456789abcdef" * 2
 SECRET = "a secret of at least sixteen bytes"
 
 
-def test_a_resumed_run_has_its_key_again(tmp_path):
+def test_resumed_run_has_the_same_key(tmp_path):
     path = tmp_path / "noise_nonce"
     first = open_noise_key(path, FACTS, may_draw=True)
     again = open_noise_key(path, dict(reversed(FACTS.items())), may_draw=False)
@@ -39,8 +39,8 @@ def test_two_runs_of_one_config_share_nothing(tmp_path):
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_every_fact_changes_the_key_even_where_the_nonce_is_fixed(tmp_path, change):
-    """The fault of seeds: runs at z = 1 and z = 2 had one noise, and 2A - B was the exact sum."""
+def test_every_fact_changes_the_key_even_with_a_fixed_nonce(tmp_path, change):
+    """With equal noise in runs at z = 1 and z = 2, 2A - B would be the exact sum."""
     one = open_noise_key(tmp_path / "a", FACTS, may_draw=True, fixed_nonce=FIXED)
     other = open_noise_key(tmp_path / "b", FACTS | change, may_draw=True, fixed_nonce=FIXED)
     assert one.key != other.key
@@ -55,7 +55,7 @@ def test_a_fixed_nonce_is_a_simulation_and_is_not_stored(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_secret_is_needed_beside_the_nonce(tmp_path, monkeypatch):
+def test_key_depends_on_secret_and_nonce(tmp_path, monkeypatch):
     path = tmp_path / "noise_nonce"
     file = tmp_path / "secret"
     file.write_text(SECRET + "\n")

@@ -1,11 +1,10 @@
-"""Noise of every mechanism against dense matrices, Honaker's variances, and itself resumed."""
+"""Noise of every mechanism against dense matrices, Honaker's variances, and resumed streams."""
 
 import numpy as np
 import pytest
 from scipy import linalg
 
 from tff_keyboard.privacy.mechanisms.mechanism import (
-    BandedMechanism,
     BltMechanism,
     Gaussian,
     Tree,
@@ -21,7 +20,6 @@ MECHANISMS = {
     "tree": Tree(),
     "tree, restarts": TreeAdaptive(restart_rounds=3),
     "blt": BltMechanism(decays=(0.5, 0.9), scales=(0.3, 0.2)),
-    "banded": BandedMechanism(bands=(1.0, 0.5, 0.3)),
 }
 
 
@@ -31,7 +29,7 @@ def rounds_of(mechanism, rounds, size=3, key=KEY):
 
 
 def recorded():
-    """A `Draw` that gives unit vectors, one axis a label: the weights of the draws are seen."""
+    """Returns a `Draw` of unit vectors, one axis per label, which shows the weights."""
     labels: list[str] = []
 
     def draw(label, size):
@@ -42,9 +40,8 @@ def recorded():
     return draw, labels
 
 
-@pytest.mark.parametrize("name", ["blt", "banded"])
-def test_streaming_is_the_dense_inverse(name):
-    mechanism, rounds = MECHANISMS[name], 40
+def test_streaming_matches_the_dense_inverse():
+    mechanism, rounds = MECHANISMS["blt"], 40
     draws = IndependentNoise(keyed_draw(KEY), 3)
     z = np.array([draws.next() for _ in range(rounds)])
     matrix = mechanism.matrix()
@@ -54,8 +51,8 @@ def test_streaming_is_the_dense_inverse(name):
     np.testing.assert_allclose(rounds_of(mechanism, rounds), expected, atol=1e-12)
 
 
-def test_tree_noise_of_running_sums_is_honakers():
-    """Running sums have the variances of Honaker's estimate; leaves that end are combined well."""
+def test_running_sums_have_honakers_variances():
+    """Running sums have the variances of Honaker's estimate."""
     rounds = 16
     draw, labels = recorded()
     stream = TreeNoise(draw, 64)
@@ -64,11 +61,11 @@ def test_tree_noise_of_running_sums_is_honakers():
         heights = [h for h in range(t.bit_length()) if t >> h & 1]
         variance = sum(1 / (2 - 2.0**-h) for h in heights)
         assert running[t - 1] @ running[t - 1] == pytest.approx(variance)
-    assert len(labels) == 2 * rounds - 1  # every node once
+    assert len(labels) == 2 * rounds - 1  # one draw per node
 
 
-def test_running_sums_are_linear_in_the_draws_with_weights_that_sum_to_one():
-    """An estimate of a block is a mean of unbiased ways to sum it: each leaf is covered once."""
+def test_weights_of_draws_cover_each_leaf_once():
+    """An estimate of a block is a mean of unbiased ways to sum it, so each leaf is covered once."""
     draw, labels = recorded()
     stream = TreeNoise(draw, 64)
     running = np.cumsum([stream.next() for _ in range(8)], axis=0)
@@ -86,7 +83,7 @@ def test_a_restart_begins_a_fresh_tree():
     stream = TreeNoise(draw, 64, restart_rounds=2)
     noises = [stream.next() for _ in range(4)]
     assert noises[0] @ noises[0] == pytest.approx(1.0)
-    assert noises[2] @ noises[2] == pytest.approx(1.0)  # a leaf of its own, not a difference
+    assert noises[2] @ noises[2] == pytest.approx(1.0)  # a separate leaf, not a difference
     assert noises[0] @ noises[1] != 0
     assert noises[1] @ noises[2] == 0
 
@@ -95,18 +92,18 @@ def test_a_restart_begins_a_fresh_tree():
 def test_a_pure_function_of_key_and_round(name):
     mechanism = MECHANISMS[name]
     straight = rounds_of(mechanism, 9)
-    resumed = mechanism.noise(keyed_draw(KEY), 3)  # a new process that begins with round 6
+    resumed = mechanism.noise(keyed_draw(KEY), 3)  # a new process that starts with round 6
     np.testing.assert_array_equal(resumed(6), straight[6])
     np.testing.assert_array_equal(resumed(6), straight[6])
     np.testing.assert_array_equal(resumed(7), straight[7])
-    np.testing.assert_array_equal(resumed(2), straight[2])  # thrown back
+    np.testing.assert_array_equal(resumed(2), straight[2])  # back to an earlier round
     np.testing.assert_array_equal(resumed(8), straight[8])
     assert not np.allclose(straight, rounds_of(mechanism, 9, key=bytes(32)))
     with pytest.raises(ValueError, match="`round_num` must be >= 0, got -1"):
         resumed(-1)
 
 
-def test_independent_rounds_compute_nothing_before():
+def test_independent_noise_skips_earlier_rounds():
     asked = []
 
     def draw(label, size):
@@ -127,18 +124,17 @@ def test_noise_has_the_standard_deviation_of_its_row(name):
     elif name == "gaussian":
         variances = np.ones(rounds)
     else:
-        return  # Honaker's variances above
+        return  # see the test of Honaker's variances
     np.testing.assert_allclose(noises.var(axis=1), variances, rtol=0.05)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "tree", "blt", "banded"])
+@pytest.mark.parametrize("name", ["gaussian", "tree", "blt"])
 def test_optimal_mechanisms(name):
     mechanism = optimal_mechanism(
-        name, rounds=50, min_separation=10, max_participations=3, buffers=3, bands=4
+        name, rounds=50, min_separation=10, max_participations=3, buffers=3
     )
     assert mechanism.name == name
     assert len(getattr(mechanism, "decays", ())) == (3 if name == "blt" else 0)
-    assert len(getattr(mechanism, "bands", ())) == (4 if name == "banded" else 0)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +145,9 @@ def test_optimal_mechanisms(name):
             {"name": "gaussian", "restart_rounds": 3},
             "`restart_rounds` has no effect with `name` = 'gaussian'",
         ),
-        ({"name": "tree", "bands": (1.0,)}, "`bands` has no effect with `name` = 'tree'"),
+        ({"name": "tree", "decays": (0.5,)}, "`decays` has no effect with `name` = 'tree'"),
         ({"name": "blt", "decays": (), "scales": ()}, "1 to 4 numbers"),
-        ({"name": "banded"}, "`bands` is missing"),
-        ({"name": "banded", "bands": (0.5,)}, "must begin with 1"),
-        ({"name": "banded", "bands": (1.0, 1.5)}, "never increasing"),
+        ({"name": "blt", "scales": (0.5,)}, "`decays` is missing"),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(arguments, words):

@@ -13,14 +13,14 @@ from tff_keyboard.privacy.mechanisms import toeplitz
 
 
 def dense(column, rounds):
-    """C, [rounds, rounds], from a column that goes on with zeros."""
+    """Returns C, [rounds, rounds], from a column padded with zeros."""
     padded = np.zeros(rounds)
     padded[: min(len(column), rounds)] = column[:rounds]
     return linalg.toeplitz(padded, np.zeros(rounds))
 
 
 def brute_force(column, rounds, min_separation, max_participations):
-    """max over patterns and signs of ||sum of signed columns||^2, scalars as deltas."""
+    """Returns max over patterns and signs of ||sum of signed columns||^2, with scalar updates."""
     matrix = dense(column, rounds)
     best = 0.0
     for count in range(1, max_participations + 1):
@@ -57,11 +57,11 @@ def test_sensitivity_equals_brute_force(column, rounds, min_separation, max_part
     np.testing.assert_allclose(exact, truth, rtol=1e-12)
 
 
-def test_identity_with_everybody_in_every_round():
+def test_identity_if_every_client_joins_every_round():
     assert toeplitz.sensitivity_squared([1.0], rounds=7, min_separation=1) == 7.0
 
 
-def test_a_band_within_the_separation_costs_each_participation_once():
+def test_band_shorter_than_the_separation():
     column = np.array([1.0, 0.5, 0.25])
     squared = toeplitz.sensitivity_squared(
         column, rounds=30, min_separation=3, max_participations=4
@@ -81,7 +81,7 @@ def test_error_equals_dense(column, rounds, momentum):
     assert toeplitz.reduced(truth, "max") == truth[-1]
 
 
-def test_workload_is_how_momentum_moves_the_iterates():
+def test_workload_matches_momentum_sgd():
     momentum, rounds = 0.9, 12
     deltas = np.random.default_rng(0).normal(size=rounds)
     velocity = iterate = 0.0

@@ -11,7 +11,7 @@ from tff_keyboard.privacy.mechanisms.tree_sensitivity import tree_sensitivity_sq
 
 
 def nodes_of(tree_rounds):
-    """[start, end) of every complete dyadic block of every tree."""
+    """Returns [start, end) of every complete dyadic block of every tree."""
     offset = 0
     for leaves in tree_rounds:
         size = 1

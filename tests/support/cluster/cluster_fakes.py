@@ -16,10 +16,7 @@ import sys
 import tempfile
 import time
 
-import numpy as np
-
-from tests.support import fakes
-from tff_keyboard.program import errors
+from tff_keyboard.training.loop import errors
 
 ROOT = pathlib.Path(__file__).parents[3]
 PORT = 46379
@@ -197,44 +194,23 @@ def named(text: str) -> list[int]:
 class Arithmetic:
     """An `engine.Function` without TFF: shared + item squared, after some seconds.
 
-    A folder in `shared` gets a file for each computation; an item that has a file `stop_<item>`
-    there waits for ever the first time, and one of `fail_<item>` raises an error.
+    A folder in `shared` gets a file for each computation, named after the process; an item that
+    has a file `fail_<item>` there raises an error.
     """
 
     key: str = "arithmetic"
 
-    def __call__(self, place, shared, item):
+    def __call__(self, shared, item):
         folder, addend, seconds = shared
         if folder is not None:
-            (pathlib.Path(folder) / f"{item}_{secrets.token_hex(4)}").touch()
-            if (pathlib.Path(folder) / f"stop_{item}").exists():
-                (pathlib.Path(folder) / f"stop_{item}").unlink()
-                time.sleep(1000)
+            (pathlib.Path(folder) / f"{item}_{os.getpid()}_{secrets.token_hex(4)}").touch()
             if (pathlib.Path(folder) / f"fail_{item}").exists():
                 raise errors.RunDirectoryError(f"item {item} has no data")
-            if (pathlib.Path(folder) / f"passing_{item}").exists():
-                (pathlib.Path(folder) / f"passing_{item}").unlink()
-                raise ValueError("another time it works")
         time.sleep(seconds)
         return addend + item**2
 
-
-class Cohort:
-    """Clients by name: their datasets are made on the node."""
-
-    def __init__(self, round_num, indices=range(11)):
-        self.round_num, self.indices = round_num, indices
-
-    def __len__(self):
-        return len(self.indices)
-
-    def __getitem__(self, key):
-        return Cohort(self.round_num, self.indices[key])
-
-    def make(self):
-        rng = np.random.default_rng([11, self.round_num])
-        clients = rng.choice(20, 11, replace=False)
-        return [fakes.tiny_dataset([13, clients[i]], 4 + clients[i] % 5) for i in self.indices]
+    def close(self):
+        """Nothing is kept."""
 
 
 def main() -> int:

@@ -1,24 +1,23 @@
-"""What may happen to a cluster of `cluster_fakes`: something dies, is cut off, stops or is slow."""
+"""What may happen to a cluster of `cluster_fakes`: something dies or is slow."""
 
 import collections
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 
 from tests.support.cluster import cluster_fakes
 from tests.support.cluster.cluster_fakes import named, signal_if_there
 
-KINDS = ("worker", "actor", "node", "link", "stop", "slow")
+KINDS = ("actor", "node", "slow")
 _SLOW_SECONDS = 0.7
 
 
 class Faults:
     """Faults at random moments, all drawn by the seed; what goes on ends with `end`.
 
-    A fault that needs what is not there (a worker of TFF, an actor) is drawn again.
+    A fault that needs what is not there (an actor) is drawn again.
 
     Args:
       cluster: Gets another node if it has none besides the head's and the driver's, which are never
@@ -49,14 +48,8 @@ class Faults:
             if process.poll() is not None:
                 self._replace(process)
 
-    def _worker(self):
-        """A TFF worker of a node is killed; the driver's own are its children."""
-        table = cluster_fakes.processes()
-        own = {pid for pid, (parent, _) in table.items() if parent == os.getpid()}
-        return self._signal(sorted(set(named("worker_binary")) - own), signal.SIGKILL)
-
     def _actor(self):
-        return self._signal(named("ray::NodeServer"), signal.SIGKILL)
+        return self._signal(named("ray::Node"), signal.SIGKILL)
 
     def _node(self):
         """All processes of a machine are killed, and another machine comes."""
@@ -65,26 +58,11 @@ class Faults:
         self._replace(process)
         return True
 
-    def _link(self):
-        """Nothing reaches a machine, until the end."""
-        address = self._cluster.addresses[self.random.choice(self._others()).pid]
-
-        def route(verb):
-            blackhole = ("blackhole", f"{address}/32", "table", "local")
-            subprocess.run(["ip", "route", verb, *blackhole], check=True)
-
-        route("add")
-        self._at_end.append(lambda: route("del"))
-        return True
-
-    def _stop(self):
-        return self._pause(self._at_end.append)
-
     def _slow(self):
         return self._pause(lambda goes_on: threading.Timer(_SLOW_SECONDS, goes_on).start())
 
     def _pause(self, later):
-        victims = sorted(named("ray::NodeServer"))
+        victims = sorted(named("ray::Node"))
         if not victims:
             return False
         victim = self.random.choice(victims)
@@ -118,7 +96,7 @@ def is_drivers(node):
     return any(socket in table[pid][1] for pid in cluster_fakes.processes_of(node.pid))
 
 
-def leftovers(is_ours=("ray::NodeServer", "worker_binary"), seconds=60.0):
+def leftovers(is_ours=("ray::Node",), seconds=60.0):
     """Processes of ours that are still there after some time; those that this one started aside."""
     deadline = time.monotonic() + seconds
     while True:

@@ -1,36 +1,41 @@
-"""Which processes below this one take connections from a network."""
+"""Processes below a process, and the ports on which they listen."""
 
-import contextlib
-import pathlib
+import psutil
 
-from tools import process_tree
+
+def descendants(pid):
+    """Running processes below `pid`, without zombies."""
+    found = psutil.Process(pid).children(recursive=True) if psutil.pid_exists(pid) else []
+    return [process.pid for process in found if is_running(process.pid)]
+
+
+def is_running(pid):
+    """Whether `pid` is a process that is not a zombie."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def name(pid):
+    """The process's name, "" if it has ended."""
+    try:
+        return psutil.Process(pid).name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def listening_workers(pid):
-    """Names of the TFF workers below `pid` that listen on a TCP port, with the port."""
-    named = [(child, process_tree.name(child)) for child in process_tree.descendants(pid)]
-    ports = {
-        f"{name} ({child})": listening_ports(child)
-        for child, name in named
-        if name.startswith("worker_binary")
-    }
-    return {name: found for name, found in ports.items() if found}
+    """TFF workers below `pid` that listen on a TCP port: name -> ports."""
+    workers = [child for child in descendants(pid) if name(child).startswith("worker_binary")]
+    ports = {f"{name(child)} ({child})": listening_ports(child) for child in workers}
+    return {worker: found for worker, found in ports.items() if found}
 
 
 def listening_ports(pid):
-    """Addresses, in hexadecimal, of the TCP sockets on which a process listens."""
-    own = set()
-    with contextlib.suppress(OSError):  # it is gone
-        for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):  # closed since it was listed
-                target = str(descriptor.readlink())
-                if target.startswith("socket:["):
-                    own.add(target[8:-1])
-    found = []
-    for table in ("tcp", "tcp6") if own else ():
-        with contextlib.suppress(OSError):
-            for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-                words = line.split()
-                if words[3] == "0A" and words[9] in own:  # 0A is LISTEN
-                    found.append(words[1])
-    return found
+    """TCP ports on which a process listens."""
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return []
+    return [each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN]

@@ -1,6 +1,7 @@
 """The prepare task from the command line."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from tasks.data import prepare
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, Vocabulary
+from tff_keyboard.storage.errors import DataError
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -40,8 +42,74 @@ def test_own_messages_in_one_command_and_again(tmp_path, capsys):
     assert ClientStore(tmp_path / "mine").card == card
 
 
+def test_tables_and_chats_by_their_ending(tmp_path, capsys):
+    rows = [f'{n},user{n % 30},"see you, at {n}"' for n in range(300)]
+    (tmp_path / "my.csv").write_text("\n".join(["id,who,said", *rows]))
+    own = (str(tmp_path / "my.csv"),)
+    with pytest.raises(DataError, match=r"my\.csv:1: cannot find the client column"):
+        prepare.run(prepare.Options(inputs=own, out=tmp_path / "a"))
+    prepare.run(
+        prepare.Options(inputs=own, out=tmp_path / "a", client_column="who", text_column="said")
+    )
+    printed = capsys.readouterr().out
+    assert "columns: client 'who', text 'said'; in the order of the file" in printed
+    card = ClientStore(tmp_path / "a").card
+    assert card["options"]["source"] == "csv"
+    assert sum(part["messages"] for part in card["populations"].values()) == 300
+    (tmp_path / "Chat with Zebra.txt").write_text(
+        "".join(f"31.12.23, 21:41 - user{n % 30}: see you soon\n" for n in range(300))
+    )
+    prepare.run(
+        prepare.Options(inputs=(str(tmp_path / "Chat with Zebra.txt"),), out=tmp_path / "b")
+    )
+    card = ClientStore(tmp_path / "b").card
+    assert card["options"]["source"] == "whatsapp"
+    assert sum(part["clients"] for part in card["populations"].values()) == 30
+    assert "Zebra" not in (tmp_path / "b" / "data_card.json").read_text()
+
+
+def test_columns_named_for_a_source_that_has_none(tmp_path, capsys):
+    arguments = ["--client-column=who", "--set=data.source=text", "a", f"--out={tmp_path / 'x'}"]
+    assert cli.launch(prepare, arguments) == cli.USAGE
+    assert "`data.client_column` must be empty with `data.source` = 'text'" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_quoted_sheet_is_read_without_its_quotes(tmp_path, capsys):
+    rows = "".join(f'"user{n % 30}"\t"see ""you"" soon"\n' for n in range(300))
+    (tmp_path / "my.tsv").write_text(f'"user"\t"text"\n{rows}')
+    arguments = [str(tmp_path / "my.tsv"), f"--out={tmp_path / 'mine'}"]
+    assert cli.launch(prepare, [*arguments, "--set=data.source=tsv"]) == cli.BAD_INPUT
+    assert "my.tsv:1: the user is in quotation marks" in capsys.readouterr().err
+    assert cli.launch(prepare, arguments) == cli.OK
+    assert "skipped: 1 header" in capsys.readouterr().out
+    card = ClientStore(tmp_path / "mine").card
+    assert sum(part["clients"] for part in card["populations"].values()) == 30
+
+
+def test_text_without_spaces_stops_in_one_line(tmp_path, capsys):
+    lines = "".join(f"user{n % 30}\t我们明天早上在学校门口见面\n" for n in range(300))
+    (tmp_path / "my.tsv").write_text(lines)
+    arguments = [str(tmp_path / "my.tsv"), f"--out={tmp_path / 'mine'}"]
+    assert cli.launch(prepare, arguments) == cli.BAD_INPUT
+    error = capsys.readouterr().err
+    assert "the text is Chinese or Japanese without spaces between words" in error
+    assert len(error.splitlines()) == 1
+    assert "我" not in error
+    assert not (tmp_path / "mine").exists()
+
+
+def test_parquet_without_its_extra(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "my.parquet").write_bytes(b"PAR1")
+    arguments = [str(tmp_path / "my.parquet"), f"--out={tmp_path / 'mine'}"]
+    assert cli.launch(prepare, arguments) == cli.MACHINE
+    assert "pip install 'tff-keyboard[parquet]'" in capsys.readouterr().err
+
+
 def test_words_of_the_shipped_model_from_anywhere(tmp_path):
-    """Training then begins with it: `--set=model.initial_model=models/base`."""
+    """Training can then start from the model: `--set=model.initial_model=models/base`."""
     (tmp_path / "my.tsv").write_text("\n".join(f"u{n % 30}\tsee you soon zqzq" for n in range(300)))
     done = command("--input=my.tsv", "--out=mine", "--vocabulary=models/base", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (cli.OK, "")
@@ -55,7 +123,7 @@ def test_words_of_the_shipped_model_from_anywhere(tmp_path):
     ]
     done = command("--input=my.tsv", "--out=other", "--vocabulary=models", cwd=tmp_path)
     assert done.returncode == 3
-    assert "there is no saved model here" in done.stderr
+    assert "there is no saved model" in done.stderr
 
 
 def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys):
@@ -122,7 +190,7 @@ def test_input_chooses_a_source_that_takes_it(tmp_path):
 
 def test_input_without_a_place_for_its_store(capsys):
     assert cli.launch(prepare, ["my.tsv"]) == cli.USAGE
-    assert "Give --out=FOLDER" in capsys.readouterr().err
+    assert "Pass --out=FOLDER" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -132,7 +200,7 @@ def test_input_without_a_place_for_its_store(capsys):
         ("data.mode=letters", "`data.mode` must be one of"),
         ("data.vocab=9", "Did you mean `data.vocab"),
         ("data.input=x.tsv", "`data.input` must be empty with `data.source` = 'synthetic'"),
-        ("data.held_out_fraction=0", "people the model never trained on"),
+        ("data.held_out_fraction=0", "clients that the model never trained on"),
         ("data.validation_fraction=0.95", "plus `data.held_out_fraction`"),
         ("data.later_fraction=1", "`data.later_fraction` must be in"),
     ],
@@ -142,3 +210,19 @@ def test_config_errors(tmp_path, capsys, override, says):
     error = capsys.readouterr().err
     assert says in error
     assert len(error.splitlines()) == 1
+
+
+def test_text_that_the_page_splits_is_prepared(tmp_path, monkeypatch):
+    """The code of docs/data.md is run unchanged."""
+    pytest.importorskip("budoux")
+    page = (ROOT / "docs" / "data.md").read_text()
+    (code,) = re.findall(r"```python\n(import budoux.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    text = "วันนี้อากาศดีมากเราไปเดินเล่นที่สวนสาธารณะกันเถอะ"
+    pathlib.Path("messages.tsv").write_text("".join(f"u{n % 30}\t{text}\n" for n in range(300)))
+    assert cli.launch(prepare, ["messages.tsv", "--out=mine"]) == cli.BAD_INPUT
+    exec(compile(code, "docs/data.md", "exec"), {})
+    assert cli.launch(prepare, ["split.tsv", "--out=mine"]) == cli.OK
+    words = ClientStore(tmp_path / "mine").vocabulary.words[NUM_SPECIAL:]
+    assert len(words) > 5
+    assert max(map(len, words)) < 16

@@ -1,4 +1,4 @@
-"""The account of what a run sent, against sums by hand."""
+"""The bytes that a run sent, against sums by hand."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_what_the_aggregator_measured_counts():
     assert account(rows, parameters=10).bytes_up == 30 + 80
 
 
-def test_nobody_reported():
+def test_round_without_uploads():
     total = account([{**ROW, "clients": 0, "bytes_up": 0}], parameters=10)
     assert total.upload_bytes == 0
 
@@ -40,13 +40,13 @@ def test_nobody_reported():
 def test_rejects_runs_without_federated_rounds():
     with pytest.raises(ValueError, match="no rounds"):
         account([], parameters=10)
-    with pytest.raises(ValueError, match="not trained federatedly"):
+    with pytest.raises(ValueError, match="not a federated training"):
         account([{"tokens": 5}], parameters=10)
 
 
 @pytest.fixture
 def run(tmp_path):
-    """As much of a run directory as the task reads."""
+    """Creates the parts of a run directory that the task reads."""
     path = tmp_path / "run"
     (path / "model").mkdir(parents=True)
     (path / "config.toml").write_text("")

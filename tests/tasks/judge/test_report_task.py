@@ -1,4 +1,4 @@
-"""The report page: complete, self-contained, escaped; and looked at in headless Chromium."""
+"""The report page: complete, self-contained and escaped, also in headless Chromium."""
 
 import html.parser
 import json
@@ -18,17 +18,17 @@ from tasks.judge import evaluate as evaluate_task
 from tasks.judge import report as report_task
 from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation.report import charts, example_strips, run_records
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
-from tff_keyboard.report import charts, example_strips, run_records
 from tff_keyboard.storage.errors import RunDirectoryError
 
 VOID = {"meta", "br", "link", "img", "input"}
 
 
 class Page(html.parser.HTMLParser):
-    """Checks nesting and collects headings, visible text and whatever could load something."""
+    """A parser that checks nesting and collects headings, visible text and external references."""
 
     def __init__(self, content):
         super().__init__()
@@ -89,7 +89,7 @@ def write_ledger(run):
 
 @pytest.fixture(scope="module")
 def place(store, tmp_path_factory):
-    """Two run directories, a saved n-gram and a comparison of them, on synthetic people."""
+    """Returns two run directories, an n-gram and a comparison of them, on synthetic clients."""
     folder = tmp_path_factory.mktemp("report")
     (folder / "store").symlink_to(store)
     config = tiny_config(folder / "store", "model.units=9", "model.embedding_size=5")
@@ -114,7 +114,7 @@ def place(store, tmp_path_factory):
 
 
 def report(directory, **options):
-    """Runs the task; the page it wrote."""
+    """Runs the task and returns the page that it wrote."""
     report_task.run(report_task.Options(directory=directory, **options))
     return options.get("out", directory / "report.html")
 
@@ -130,12 +130,12 @@ def test_a_comparison_has_all_sections(place, written):
         "Results",
         "Recall",
         "Keystrokes saved",
-        "From person to person",
-        "Where it is better or worse",
-        "Every person counts once",
-        "Does it know what it knows?",
+        "Differences between clients",
+        "Results by slice",
+        "Results with equal weight for each client",
+        "Calibration",
         "Learning curves",
-        "What the strip shows",
+        "Example suggestions",
         "Privacy of federated",
         "Run federated",
         "Run server",
@@ -153,13 +153,15 @@ def test_a_comparison_has_all_sections(place, written):
     assert "[model]" in page.text  # the config
 
 
+@pytest.mark.slow
 def test_figures_name_the_command_that_made_them(place, written):
     text = " ".join(Page(written.read_text(encoding="utf-8")).text.split())
     comparison = json.loads((place / "comparison" / "comparison.json").read_text())
     sources = shlex.join(model["model"]["source"] for model in comparison["models"])
-    assert f"Made by tff-keyboard compare {sources} --clients=held_out --store=" in text
+    assert f"Created with tff-keyboard compare {sources} --clients=held_out --store=" in text
 
 
+@pytest.mark.slow
 def test_is_dark_where_the_reader_likes_it_so(written):
     style = written.read_text(encoding="utf-8").split("<style>")[1].split("</style>")[0]
     light, dark = style.split("@media screen and (prefers-color-scheme: dark)")
@@ -179,6 +181,7 @@ def test_loads_nothing_from_anywhere(written):
     assert "url(" not in styles.replace("url(#", "")
 
 
+@pytest.mark.slow
 def test_escapes_names_and_values(place, written, tmp_path):
     content = written.read_text(encoding="utf-8")
     assert "n&amp;&lt;gram&gt;" in content
@@ -214,11 +217,13 @@ def test_the_same_input_gives_the_same_page(place, written, tmp_path):
     assert [path.name for path in (tmp_path / "sub").iterdir()] == ["again.html"]
 
 
+@pytest.mark.slow
 def test_a_run_alone(place, tmp_path):
     page = Page(report(place / "server", out=tmp_path / "run.html").read_text())
-    assert page.headings == ["Learning curves", "What the strip shows", "Run server"]
+    assert page.headings == ["Learning curves", "Example suggestions", "Run server"]
 
 
+@pytest.mark.slow
 def test_a_run_with_the_results_of_evaluate(place, tmp_path):
     run = tmp_path / "evaluated"
     shutil.copytree(place / "server", run)
@@ -228,10 +233,10 @@ def test_a_run_with_the_results_of_evaluate(place, tmp_path):
         "Results",
         "Recall",
         "Keystrokes saved",
-        "From person to person",
-        "Where it is better or worse",
-        "Every person counts once",
-        "Does it know what it knows?",
+        "Differences between clients",
+        "Results by slice",
+        "Results with equal weight for each client",
+        "Calibration",
         "Learning curves",
         "Run evaluated",
     ]
@@ -240,6 +245,7 @@ def test_a_run_with_the_results_of_evaluate(place, tmp_path):
     assert (f"{left_out:,} more" in page.text) == (left_out > 0)
 
 
+@pytest.mark.slow
 def test_strips_of_a_given_file(place, tmp_path):
     (tmp_path / "mine.txt").write_text("good mor\nhow are \n", encoding="utf-8")
     out = tmp_path / "mine.html"
@@ -250,6 +256,7 @@ def test_strips_of_a_given_file(place, tmp_path):
     assert "see you" not in text  # the built-in ones are gone
 
 
+@pytest.mark.slow
 def test_prefixes_and_next_words(place):
     predictor = NGramPredictor.load(place / "n&<gram>")
     word = predictor.vocabulary.words[4]
@@ -276,6 +283,7 @@ def test_refuses_with_one_line(place, tmp_path, capsys, arguments, code, match):
     assert match in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_failed_write_leaves_the_old_page(place, tmp_path, monkeypatch, capsys):
     out = tmp_path / "page.html"
     out.write_text("old")
@@ -293,6 +301,7 @@ def test_a_failed_write_leaves_the_old_page(place, tmp_path, monkeypatch, capsys
     assert out.read_text() == "old"
 
 
+@pytest.mark.slow
 def test_a_damaged_line_of_metrics_is_named(place, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(place / "server", run)
@@ -301,6 +310,7 @@ def test_a_damaged_line_of_metrics_is_named(place, tmp_path):
         run_records.read_run(run)
 
 
+@pytest.mark.slow
 def test_charts_take_missing_values():
     bars = charts.interval_bars(
         ["recall"], ["a"], [[Interval(0.5, math.nan, math.nan, math.nan, 1)]]
@@ -313,6 +323,7 @@ def test_charts_take_missing_values():
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 @pytest.mark.parametrize("width", [1100, pytest.param(420, marks=pytest.mark.slow)])

@@ -19,7 +19,7 @@ KEY, OTHER = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
 
 
 def forge(folder):
-    """An export that no interpreter may open, with right hashes, and the signature of the other."""
+    """Returns an export that no interpreter may open, with right hashes and another's signature."""
     data = b"\xff\xff\xff\x7f" + (folder / "k.tflite").read_bytes()[4:]
     content = json.loads((folder / "k.json").read_text())
     content["model"]["sha256"] = manifest.sha256(data)
@@ -32,7 +32,7 @@ def forge(folder):
 
 
 def forge_lexicon(folder, name, word):
-    """The export with a lexicon of one word, and the hash of it."""
+    """Returns the export with a lexicon of one word, and its hash."""
     data = lexicons.forged(word)
     content = json.loads((folder / "k.json").read_text())
     facts = {"words": 1, "counted_on": "", "word_list": "list", "bytes": len(data)}
@@ -65,16 +65,24 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["{}/k.tflite"], cli.OK, "signature: there is one, not checked"),
-        (["{}/k.tflite", "--public-key={}/ours.pem"], cli.OK, "signature: right, by the key"),
-        (["{}/k.tflite", "--public-key={}/theirs.pem"], cli.CHECK_FAILED, "with another key"),
+        (["{}/k.tflite"], cli.OK, "signature: present, not checked"),
+        (["{}/k.tflite", "--public-key={}/ours.pem"], cli.OK, "signature: valid, from key"),
+        (["{}/k.tflite", "--public-key={}/theirs.pem"], cli.CHECK_FAILED, "with a different key"),
         (["{}/k.tflite", "--public-key={}/none.pem"], cli.BAD_INPUT, "cannot be read"),
         (["{}/none.tflite"], cli.BAD_INPUT, "none.tflite: cannot be read"),
         (["{}/forged.tflite"], cli.CHECK_FAILED, "forged.tflite: crashes the interpreter"),
-        (["{}/forged.tflite", "--public-key={}/ours.pem"], cli.CHECK_FAILED, "is not that of this"),
-        (["{}/table.tflite"], cli.BAD_INPUT, "table.tail: not a whole lexicon (a word is one"),
-        (["{}/hidden.tflite"], cli.BAD_INPUT, "hidden.tail: not a whole lexicon (a word is empty"),
-        ([], cli.USAGE, "Give a .tflite file"),
+        (
+            ["{}/forged.tflite", "--public-key={}/ours.pem"],
+            cli.CHECK_FAILED,
+            "does not match the manifest",
+        ),
+        (["{}/table.tflite"], cli.BAD_INPUT, "table.tail: not a complete lexicon (a word is also"),
+        (
+            ["{}/hidden.tflite"],
+            cli.BAD_INPUT,
+            "hidden.tail: not a complete lexicon (a word is empty",
+        ),
+        ([], cli.USAGE, "Pass a .tflite file"),
     ],
 )
 def test_says_what_it_found(folder, capsys, monkeypatch, arguments, code, says):
@@ -92,7 +100,7 @@ def test_says_what_it_found(folder, capsys, monkeypatch, arguments, code, says):
 
 @pytest.mark.parametrize("name, flags", [("forged", ["--public-key={}/ours.pem"]), ("cut", [])])
 def test_opens_nothing_that_is_not_as_signed_or_hashed(folder, monkeypatch, capsys, name, flags):
-    """Not in a child, either."""
+    """The model is not opened in a child, either."""
     monkeypatch.setattr(model_trial, "use_in_child", lambda *_: pytest.fail("was opened"))
     for ending in (".vocabulary", ".card.md", ".json"):
         (folder / "cut").with_suffix(ending).write_bytes(

@@ -1,18 +1,8 @@
-"""The doctor goes on to the next check after one that failed, and ends with an exit code."""
-
-import pytest
-import tensorflow_federated as tff
+"""The doctor continues after a failed check, and ends with an exit code."""
 
 from tasks import cli
 from tasks.start import doctor
-from tff_keyboard.program import machine_checks
-
-
-@pytest.fixture(autouse=True)
-def restore_context():
-    before = tff.framework.get_context_stack().current
-    yield
-    tff.framework.set_default_context(before)  # that of a check has no worker any more
+from tff_keyboard.training import machine_checks
 
 
 def test_a_sound_machine(capsys, tmp_path, monkeypatch):
@@ -21,10 +11,10 @@ def test_a_sound_machine(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(machine_checks, "MIN_MEMORY_GB", 0.0)
     doctor.run(doctor.Options(workdir=tmp_path / "new" / "runs"))
     output = capsys.readouterr().out
-    assert "started and answered in" in output
+    assert "three clients in" in output
     assert "0.87.0" in output
     assert "FAIL" not in output
-    assert output.endswith("All is well.\n")
+    assert output.endswith("All checks passed.\n")
 
 
 def test_a_failure_is_printed_with_its_remedy_and_the_rest_is_checked(capsys, monkeypatch):
@@ -47,4 +37,4 @@ def test_a_failure_is_printed_with_its_remedy_and_the_rest_is_checked(capsys, mo
     assert lines[1].strip() == "-> Put it there."
     assert "ZeroDivisionError: oops" in lines[2]
     assert lines[3].split() == ["ok", "third", "found"]
-    assert printed.err == "error: 2 of the checks failed.\n"
+    assert printed.err.startswith("error: 2 of the checks failed.")

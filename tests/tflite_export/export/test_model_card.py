@@ -1,4 +1,4 @@
-"""The model card says what is known, and what is not."""
+"""The model card states known facts, and names unknown ones."""
 
 import json
 
@@ -17,8 +17,8 @@ SECTIONS = [
     "Intended use",
     "Data",
     "Privacy",
-    "What it is worth",
-    "What the export changed",
+    "Evaluation",
+    "Effect of the export",
     "Limits",
 ]
 
@@ -33,13 +33,13 @@ def card_of(run, folder, **arguments):
     return paths.part("keyboard.md").read_text()
 
 
-def test_what_was_not_measured_says_so(tmp_path):
+def test_missing_measurements_are_stated(tmp_path):
     run = export_fakes.save_run(tmp_path / "run")
     found = sections(card_of(run, tmp_path))
     assert list(found) == SECTIONS
-    assert "not known" in found["Data"]
-    assert "tff-keyboard evaluate" in found["What it is worth"]
-    assert "Not measured on text" in found["What the export changed"]
+    assert "unknown" in found["Data"]
+    assert "tff-keyboard evaluate" in found["Evaluation"]
+    assert "Not measured on text" in found["Effect of the export"]
     assert "trained without differential privacy" in found["Privacy"]
     assert "licence: not stated" in found["Model"]
     assert "44 rows" in found["Model"]
@@ -64,8 +64,8 @@ def test_data_people_slices_privacy_and_licence(store, tmp_path):
     assert "\ntrain " not in found["Data"]  # exact counts of those whom noise hides
     assert "\ntrain " in sections(card_without_ledger)["Data"]
     assert "epsilon" in found["Privacy"]
-    worth = found["What it is worth"]
-    assert f"On {held_out['clients']} people" in worth
+    worth = found["Evaluation"]
+    assert f"On {held_out['clients']} clients" in worth
     for part in ("top-3 recall", "first word", "worst tenth", "calibration"):
         assert part in worth
 
@@ -77,10 +77,10 @@ def test_a_failed_gate_that_was_allowed_is_on_the_card(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tflite_export.graphs.quantization.INT8_MAX", 1)
         paths = export(run, tmp_path / "k.tflite", options, held_out=texts).paths
-    found = sections(paths.part("keyboard.md").read_text())["What the export changed"]
+    found = sections(paths.part("keyboard.md").read_text())["Effect of the export"]
     assert "failed and allowed by `--allow-loss`" in found
     assert "little text" in found
-    assert "of 2 people" in found
+    assert "of 2 clients" in found
 
 
 @pytest.mark.parametrize("data", ["{", "[]", '{"populations": 5}', "[" * 100_000])

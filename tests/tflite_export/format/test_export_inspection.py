@@ -7,7 +7,7 @@ from tff_keyboard.storage.errors import CheckFailed
 from tflite_export.format import inspection, signatures
 from tflite_export.graphs import converter, quantization, row_scaled
 from tflite_export.graphs.cifg_weights import CifgWeights
-from tflite_export.graphs.flatbuffer_builder import ModelBuilder, Op, Type, model_to_bytes
+from tflite_export.graphs.flatbuffer_builder import ModelBuilder, Op, model_to_bytes
 
 WEIGHTS = CifgWeights.from_model(export_fakes.model())
 SHAPE = (WEIGHTS.vocabulary_size, WEIGHTS.dim)
@@ -27,7 +27,7 @@ def test_a_sound_file_passes():
 
 
 def test_one_byte_too_many_fails():
-    with pytest.raises(CheckFailed, match=f"{len(DATA):,} bytes, more than the {len(DATA) - 1:,}"):
+    with pytest.raises(CheckFailed, match=f"{len(DATA):,} bytes, but at most {len(DATA) - 1:,}"):
         verify(DATA, max_bytes=len(DATA) - 1)
 
 
@@ -42,7 +42,7 @@ def test_an_operator_that_is_not_built_in_fails():
     code.builtinCode, code.customCode = Op.CUSTOM, b"FlexTensorListReserve"
     model.operatorCodes.append(code)
     model.subgraphs[0].operators[0].opcodeIndex = len(model.operatorCodes) - 1
-    with pytest.raises(CheckFailed, match="not built in: custom:FlexTensorListReserve"):
+    with pytest.raises(CheckFailed, match="not built into TFLite: custom:FlexTensorListReserve"):
         verify(model_to_bytes(model), max_bytes=None)
 
 
@@ -55,24 +55,13 @@ def test_a_second_copy_of_the_table_fails(transposed):
         verify(model_to_bytes(model), max_bytes=None)
 
 
-def test_a_second_copy_of_a_packed_table_fails():
-    table = quantization.quantize_rows_int4(WEIGHTS.embedding, np.eye(WEIGHTS.dim))
-    data = row_scaled.build(WEIGHTS, table, top_k=3)
-    verify(data, max_bytes=None)
-    model = converter.read_model(data)
-    packed = np.zeros([SHAPE[0], SHAPE[1] // 2], np.int8)
-    ModelBuilder(model).edit(0).constant(packed, 1.0)
-    with pytest.raises(CheckFailed, match="stored once, but 2 buffers"):
-        verify(model_to_bytes(model), max_bytes=None)
-
-
 def test_no_table_fails():
     with pytest.raises(CheckFailed, match="stored once, but 0 buffers"):
         verify(DATA, table_shape=(SHAPE[0] + 1, SHAPE[1]))
 
 
 def test_a_buffer_off_its_alignment_fails():
-    """What the generated Python code writes by itself: every byte right, the offsets not."""
+    """The generated Python code writes every byte right, but not the offsets."""
     import flatbuffers
 
     builder = flatbuffers.Builder(1024)
@@ -87,18 +76,6 @@ def test_another_kind_of_file_fails(data):
         inspection.inspect(data)
 
 
-def test_explain_accounts_for_every_byte():
-    report = inspection.inspect(DATA)
-    stored = sum(buffer.num_bytes for buffer in report.buffers)
-    lines = inspection.explain(report).splitlines()
-    total = next(line for line in lines if "in all" in line)
-    graph = next(line for line in lines if "graph:" in line)
-    assert total.split()[0] == f"{len(DATA):,}"
-    assert int(graph.split()[0].replace(",", "")) == len(DATA) - stored
-    rows, dim = SHAPE
-    assert any(f"int8[{rows}, {dim}]" in line for line in lines) or rows * dim < 1000
-
-
 def test_equal_constants_share_a_buffer_and_a_tensor():
     builder = ModelBuilder()
     first, second = builder.subgraph("first"), builder.subgraph("second")
@@ -106,5 +83,5 @@ def test_equal_constants_share_a_buffer_and_a_tensor():
     assert first.constant(values) == first.constant(values.copy())
     assert first.constant(values) != first.constant(values.reshape(2, 3))
     second.constant(values)
-    first.constant(values.view(np.int8), shape=[24], type_=Type.INT8)
+    first.constant(values.view(np.int8))
     assert len(builder.model.buffers) == 2  # the empty one, and these bytes

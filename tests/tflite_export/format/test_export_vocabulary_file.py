@@ -75,7 +75,7 @@ def test_a_changed_bit_is_noticed_wherever_it_is():
         for bit in range(8):
             changed = bytearray(packed)
             changed[place] ^= 1 << bit
-            with pytest.raises(ExportError, match="not a whole vocabulary file"):
+            with pytest.raises(ExportError, match="not a complete vocabulary file"):
                 vocabulary_file.decode(bytes(changed))
 
 
@@ -84,18 +84,18 @@ def test_files_of_format_1_can_be_read():
     name, _, body = vocabulary_file.encode(vocabulary).split(b"\n", 2)
     old = name.replace(b"vocabulary 2", b"vocabulary 1") + b"\n" + body
     assert vocabulary_file.decode(old) == vocabulary
-    with pytest.raises(ExportError, match="not a whole vocabulary file"):
+    with pytest.raises(ExportError, match="not a complete vocabulary file"):
         vocabulary_file.decode(old[:-1])
 
 
 @pytest.mark.parametrize("kept", [0, 5, 60, -1])
 def test_a_cut_file_is_rejected(kept):
     packed = vocabulary_file.encode(vocabulary_of(["an", "and"]))
-    with pytest.raises(ExportError, match=r"words\.bin: not a whole vocabulary file"):
+    with pytest.raises(ExportError, match=r"words\.bin: not a complete vocabulary file"):
         vocabulary_file.decode(packed[:kept], "words.bin")
 
 
-def test_what_unpacks_to_too_much_is_rejected(monkeypatch):
+def test_too_large_unpacked_data_is_rejected(monkeypatch):
     monkeypatch.setattr(vocabulary_file, "_MOST_BYTES", 10)
     packed = vocabulary_file.encode(vocabulary_of(["an", "and", "answer", "other"]))
     with pytest.raises(ExportError, match="too long"):

@@ -1,4 +1,4 @@
-"""The lexicon's file: what is written is read, and nothing else."""
+"""The lexicon's file: round trip, and rejected content."""
 
 import pathlib
 
@@ -48,7 +48,7 @@ def test_a_byte_a_word():
 def test_damage_is_one_line(data):
     if data == EXAMPLE:
         return
-    with pytest.raises(ExportError, match="not a whole lexicon") as caught:
+    with pytest.raises(ExportError, match="not a complete lexicon") as caught:
         tail_file.decode(data, VOCABULARY)
     assert "\n" not in str(caught.value)
 
@@ -57,7 +57,7 @@ def test_damage_is_one_line(data):
 def test_a_forged_number_of_words(count):
     packed = vocabulary_file.pack(["a", "b", "c"], bytes([80, 80, 80]))
     data = vocabulary_file.with_checksum(tail_file.FORMAT, {"words": count}, packed)
-    with pytest.raises(ExportError, match="not a whole lexicon"):
+    with pytest.raises(ExportError, match="not a complete lexicon"):
         tail_file.decode(data, VOCABULARY)
 
 
@@ -65,9 +65,9 @@ def test_a_forged_number_of_words(count):
     "word", [*REFUSED.values(), b"\xf4\x8f\xbf\xbf" * 2], ids=[*REFUSED, "table"]
 )
 def test_words_that_no_strip_may_have(word):
-    """The right checksum, and a word that is hidden, none or of the table."""
+    """The checksum is right, but a word is invisible, not a word, or in the table."""
     with pytest.raises(
-        ExportError, match=r"k\.tail: not a whole lexicon \(.+\)\. Export"
+        ExportError, match=r"k\.tail: not a complete lexicon \(.+\)\. Export"
     ) as caught:
         tail_file.decode(forged(word), VOCABULARY, "k.tail")
     message = str(caught.value)
@@ -94,7 +94,7 @@ RULES = [
 @hypothesis.example(HOSTILE_TEXT)
 @examples(50)
 def test_what_an_export_lists_can_be_read(rules, tmp_path_factory, texts):
-    """Words of people's messages and of a public list, as the tokeniser leaves them."""
+    """Words of users' messages and of a public list, as the tokeniser gives them."""
     vocabulary = Vocabulary((*SPECIAL_WORDS, "hello"), rules)
     lines = [*texts, *HOSTILE_TEXT, "hello", "quay"]
     path = tmp_path_factory.mktemp("list") / "list.tsv"
@@ -115,3 +115,17 @@ def test_the_lexicons_of_this_checkout(name):
     path = MODELS / name / "keyboard.tail"
     vocabulary = vocabulary_file.decode(path.with_suffix(".vocabulary").read_bytes())
     assert len(tail_file.decode(path.read_bytes(), vocabulary)) >= 20_000
+
+
+def test_capitals_come_back_and_those_of_another_lexicon_do_not():
+    words = ["berlin", "bread", "london", "water"]
+    lexicon = TailLexicon(words, np.full(4, 0.1))
+    packed = tail_file.packed_capitals(lexicon, {"berlin", "london", "paris"})
+    assert tail_file.unpacked_capitals(lexicon, packed) == ["berlin", "london"]
+    assert tail_file.unpacked_capitals(lexicon, tail_file.packed_capitals(lexicon, ())) == []
+    longer = TailLexicon([*words, "xa", "xb", "xc", "xd", "zz"], np.full(9, 0.1))
+    for wrong in (packed[:-6], "é", "AAAA", packed[4:]):
+        with pytest.raises(ExportError, match="capitals"):
+            tail_file.unpacked_capitals(lexicon, wrong)
+    with pytest.raises(ExportError, match="another lexicon"):
+        tail_file.unpacked_capitals(longer, packed)

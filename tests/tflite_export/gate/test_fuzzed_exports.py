@@ -1,4 +1,4 @@
-"""Damaged and forged parts of an export: each is taken, or is one line of error."""
+"""Damaged and forged parts of an export: each is accepted, or gives a one-line error."""
 
 import hashlib
 import json
@@ -27,12 +27,12 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Where each example writes its files."""
+    """Returns the folder of each example."""
     return manifest.ExportPaths(tmp_path_factory.mktemp("fuzzed") / "keyboard.tflite")
 
 
 def put(place, sound=PATHS, **parts):
-    """The sound export but for `parts`, with hashes that are right where the manifest is ours."""
+    """Writes the valid export except `parts`, with right hashes if the manifest is valid."""
     names = ("model", "vocabulary", "manifest", "ngram")
     found = {name: parts.get(name) or getattr(sound, name).read_bytes() for name in names}
     if "manifest" not in parts:
@@ -46,7 +46,7 @@ def put(place, sound=PATHS, **parts):
 
 
 def read_all(place):
-    """Everything that is read before and beside the interpreter."""
+    """Reads all parts that are read without the interpreter."""
     content, vocabulary = manifest.load_checked(place.model)
     index = types.SimpleNamespace(vocabulary=vocabulary)
     network = types.SimpleNamespace(
@@ -56,6 +56,7 @@ def read_all(place):
         with_parts(network)
 
 
+@pytest.mark.slow
 @hypothesis.given(st.one_of(damaged(PATHS.manifest.read_bytes()), damaged_json(CONTENT)))
 @examples(150)
 def test_manifests(place, data):
@@ -63,6 +64,7 @@ def test_manifests(place, data):
     assert is_one_line(lambda: read_all(place))
 
 
+@pytest.mark.slow
 @hypothesis.given(damaged(PATHS.vocabulary.read_bytes()))
 @examples(100)
 def test_vocabularies(place, data):
@@ -71,7 +73,7 @@ def test_vocabularies(place, data):
 
 
 def forged_ngrams():
-    """Of the right digest: with other bytes, or another header."""
+    """Generates n-grams with a right digest, but with other bytes or another header."""
     body = PATHS.ngram.read_bytes()[:-32]
     first, header, rest = body.split(b"\n", 2)
     headers = damaged_json(json.loads(header)).map(lambda line: b"\n".join([first, line, rest]))
@@ -79,6 +81,7 @@ def forged_ngrams():
     return sealed.map(lambda data: data + hashlib.sha256(data).digest())
 
 
+@pytest.mark.slow
 @hypothesis.given(forged_ngrams())
 @examples(50)
 def test_ngrams(place, data):
@@ -91,6 +94,7 @@ PACKED = associated_files.append(
 )
 
 
+@pytest.mark.slow
 @hypothesis.given(damaged(PACKED))
 @examples(300)
 def test_archives(data):
@@ -100,10 +104,11 @@ def test_archives(data):
 SIGNATURE = signing.sign(b"manifest", KEY)
 
 
+@pytest.mark.slow
 @hypothesis.given(st.one_of(damaged(SIGNATURE), damaged_json(json.loads(SIGNATURE))))
 @examples(300)
 def test_signatures(data):
-    """One that is taken says what the right one says."""
+    """An accepted signature must have the same content as the right one."""
 
     def check():
         signing.check_signature(b"manifest", data, KEY.public_key(), "k.sig")
@@ -118,17 +123,18 @@ def small(tmp_path_factory):
     return manifest.ExportPaths(hybrid_export.export_hybrid(tmp_path_factory.mktemp("small")))
 
 
+@pytest.mark.slow
 @hypothesis.given(st.data())
 @examples(200)
 def test_inspected_files(small, data):
-    """Only what we wrote is inspected; a disk may have damaged it."""
+    """Only our own files are inspected, which a disk may have damaged."""
     assert is_one_line(lambda: inspection.inspect(data.draw(damaged(small.model.read_bytes()))))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"trainable": True}], ids=["plain", "trainable"])
 def test_forged_models(tmp_path_factory, place, options):
-    """Whatever becomes of the child, this process has one line."""
+    """However the child ends, this process gives one line."""
     folder = tmp_path_factory.mktemp("forged")
     run = export_fakes.save_run(folder / "run")
     sound = export(run, folder / "k.tflite", ExportOptions(**options)).paths

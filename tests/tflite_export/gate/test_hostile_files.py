@@ -1,4 +1,4 @@
-"""Files made to hurt: one clear line each, in bounded memory and time.
+"""Hostile files: a one-line error for each, in bounded memory and time.
 
 See "Signatures, and files of others" in docs/phone/export.md.
 """
@@ -17,7 +17,7 @@ import zlib
 
 import pytest
 
-from tasks.phone import play, verify
+from tasks.phone import verify
 from tests.support.keyboard import export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
@@ -40,7 +40,7 @@ def sound(tmp_path_factory):
 
 @pytest.fixture
 def files(sound, tmp_path):
-    """A copy, whose manifest can be written anew with the right hashes."""
+    """Returns a copy, whose manifest can be rewritten with the right hashes."""
     paths = manifest.ExportPaths(tmp_path / "k.tflite")
     for name in ("model", "vocabulary", "manifest"):
         getattr(paths, name).write_bytes(getattr(sound, name).read_bytes())
@@ -79,7 +79,7 @@ def set_at(*path, value):
         (("model", "state_sizes"), [24, 8]),
         (("model", "quantization"), None),
         (("model", "quantization"), {"a": 1}),
-        (("model", "quantization"), "int8\nsignature: right, by the key 00"),
+        (("model", "quantization"), "int8\nsignature: valid, from key 00"),
         (("model", "quantization"), "x" * 51),
         (("model", "top_k"), 3.0),
         (("model", "top_k"), True),
@@ -133,13 +133,13 @@ def test_a_size_that_is_not_the_models(files, path, value, message):
     ],
     ids=["deep list", "deep object", "huge number", "NUL", "empty", "UTF-16", "8 MB"],
 )
-def test_a_manifest_that_is_none(files, data):
+def test_invalid_manifest(files, data):
     files.manifest.write_bytes(data)
     refused(files, "k.json")
 
 
 def vocabulary_data(words=(), *, payload=None, header=None):
-    """A vocabulary file with the right checksum, whatever it holds."""
+    """Returns a vocabulary file with the right checksum for any content."""
     size = len(words) + 4
     if payload is None:
         payload = bytes(len(words)) + "".join(word + "\n" for word in words).encode()
@@ -162,18 +162,18 @@ def swapped(words):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (vocabulary_data(swapped(WORDS)), "not in order"),
-        (vocabulary_data(sorted([*WORDS[:-1], WORDS[0]])), "not in order"),
+        (vocabulary_data(swapped(WORDS)), "not sorted"),
+        (vocabulary_data(sorted([*WORDS[:-1], WORDS[0]])), "not sorted"),
         (vocabulary_data(WORDS[:20]), r"`logits` of .* has the shape \[1, 44\]"),
         (vocabulary_data(sorted([*WORDS, "zzz"])), "`logits` of the signature"),
-        (vocabulary_data(header={"size": 10**12}), "its size is not"),
-        (vocabulary_data(header={"size": -10}), "its size is not"),
-        (vocabulary_data(header={"size": True}), "its size is not"),
-        (vocabulary_data(header=b"[" * 100_000), "not a whole vocabulary file"),
-        (vocabulary_data(["a"], header={"rules": {"mode": "words", "evil": 1}}), "not a whole"),
+        (vocabulary_data(header={"size": 10**12}), "rows"),
+        (vocabulary_data(header={"size": -10}), "rows"),
+        (vocabulary_data(header={"size": True}), "rows"),
+        (vocabulary_data(header=b"[" * 100_000), "not a complete vocabulary file"),
+        (vocabulary_data(["a"], header={"rules": {"mode": "words", "evil": 1}}), "not a complete"),
         (vocabulary_data(["a"], header={"rules": {"\x1b[2J" + "x" * 999: 1}}), r"'\\x1b\[2Jx{99}"),
-        (vocabulary_data(["a"], payload=b"\0" * 10**8), "cut, too long"),
-        (vocabulary_data(["a"], payload=b"\n" * 10**7), "another number of words"),
+        (vocabulary_data(["a"], payload=b"\0" * 10**8), "incomplete, too long"),
+        (vocabulary_data(["a"], payload=b"\n" * 10**7), "number of words differs"),
     ],
     ids=[
         "unsorted",
@@ -190,14 +190,14 @@ def swapped(words):
         "many lines",
     ],
 )
-def test_a_vocabulary_made_to_hurt(files, data, message):
+def test_hostile_vocabulary(files, data, message):
     files.vocabulary.write_bytes(data)
     seal(files)
     assert len(refused(files, message)) < 400 + len(str(files.vocabulary))
 
 
 def front_coded_bomb(rows):
-    """Every word shares 253 characters with the one before: four bytes a word, 255 characters."""
+    """Returns words that share 253 of 255 characters with the previous one: 4 bytes each."""
     first = "a" * 255
     pairs = [f"{a}{b}" for a in "bcdefgh" for b in "bcdefghijklmnopqrstuvwxyz"]
     endings = [first, *(pairs[number % len(pairs)] for number in range(rows - 1))]
@@ -216,8 +216,8 @@ def packed(sound, files, compression=zipfile.ZIP_STORED):
 @pytest.mark.parametrize(
     ("extra", "compression", "message"),
     [
-        ([("../../PWNED", b"x")], zipfile.ZIP_STORED, "no export packs"),
-        ([("keyboard.txt", b"x")], zipfile.ZIP_STORED, "no export packs"),
+        ([("../../PWNED", b"x")], zipfile.ZIP_STORED, "unknown or occurs twice"),
+        ([("keyboard.txt", b"x")], zipfile.ZIP_STORED, "unknown or occurs twice"),
         ([("keyboard.json", b"{}")], zipfile.ZIP_STORED, "twice"),
         ([("keyboard.md", b"\0" * 10**8)], zipfile.ZIP_DEFLATED, "compressed"),
         ([(f"n{n}", b"") for n in range(9)], zipfile.ZIP_STORED, "more files than an export packs"),
@@ -241,7 +241,7 @@ def test_an_archive_that_no_export_packs(sound, tmp_path, extra, compression, me
 
 @pytest.mark.parametrize("locator", [b"", b"PK\6\7" + bytes(16)], ids=["count", "zip64"])
 def test_an_archive_whose_count_is_not_what_it_holds(sound, locator):
-    """`zipfile` made gigabytes of a directory that said to have one entry."""
+    """`zipfile` would read gigabytes from a directory that claims one entry."""
     files = [("keyboard.json", b"{}"), *((f"n{n}", b"") for n in range(0 if locator else 99))]
     data = bytearray(packed(sound, files))
     data[-12:-10] = b"\1\0"
@@ -267,7 +267,7 @@ def test_an_entry_whose_name_is_long_is_not_quoted_whole():
     assert len(str(caught.value)) < 200
 
 
-def test_what_is_no_file_is_not_read(files):
+def test_pipes_and_devices_are_not_read(files):
     files.manifest.unlink()
     os.mkfifo(files.manifest)
     assert "k.tflite" in refused(files) or "k.json" in refused(files)
@@ -281,7 +281,7 @@ def test_what_is_no_file_is_not_read(files):
 
 @pytest.fixture
 def handed_over(files):
-    """With neighbours, and a directory that says what an interrupted export would do to them."""
+    """Returns an export next to other files, and a directory like that of an interrupted export."""
     folder = files.model.parent
     (folder / "thesis.txt").write_text("precious")
     (folder / ".bashrc").write_text("mine")
@@ -305,7 +305,6 @@ READERS = [
     KeyboardPredictor,
     model_trial.use_in_child,
     lambda model: verification.verify(model, None),
-    lambda model: play.run(play.Options(models=(model,))),
     lambda model: verify.run(verify.Options(model=model)),
 ]
 
@@ -352,7 +351,7 @@ except ExportError as error:
 
 @pytest.mark.parametrize("rows", [500_000, 3_000_000])
 def test_a_front_coded_bomb_stays_small(tmp_path, rows):
-    """The audit's: 359 KB of file made 5.7 GB of words in 40 s."""
+    """A file of 359 KB would unpack to 5.7 GB of words in 40 s."""
     path = tmp_path / "bomb.vocabulary"
     path.write_bytes(front_coded_bomb(rows))
     assert path.stat().st_size < 100_000
@@ -366,4 +365,4 @@ def test_a_front_coded_bomb_stays_small(tmp_path, rows):
     )
     kilobytes, error = done.stdout.split(" ", 1)
     assert int(kilobytes) < 150_000
-    assert "not a whole vocabulary file" in error
+    assert "not a complete vocabulary file" in error

@@ -1,4 +1,4 @@
-"""A model that crashes, loops or eats memory does so in a child, and is one line here."""
+"""A model that crashes, loops or fills memory does so in a child, and gives one line here."""
 
 import contextlib
 import json
@@ -49,7 +49,7 @@ def test_a_sound_one_says_nothing_and_is_as_it_was(sound, capfd):
 
 
 def forge(sound, folder, data):
-    """An export of these bytes, with hashes that are right."""
+    """Returns an export of these bytes, with the right hashes."""
     paths = manifest.ExportPaths(folder / "k.tflite")
     content = json.loads(sound.manifest.read_text())
     content["model"] |= {"sha256": manifest.sha256(data), "bytes": len(data)}
@@ -60,8 +60,9 @@ def forge(sound, folder, data):
 
 
 def test_a_root_that_lies_outside_the_file(sound, tmp_path, capfd, monkeypatch):
-    """LiteRT looks at the buffer first. TensorFlow's interpreter reads 2 GB further on: signal 11,
-    unless something of this process lies there.
+    """LiteRT checks the buffer first.
+
+    TensorFlow's interpreter reads 2 GB further on: signal 11, unless memory is mapped there.
     """
     data = b"\xff\xff\xff\x7f" + sound.model.read_bytes()[4:]
     path = forge(sound, tmp_path, data)
@@ -86,7 +87,7 @@ def test_an_exit_in_the_middle(sound, monkeypatch):
 
 @pytest.fixture
 def ends(monkeypatch):
-    """Of the pipe to the child: reading, writing."""
+    """Returns both ends of the pipe to the child: reading, writing."""
     made = []
 
     def pipe(make=os.pipe):
@@ -103,18 +104,18 @@ def ends(monkeypatch):
     ids=["nothing", "cut", "no text", "more", "number", "null", "deep"],
 )
 def test_an_exit_without_an_answer(sound, monkeypatch, ends, said):
-    """As `exit(0)` in the interpreter does, or what else the file makes it write."""
+    """The interpreter may call `exit(0)`, or write other output."""
 
     def leaves(*_, **__):
         os.write(ends[1], said)
         os._exit(0)
 
     monkeypatch.setattr(model_trial, "open_keyboard", leaves)
-    refused(sound.model, CheckFailed, "ends without an answer")
+    refused(sound.model, CheckFailed, "no answer")
 
 
 def test_a_long_answer_is_cut(sound, monkeypatch):
-    """A pipe takes 64 KiB; who writes more waits for the reader."""
+    """A pipe takes 64 KiB; a writer of more waits for the reader."""
 
     def long(*_, **__):
         signal.alarm(20)  # if nobody reads
@@ -124,14 +125,14 @@ def test_a_long_answer_is_cut(sound, monkeypatch):
     assert len(refused(sound.model, ExportError, "\N{GRINNING FACE}")) <= 2_000
 
 
-def test_what_never_stops_to_speak(sound, monkeypatch, ends):
+def test_endless_output_is_stopped(sound, monkeypatch, ends):
     def talks(*_, **__):
         signal.alarm(20)
         while True:
             os.write(ends[1], b"x" * 2**16)
 
     monkeypatch.setattr(model_trial, "open_keyboard", talks)
-    refused(sound.model, CheckFailed, "does not come to an end")
+    refused(sound.model, CheckFailed, "does not finish")
 
 
 def test_the_child_does_not_hold_the_end_that_is_read(sound, monkeypatch, ends):
@@ -152,7 +153,7 @@ def test_a_pipe_closed_by_a_child_that_lives_on(sound, monkeypatch, ends):
 
     monkeypatch.setattr(model_trial, "open_keyboard", lives_on)
     monkeypatch.setattr(model_trial, "SECONDS", 1)
-    refused(sound.model, CheckFailed, "does not come to an end")
+    refused(sound.model, CheckFailed, "does not finish")
 
 
 def loops(*_, **__):
@@ -165,10 +166,10 @@ def sleeps(*_, **__):
 
 
 @pytest.mark.parametrize("what, limit", [(loops, "CPU_SECONDS"), (sleeps, "SECONDS")])
-def test_what_never_ends(sound, monkeypatch, what, limit):
+def test_endless_model_is_stopped(sound, monkeypatch, what, limit):
     monkeypatch.setattr(model_trial, "open_keyboard", what)
     monkeypatch.setattr(model_trial, limit, 1)
-    refused(sound.model, CheckFailed, "does not come to an end")
+    refused(sound.model, CheckFailed, "does not finish")
 
 
 def test_memory_has_a_bound(sound, monkeypatch):
@@ -180,7 +181,7 @@ def test_memory_has_a_bound(sound, monkeypatch):
 @pytest.mark.parametrize(
     "error", [KeyError("a\nb"), TypeError("c"), RecursionError(), MemoryError()]
 )
-def test_an_error_that_nobody_thought_of(sound, monkeypatch, error):
+def test_unexpected_error_is_one_line(sound, monkeypatch, error):
     def broken(*_, **__):
         raise error
 
@@ -191,7 +192,7 @@ def test_an_error_that_nobody_thought_of(sound, monkeypatch, error):
 def test_a_damaged_part_is_what_the_reader_says(sound, tmp_path):
     path = forge(sound, tmp_path, sound.model.read_bytes())
     (tmp_path / "k.vocabulary").write_bytes(b"other")
-    with pytest.raises(ExportError, match="not the file its manifest describes"):
+    with pytest.raises(ExportError, match="does not match its manifest"):
         model_trial.use_in_child(path)
 
 
@@ -208,7 +209,7 @@ def test_an_interrupt_leaves_no_child(sound, monkeypatch):
 
 
 def test_what_the_interpreter_refuses_to_run_is_one_line(sound):
-    """In a file that opens: its operators are prepared, and shapes compared, at the first run."""
+    """The file opens, because operators and shapes are checked at the first run."""
     step = KeyboardPredictor(sound.model).signature("step")
     with pytest.raises(ExportError, match="cannot run `step`"):
         step(

@@ -1,4 +1,4 @@
-"""The models that we ship: whole, small, and they suggest."""
+"""The shipped models are complete and small, and suggest words."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def test_files_are_those_of_the_manifest(folder, manifest):
 
 
 def test_is_small_and_passed_its_gate(folder, manifest):
-    assert sum(path.stat().st_size for path in folder.glob("keyboard.*")) < 2_200_000
+    assert sum(path.stat().st_size for path in folder.glob("keyboard.*")) < 2_500_000
     assert manifest["parity"]["forgiven"] is None
 
 
@@ -45,7 +45,7 @@ def test_is_small_and_passed_its_gate(folder, manifest):
         ("base", "thank you for your", {"help", "time", "support"}),
     ],
 )
-def test_says_what_people_say(name, context, one_of):
+def test_shipped_model_suggests_common_phrases(name, context, one_of):
     keyboard = open_keyboard(FOLDER / name / "keyboard.tflite")
     strip = [word for word, _ in keyboard.suggest(context.split())]
     assert one_of & set(strip)

@@ -12,7 +12,7 @@ LOGITS = RANDOM.normal(size=[6, ROWS]).astype(np.float32)
 
 
 def strips(logits, k=3):
-    """What a sound file shows."""
+    """Returns the strips of a valid file."""
     scores = logits.astype(np.float64)
     truth = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     ids = np.argsort(-truth[:, NUM_SPECIAL:], axis=1)[:, :k] + NUM_SPECIAL

@@ -1,4 +1,4 @@
-"""Training in the interpreter is training in Keras: gradients, N steps, and the exchange."""
+"""Training in the interpreter matches Keras: gradients, N steps, and the exchange of weights."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def data():
 
 @pytest.fixture
 def file(data):
-    """A fresh interpreter each: training changes it."""
+    """Returns a fresh interpreter for each test, because training changes it."""
     interpreter = tf.lite.Interpreter(model_content=data, num_threads=1)
     return interpreter.get_signature_runner
 
@@ -34,7 +34,7 @@ def as_tokens(message):
 
 
 def numpy_loss(weights, message):
-    """Mean of -log p(target), float64; targets that are PAD do not count."""
+    """Returns the mean of -log p(target) in float64, without targets that are PAD."""
     table = weights["embedding"].astype(np.float64)
     truth = export_fakes.NumpyCifg(
         CifgWeights(
@@ -54,7 +54,7 @@ def numpy_loss(weights, message):
 
 @pytest.mark.parametrize("name", trainable.WEIGHT_NAMES)
 def test_gradients_are_the_slope_of_the_loss(name):
-    """Central differences in float64, along random directions."""
+    """Uses central differences in float64, along random directions."""
     random = np.random.default_rng(0)
     weights = {k: v.astype(np.float64) for k, v in trainable.joined_weights(WEIGHTS).items()}
     message = np.array([BOS, 7, 9, 7, OOV, 12, EOS, PAD, PAD], np.int32)
@@ -73,7 +73,7 @@ def test_gradients_are_the_slope_of_the_loss(name):
 
 
 def keras_steps(messages, learning_rate):
-    """Keras SGD on the cross-entropy of the library's model, from the weights as stored."""
+    """Trains the library's model with Keras SGD on its cross-entropy, from the stored weights."""
     model = export_fakes.model()
     stored = export_fakes.stored_weights(WEIGHTS)
     for variable, name in zip(model.trainable_variables, trainable.WEIGHT_NAMES, strict=True):

@@ -1,6 +1,7 @@
-"""The hybrid of an export against its parts, what it learns and forgets, and broken files."""
+"""The hybrid of an export against its parts; learning, forgetting, and broken files."""
 
 import json
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.keyboard import export_fakes, hybrid_export
 from tests.support.keyboard.export_fakes import export
-from tests.support.keyboard.keyboard_browser import ROOT
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.evaluation.counts import predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
@@ -26,10 +26,10 @@ from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export.export import ngram_part
 from tflite_export.export.export_options import ExportOptions
-from tflite_export.keyboard.strip import StripKeyboard
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
+ROOT = pathlib.Path(__file__).parents[3]
 MESSAGES = [["see", "johann", "tonight"], ["ok", "johann"], ["see", "johann", "later"]]
 
 
@@ -50,14 +50,14 @@ def opened(path):
 
 @pytest.fixture
 def keyboard(opened):
-    """As new: with nothing learnt."""
+    """Returns the keyboard with nothing learnt."""
     opened.cache.forget_all()
     yield opened
     opened.cache.forget_all()
 
 
 def from_parts():
-    """The same of the float model and the n-gram, in the order of the run."""
+    """Returns the same hybrid of the float model and the n-gram, in the order of the run."""
     part = hybrid_export.part()
     return HybridPredictor(
         KerasPredictor(export_fakes.model(), export_fakes.vocabulary()),
@@ -125,7 +125,7 @@ def test_sizes_are_in_the_manifest(path):
 
 
 def test_evaluation_streams_and_leaves_nothing_behind(keyboard):
-    """The cache sees only the past: the first message of a person has none."""
+    """The cache only sees the past: at the first message of a user it is empty."""
     keyboard.learn(["left", "over"])
     person = [["see", "johann"], ["see", "johann"], ["see", "johann"]]
     text = TypedText("two people", ("a", "b"), (person, person))
@@ -156,7 +156,7 @@ words = st.sampled_from(["see", "johann", "ok", "ümit", "later", "12345"])
     gone=st.sets(words),
 )
 def test_forgotten_words_leave_no_trace_in_any_probability(opened, text, gone):
-    """To the bit: strip, distribution and cache are those of a keyboard that never saw them."""
+    """Strip, distribution and cache equal, bit by bit, a keyboard's without the words."""
     opened.cache.forget_all()
     for message in text:
         opened.learn(message)
@@ -181,43 +181,6 @@ def fresh_scores(keyboard):
     return other.next_word(["see"])
 
 
-def shown(strip):
-    return [slot.word for slot in strip.slots if slot]
-
-
-def test_manners_hold_for_the_owners_words(keyboard):
-    for message in [["see", "heckbox"], ["see", "latr"], ["see", "johann"]]:
-        keyboard.learn(message)
-        keyboard.learn(message)
-    polite = StripKeyboard(keyboard, "en", ["heck*"])
-    assert "johann" in shown(polite.strip_for("see "))
-    assert "heckbox" not in shown(polite.strip_for("see he"))
-    assert polite.withheld > 0
-    assert shown(polite.strip_for("j")) == ["johann"]
-    assert shown(polite.strip_for("J")) == ["Johann"]
-
-
-def test_a_slip_gives_its_place_unless_its_owner_prefers_it(keyboard):
-    polite = StripKeyboard(keyboard, "en")
-    keyboard.learn(["see", "you", "laterr"])
-    keyboard.learn(["see", "you", "later"])
-    assert "laterr" not in shown(polite.strip_for("see you late"))
-    for _ in range(3):
-        keyboard.learn(["see", "you", "laterr"])
-    assert "laterr" in shown(polite.strip_for("see you late"))
-
-
-def test_a_slip_is_corrected_to_the_owners_word_and_the_word_to_nothing(keyboard):
-    polite = StripKeyboard(keyboard, "en")
-    assert polite.strip_for("see johnan").correction is None
-    for _ in range(6):
-        keyboard.learn(["see", "johann"])
-    correction = polite.strip_for("see johnan").correction
-    assert correction is not None
-    assert correction.word == "johann"
-    assert polite.strip_for("see johann").correction is None
-
-
 @pytest.mark.parametrize("k", [0, -1])
 def test_refuses_a_strip_of_nothing(keyboard, k):
     with pytest.raises(ValueError, match="`k` must be"):
@@ -230,7 +193,7 @@ MIXTURE = {"components": [], "fitted_on": ""}
 class TestBrokenFiles:
     @pytest.fixture
     def path(self, path, tmp_path):
-        """A copy, to be broken."""
+        """Returns a copy that tests can break."""
         for file in path.parent.glob(f"{path.stem}.*"):
             shutil.copy(file, tmp_path)
         return tmp_path / path.name
@@ -242,7 +205,7 @@ class TestBrokenFiles:
 
     def test_another_ngram(self, path):
         path.with_suffix(".ngram").write_bytes(hybrid_export.part(seed=5).data)
-        with pytest.raises(ExportError, match="not the file its manifest describes"):
+        with pytest.raises(ExportError, match="does not match its manifest"):
             open_keyboard(path)
 
     @pytest.mark.parametrize(
@@ -250,14 +213,14 @@ class TestBrokenFiles:
         [
             ("mixture", None, "must come with `ngram`"),
             ("mixture", {}, "mixture.components` is missing"),
-            ("mixture", MIXTURE | {"weights": [[1, 0, 0]]}, "a table of weights is"),
+            ("mixture", MIXTURE | {"weights": [[1, 0, 0]]}, "the table of weights must be"),
             ("mixture", MIXTURE | {"weights": [[1], [1, 0]]}, "not a table"),
             ("mixture", MIXTURE | {"weights": "x"}, "weights` must be a list"),
-            ("ngram", {}, "missing or wrong"),
-            ("ngram", 7, "missing or wrong"),
+            ("ngram", {}, "missing or invalid"),
+            ("ngram", 7, "missing or invalid"),
         ],
     )
-    def test_a_manifest_that_lies(self, path, key, value, message):
+    def test_manifest_with_wrong_sizes(self, path, key, value, message):
         file = path.with_suffix(".json")
         content = json.loads(file.read_text())
         content[key] = value
@@ -308,10 +271,9 @@ def test_what_the_hybrid_is_worth_is_in_the_manifest(tmp_path):
 
 
 def test_the_phone_needs_no_tensorflow():
-    """Everything that the hybrid imports, without an interpreter."""
+    """Imports everything that the hybrid imports, without an interpreter."""
     script = (
-        "import sys; from tflite_export.runtime import hybrid_keyboard; from "
-        "tflite_export.keyboard import owner, strip\n"
+        "import sys; from tflite_export.runtime import hybrid_keyboard\n"
         "heavy = {'tensorflow', 'tensorflow_federated', 'scipy', 'keras'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

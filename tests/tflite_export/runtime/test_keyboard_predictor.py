@@ -1,8 +1,9 @@
-"""`KeyboardPredictor` on a real file: text, streaming, prefixes, and what must not crash it."""
+"""`KeyboardPredictor` on a real file: text, streaming, prefixes, and hostile input."""
 
 import dataclasses
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -41,7 +42,7 @@ def predictor(path):
 
 @pytest.fixture(scope="module")
 def fresh(path):
-    """A second instance, made to forget before every use: what a state may not change."""
+    """Returns a second instance, reset before every use, to compare with."""
     other = KeyboardPredictor(path)
 
     def strip(text):
@@ -81,7 +82,7 @@ def test_text_is_cut_into_finished_words_and_a_prefix(predictor, text, context, 
 @hypothesis.given(st.text(max_size=60))
 @examples(200)
 def test_any_unicode_gives_the_words_of_training(predictor, text):
-    """With a space behind, nothing is unfinished: exactly the training tokeniser's words."""
+    """With a space at the end, no word is unfinished: the words are exactly the tokeniser's."""
     context, prefix = predictor.context_and_prefix(text + " ")
     assert prefix == ""
     assert context == PythonTokenizer(VOCABULARY.rules).tokenize_one(text)
@@ -119,7 +120,7 @@ def test_a_megabyte_pasted_takes_bounded_time(predictor, text):
         assert spent() < 5.0  # about 0.1 s here; minutes if it were not bounded
 
 
-def test_streaming_gives_what_reading_afresh_gives(predictor, fresh):
+def test_streaming_matches_reading_from_the_start(predictor, fresh):
     text = ". ".join(export_fakes.SENTENCES)
     for end in range(len(text) + 1):
         assert_same(predictor.strip_for(text[:end]).suggestions, fresh(text[:end]))
@@ -127,9 +128,7 @@ def test_streaming_gives_what_reading_afresh_gives(predictor, fresh):
 
 @hypothesis.given(st.lists(st.integers(-6, 12), max_size=25), st.randoms(use_true_random=False))
 @examples(30)
-def test_typing_deleting_and_jumping_give_what_reading_afresh_gives(
-    predictor, fresh, moves, random
-):
+def test_typing_deleting_and_jumping_match_reading_from_the_start(predictor, fresh, moves, random):
     text = ""
     for move in moves:
         text = (
@@ -273,7 +272,7 @@ def test_k_out_of_range_is_rejected(predictor, k):
     ids=["fewer words", "other words"],
 )
 def test_the_vocabulary_of_another_run_is_rejected(path, other):
-    with pytest.raises(ExportError, match="`vocabulary` must hold the words"):
+    with pytest.raises(ExportError, match="`vocabulary` must have the words"):
         KeyboardPredictor(path, other)
 
 
@@ -327,11 +326,10 @@ def test_a_file_of_another_kind_never_reaches_the_interpreter(path, tmp_path):
 
 
 def test_needs_no_tensorflow_to_import(tmp_path):
-    """On a phone there is none: every import of the runtime must do without."""
+    """A phone has no TensorFlow, so no import of the runtime may need it."""
     code = (
         "import sys; sys.modules['tensorflow'] = None; sys.modules['scipy'] = None\n"
-        "import tflite_export.runtime.keyboard_predictor, tflite_export.keyboard.typing_session\n"
-        "import tflite_export.keyboard.terminal_keyboard, tflite_export.runtime.interpreters\n"
+        "import tflite_export.runtime.keyboard_predictor, tflite_export.runtime.interpreters\n"
         "assert not [name for name in sys.modules if name.startswith('tensorflow.')]\n"
     )
     root = pathlib.Path(__file__).parents[3]
@@ -344,3 +342,27 @@ def test_a_runtime_that_is_not_installed_is_named(path, monkeypatch):
         KeyboardPredictor(path, runtime="litert")
     with pytest.raises(ExportError, match="`runtime` must be one of"):
         KeyboardPredictor(path, runtime="other")
+
+
+def test_a_folder_with_letters_of_any_script(path, tmp_path, predictor):
+    """ggml-org/llama.cpp #5802, lightvector/KataGo #518: a user's name is part of the path."""
+    folder = tmp_path / "Željko 碁"
+    shutil.copytree(path.parent, folder)
+    found = KeyboardPredictor(folder / path.name).strip_for(SENTENCE).suggestions
+    assert_same(found, predictor.strip_for(SENTENCE).suggestions)
+
+
+def test_outputs_stay_as_they_are_while_other_signatures_run(predictor):
+    """LiteRT #8071: an output read later, after other calls, held something else."""
+    c, h = predictor._zero_state()
+    step = predictor.signature("step")
+    first = step(token=np.array([BOS], np.int32), c=c, h=h)
+    copies = {name: value.copy() for name, value in first.items()}
+    predictor.signature("logits")(h=np.ones_like(h))
+    predictor.log_probabilities(np.array([[BOS, 7, 8], [BOS, 9, PAD]], np.int32))
+    step(token=np.array([7], np.int32), c=first["new_c"], h=first["new_h"])
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, copies[name])
+    again = step(token=np.array([BOS], np.int32), c=c, h=h)
+    for name, value in again.items():
+        np.testing.assert_array_equal(value, copies[name])

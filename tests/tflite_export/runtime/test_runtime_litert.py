@@ -59,14 +59,14 @@ def run(python, *arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*QUANTIZATIONS, "trainable"])
 @pytest.mark.parametrize("xnnpack", [False, True], ids=["plain", "xnnpack"])
 def test_both_runtimes_suggest_the_same(tmp_path, kind, xnnpack):
     run_dir = export_fakes.save_run(tmp_path / "run")
     trainable = kind == "trainable"
     options = ExportOptions(trainable=True) if trainable else ExportOptions(quantization=kind)
-    texts = export_fakes.texts()
-    path = str(export(run_dir, tmp_path / "k.tflite", options, calibration=texts).paths.model)
+    path = str(export(run_dir, tmp_path / "k.tflite", options).paths.model)
     strips, losses = run(PYTHON, path, "litert", xnnpack, trainable)
     expected, expected_losses = run(sys.executable, path, "tensorflow", xnnpack, trainable)
     same = [
@@ -74,7 +74,7 @@ def test_both_runtimes_suggest_the_same(tmp_path, kind, xnnpack):
         for strip, other in zip(strips, expected, strict=True)
     ]
     # Kernels round activations to 8 bits at slightly different places: near-ties may swap.
-    exact = kind in ("none", "float16", "trainable")
+    exact = kind in ("none", "trainable")
     assert np.mean(same) == 1.0 if exact else np.mean(same) >= 0.95
     for strip, other in zip(strips, expected, strict=True):
         for word, probability in strip:

@@ -1,4 +1,4 @@
-"""Exports with a lexicon: files, strips, corrections, refusals."""
+"""Exports with a lexicon: files, strips, corrections, errors."""
 
 import json
 
@@ -15,7 +15,6 @@ from tflite_export.export.tail_part import TailPart
 from tflite_export.format import manifest, tail_file
 from tflite_export.format.manifest_content import TailFacts
 from tflite_export.gate import verification
-from tflite_export.keyboard.strip import StripKeyboard
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
@@ -27,7 +26,7 @@ def part():
     data = tail_file.encode(LEXICON)
     facts = TailFacts(
         words=len(LEXICON),
-        counted_on="9 people of 'train'",
+        counted_on="9 clients of 'train'",
         word_list=None,
         bytes=len(data),
         sha256=manifest.sha256(data),
@@ -66,16 +65,6 @@ def test_the_network_alone_has_none(keyboard):
     assert alone.suggest(["see"], "qui", 3) == []
 
 
-def test_the_strip_offers_and_leaves_what_is_a_word(keyboard):
-    manners = StripKeyboard(keyboard)
-    words = [slot.word for slot in manners.strip_for("see qui").slots if slot]
-    assert words[1:2] == ["quilt"] or "quince" in words
-    assert manners.strip_for("see zebra").correction is None
-    # One letter from a common word, and ten thousand times rarer: never offered.
-    shown = [slot.word for slot in manners.strip_for("see tommorr").slots if slot]
-    assert "tommorrow" not in shown
-
-
 def test_files_facts_and_checks(run, tmp_path):
     path = export(run, tmp_path / "k.tflite", ExportOptions(), tail=part()).paths.model
     content = json.loads(path.with_suffix(".json").read_text())
@@ -84,13 +73,13 @@ def test_files_facts_and_checks(run, tmp_path):
     assert content["tail"].keys() == {"words", "counted_on", "word_list", "bytes", "sha256"}
     sizes = content["bytes"]
     assert sizes["with_ngram"] == sizes["network_and_vocabulary"] + size
-    assert "5, of 9 people of 'train'" in path.with_suffix(".card.md").read_text()
-    assert "lexicon: that of the manifest" in verification.verify(path, None)
+    assert "9 clients of 'train'" in path.with_suffix(".card.md").read_text()
+    assert "lexicon: matches the manifest" in verification.verify(path, None)
     damaged = bytearray(path.with_suffix(".tail").read_bytes())
     damaged[-1] ^= 1
     path.with_suffix(".tail").write_bytes(damaged)
     for check in (open_keyboard, lambda path: verification.verify(path, None)):
-        with pytest.raises(ExportError, match="not the file its manifest describes"):
+        with pytest.raises(ExportError, match="does not match its manifest"):
             check(path)
     path.with_suffix(".tail").unlink()
     with pytest.raises(ExportError, match="cannot be read"):

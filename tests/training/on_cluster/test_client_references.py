@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 
 from tests.support.fakes import tiny_config
+from tff_keyboard.algorithms.client_delivery import Handover
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.federated.learning.client_delivery import Handover
-from tff_keyboard.federated.learning.client_inputs import CohortInputs, evaluation_clients_batches
 from tff_keyboard.storage.errors import DataError
+from tff_keyboard.training.client_inputs import CohortInputs, evaluation_clients_batches
 from tff_keyboard.training.on_cluster import client_references
 from tff_keyboard.training.on_cluster.store_references import StoreReference
 
-HANDOVER = Handover(2, 3, is_joined=True)
+HANDOVER = Handover(3, is_joined=True)
 
 
 @pytest.fixture
@@ -37,16 +37,11 @@ def test_train_clients_are_made_as_here(opened, config):
     cohorts = CohortInputs(config, opened)
     groups, facts = cohorts.round_plan(2, HANDOVER)
     expected, expected_facts = cohorts.round_input(2, HANDOVER)
-    clients = client_references.TrainClients(
-        client_references.Recipe.of(config, opened, None),
-        client_references.as_groups(groups),
-        HANDOVER,
-        2,
-    )
-    sent = pickle.loads(pickle.dumps(clients))
+    recipe = client_references.Recipe.of(config, opened, None)
+    named = recipe.train_packs(HANDOVER, 2, groups)
+    sent = pickle.loads(pickle.dumps(named))
     assert facts == expected_facts
-    assert_same(sent.make(), expected)
-    assert_same([*sent[:1].make(), *sent[1:].make()], expected)
+    assert_same([pack.make() for pack in sent], expected)
 
 
 def test_evaluation_clients_are_made_as_here(opened, config):
@@ -54,9 +49,8 @@ def test_evaluation_clients_are_made_as_here(opened, config):
         opened, "validation", config.evaluation, max_length=config.data.max_length
     )
     recipe = client_references.Recipe.of(config, opened)
-    clients = client_references.EvaluationClients(recipe, ((1, 0), (2,)), config.data.store)
-    packs = clients.make()
-    assert len(clients) == len(packs) == 2
+    named = recipe.evaluation_packs(opened, [[1, 0], [2]])
+    packs = [pack.make() for pack in named]
     assert [list(pack["ends"]) for pack in packs] == [
         list(np.cumsum([len(here[1]), len(here[0])])),
         [len(here[2])],
@@ -65,14 +59,13 @@ def test_evaluation_clients_are_made_as_here(opened, config):
 
 def test_no_text_travels(opened, config):
     recipe = client_references.Recipe.of(config, opened)
-    clients = client_references.TrainClients(recipe, tuple((i,) for i in range(10)), HANDOVER, 1)
-    sent = pickle.dumps(clients)
+    sent = pickle.dumps(recipe.train_packs(HANDOVER, 1, [[i] for i in range(10)]))
     ids = opened.client_ids("train")
     assert not any(client_id.encode() in sent for client_id in ids)
     words = [w for w in opened.vocabulary.words[4:] if len(w) > 5]
     assert not any(word.encode() in sent for word in words if word not in recipe.config_text)
-    longer = client_references.TrainClients(recipe, tuple((i,) for i in range(1010)), HANDOVER, 1)
-    assert len(pickle.dumps(longer)) - len(sent) < 10 * 1000
+    longer = pickle.dumps(recipe.train_packs(HANDOVER, 1, [[i] for i in range(1010)]))
+    assert len(longer) - len(sent) < 30 * 1000
 
 
 def test_another_store_is_refused(opened, config, store):
@@ -80,5 +73,5 @@ def test_another_store_is_refused(opened, config, store):
         client_references.Recipe.of(config, opened).config_text,
         ((str(store), StoreReference(str(store.absolute()), "another hash")),),
     )
-    with pytest.raises(DataError, match="is not the client store that the driver of the cluster"):
-        client_references.TrainClients(wrong, ((0,),), HANDOVER, 1).make()
+    with pytest.raises(DataError, match="differs from the client store of the driver"):
+        wrong.train_packs(HANDOVER, 1, [[0]])[0].make()

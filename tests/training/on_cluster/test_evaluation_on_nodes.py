@@ -35,15 +35,14 @@ def ngram(opened):
 class Nodes:
     """Stands in for the engine: what it is sent is pickled, results come in any order."""
 
-    def __init__(self, unused_cluster, options, files):
-        assert not options.at_once  # no node starts TFF for this
+    def __init__(self, unused_cluster, files):
         self.files, self.sent, self.is_closed = files, [], False
 
     def run(self, job):
         self.sent.append(pickle.dumps((job.function, job.shared, job.items)))
         function, shared, items = pickle.loads(self.sent[-1])
         for place in reversed(range(len(items))):
-            yield place, pickle.loads(pickle.dumps(function(None, shared, items[place])))
+            yield place, pickle.loads(pickle.dumps(function(shared, items[place])))
 
     def close(self):
         self.is_closed = True
@@ -53,7 +52,7 @@ class Nodes:
 def nodes(monkeypatch):
     started = []
 
-    def start(*arguments):
+    def start(*arguments, tell):
         started.append(Nodes(*arguments))
         return started[-1]
 
@@ -62,8 +61,9 @@ def nodes(monkeypatch):
     return started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["cifg", "ngram"])
-def test_nodes_count_what_is_counted_here(request, opened, nodes, model):
+def test_counts_of_nodes_equal_local_counts(request, opened, nodes, model):
     predictor = request.getfixturevalue(model)
     text = typed_text.of_population(opened, "validation")
     here = predictor_evaluation.evaluate(predictor, text, reference=opened.vocabulary)
@@ -88,7 +88,8 @@ def test_nodes_count_what_is_counted_here(request, opened, nodes, model):
     assert not any(name in sent for sent in engine.sent for name in people)
 
 
-def test_what_does_not_travel_is_evaluated_here(opened, ngram, nodes):
+@pytest.mark.slow
+def test_predictors_that_cannot_be_pickled_are_evaluated_locally(opened, ngram, nodes):
     class Stays:
         vocabulary = opened.vocabulary
 
@@ -106,17 +107,19 @@ def test_what_does_not_travel_is_evaluated_here(opened, ngram, nodes):
     here = predictor_evaluation.evaluate(ngram, text)
     np.testing.assert_array_equal(there.sums["nll"], here.sums["nll"])
     assert len(told) == 1
-    assert "does not travel" in told[0]
+    assert "cannot evaluate this kind" in told[0]
     assert nodes[0].sent == []
 
 
+@pytest.mark.slow
 def test_another_store_is_refused(opened, ngram):
     function = evaluation_on_nodes.CountPart(pickle.dumps(ngram))
     wrong = StoreReference(str(opened.directory.absolute()), "another hash")
-    with pytest.raises(DataError, match="is not the client store that the driver"):
-        function(None, (wrong, "validation", 0, None), slice(0, 1))
+    with pytest.raises(DataError, match="differs from the client store of the driver"):
+        function((wrong, "validation", 0, None), slice(0, 1))
 
 
+@pytest.mark.slow
 def test_no_address_is_here():
     with evaluation_on_nodes.on_nodes("") as elsewhere:
         assert elsewhere is None

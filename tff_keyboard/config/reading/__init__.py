@@ -1,1 +1,1 @@
-"""From TOML tables to frozen dataclasses, with messages a person can act on."""
+"""Converts TOML tables to frozen dataclasses, with error messages that a user can act on."""

@@ -1,17 +1,18 @@
-"""From TOML tables to frozen dataclasses: types, unknown keys, variants chosen by a tag.
+"""Converts TOML tables to frozen dataclasses: types, unknown keys, variants chosen by a tag.
 
-A field whose type is a union of dataclasses is a tagged table. Each variant has a tag, its first
+A field whose type is a union of dataclasses is a tagged table. The tag of each variant is its first
 field that is a `Literal` of one value:
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class TrimmedMean(Table):
-        name: Literal["trimmed_mean"] = "trimmed_mean"
+        type: Literal["trimmed_mean"] = "trimmed_mean"
         trim_fraction: float = 0.1
 
-    rule: Mean | TrimmedMean        # [aggregation.rule] name = "trimmed_mean"
+    rule: Mean | TrimmedMean        # [aggregation.rule] type = "trimmed_mean"
 
-so that a key of another variant is an error that says to whom it belongs. A new variant is a class
-and its name in the union. Without a tag the variant is that of the field's default.
+The error for a key of another variant names the variant that it belongs to. To add a variant,
+define a class and add its name to the union. A table without a tag is of the same variant as the
+field's default.
 """
 
 import dataclasses
@@ -24,18 +25,20 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from typing_extensions import Self
 
-from tff_keyboard.config.reading.checks import Range, require, require_one_of
+from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
+from tff_keyboard.storage.checks import Range, require, require_one_of
 from tff_keyboard.storage.errors import ConfigError
 
-Toml: TypeAlias = dict[str, Any]  # a table as TOML has it: nothing is known of it yet
+Toml: TypeAlias = dict[str, Any]  # a parsed TOML table, not yet checked
 
 
 class Table:
-    """Base of the dataclasses that stand for tables.
+    """Base class of the dataclasses for config tables.
 
-    Choices (`Literal` fields) and ranges (`checks.Range` in the annotation; None is in each) are
-    checked here, other rules in the `__post_init__` of a table, which calls this one first. `PATH`
-    is the table's name in a config, for messages: `class Mean(Table, path="aggregation.rule")`.
+    It checks choices (`Literal` fields) and ranges (`checks.Range` in the annotation; None is
+    always allowed). Other rules are checked in the `__post_init__` of each table, which calls this
+    one first. `PATH` is the table's name in error messages: `class Mean(Table,
+    path="aggregation.rule")`.
     """
 
     PATH: ClassVar[str] = ""
@@ -55,14 +58,33 @@ class Table:
                 rule.check(name, value)
 
     def require(self, holds: bool, key: str, rule: str, way_out: str = "") -> None:
-        """Raises `ValueError` naming the key, the rule and the value unless the rule holds."""
+        """Raises `ValueError` with the key, the rule and the value unless `holds` is true."""
         require(holds, _join(self.PATH, key), rule, getattr(self, key), way_out)
 
-    def changed(self, **values: Any) -> Self:
-        """The table with other values, as a caller in Python names them; None changes nothing.
+    def arguments(self) -> dict[str, Any]:
+        """Returns the fields without the tag, as arguments of the function that they describe.
 
-        Raises `ValueError` if a value is out of range, named as an argument, without `PATH`;
-        `TypeError` if there is no such field.
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Trimmed(Table):
+        ...     name: Literal["trimmed"] = "trimmed"
+        ...     fraction: float = 0.1
+        >>> Trimmed().arguments()
+        {'fraction': 0.1}
+        """
+        cls: Any = type(self)
+        tag = tag_of(cls)
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(cls)
+            if field.name != tag
+        }
+
+    def changed(self, **values: Any) -> Self:
+        """Returns a copy with other values, for callers in Python. None leaves a value unchanged.
+
+        Raises:
+          ValueError: If a value is out of range. The message names the argument without `PATH`.
+          TypeError: If there is no such field.
         """
         table: Any = self
         given = {name: value for name, value in values.items() if value is not None}
@@ -73,20 +95,27 @@ class Table:
 
 
 def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:
-    """The dataclass, or the variant of a union of them, that `values` describes.
+    """Builds the dataclass that `values` describes.
 
-    `hint` is a dataclass or a union of dataclasses with tags; `prefix` is the dotted name of the
-    table, for messages; `default` is an instance whose tag counts where the table has none. Raises
-    `ConfigError` if a key is unknown or belongs to another variant, a value has the wrong type or
-    is out of range.
+    Args:
+      hint: A dataclass, or a union of dataclasses with tags.
+      values: The table.
+      prefix: Dotted name of the table, for error messages.
+      default: An instance whose tag is used if the table has none.
+
+    Raises:
+      ConfigError: If a key is unknown or belongs to another variant, or a value has the wrong type
+        or is out of range.
     """
     cls = class_of(hint, values, prefix, default)
     hints = _hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
+    if unknown := [key for key in values if key not in hints]:
+        # An old tag explains the other keys: they belong to the variant that it chooses.
+        old = [key for key in unknown if _join(prefix, key) in RENAMED_KEYS]
+        raise ConfigError(_unknown((old or unknown)[0], prefix, hints, cls, variants(hint)))
     arguments = {}
     for key, value in values.items():
-        if key not in hints:
-            raise ConfigError(_unknown(key, prefix, hints, cls, variants(hint)))
         arguments[key] = _coerce(value, hints[key], _join(prefix, key), defaults[key])
     for field in dataclasses.fields(cls):
         required = field.default is field.default_factory is dataclasses.MISSING
@@ -95,13 +124,16 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
     try:
         return cls(**arguments)
     except ValueError as error:
-        # A table that stands in several places names itself in general.
+        # A table that is used in several places has a general name in `PATH`.
         own = getattr(cls, "PATH", prefix)
         raise ConfigError(str(error).replace(f"`{own}.", f"`{prefix}.")) from None
 
 
 def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:
-    """The dataclass of a table, by its tag or that of the default, or a `ConfigError`."""
+    """Returns the dataclass of a table, chosen by its tag or the tag of the default.
+
+    Raises `ConfigError` if the tag is unknown.
+    """
     family = variants(hint)
     if not family:
         return hint
@@ -118,10 +150,16 @@ def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: An
 def merge(
     hint: Any, below: Mapping[str, Any], above: Mapping[str, Any], default: Any = None
 ) -> Toml:
-    """`below` with what `above` says instead; `hint` and `default` are those of `build`.
+    """Returns the values of `below`, overridden by the values of `above`.
 
-    A table that chooses another variant replaces the one below as a whole: the keys of FedAtt mean
-    nothing to FedMed. Unknown keys are kept for `build` to report.
+    A table that chooses another variant replaces the whole table below, because the keys of FedAtt
+    have no meaning for FedMed. Unknown keys are kept; `build` reports them.
+
+    Args:
+      hint: As for `build`.
+      below: The table of the base.
+      above: The table that overrides it.
+      default: As for `build`.
     """
     family = variants(hint)
     cls = hint
@@ -130,7 +168,7 @@ def merge(
         old = below.get(tag, getattr(default, tag, None))
         if above.get(tag, old) != old:
             return dict(above)
-        known = old if isinstance(old, str) else ""  # what is no word `build` reports
+        known = old if isinstance(old, str) else ""  # `build` reports a tag that is not a string
         cls = family.get(known, next(iter(family.values())))
     hints = _hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
@@ -146,11 +184,11 @@ def merge(
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as nested tables of plain values; None is left out (TOML has no null)."""
+    """Converts dataclasses to nested plain values. Omits None, because TOML has no null."""
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         tag = tag_of(type(value))
-        names.sort(key=lambda name: name != tag)  # first, as people write it
+        names.sort(key=lambda name: name != tag)  # the tag first, as in hand-written configs
         items = ((name, getattr(value, name)) for name in names)
         return {name: plain(item) for name, item in items if item is not None}
     if isinstance(value, tuple | list):
@@ -161,7 +199,7 @@ def plain(value: Any) -> Any:
 
 
 def variants(hint: Any) -> dict[str, type]:
-    """Tag to dataclass where `hint` is a union of tagged dataclasses (or one); else nothing."""
+    """Returns tag -> dataclass for a tagged dataclass or a union of them, otherwise {}."""
     options = typing.get_args(hint) if _is_union(hint) else (hint,)
     if not all(dataclasses.is_dataclass(option) and tag_of(option) for option in options):
         return {}
@@ -172,6 +210,8 @@ def _unknown(
     key: str, prefix: str, known: Mapping[str, Any], cls: type, family: Mapping[str, type]
 ) -> str:
     name = _join(prefix, key)
+    if name in RENAMED_KEYS:
+        return f"Unknown key `{name}`. It is called `{RENAMED_KEYS[name]}` now."
     owners = [tag for tag, other in family.items() if key in _hints(other)]
     if owners:
         tag_key = tag_of(cls)
@@ -188,7 +228,7 @@ def _unknown(
 
 
 def _coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
-    """Checks one TOML value against a field's type; ints are accepted where floats are asked."""
+    """Checks one TOML value against a field's type. Converts integers for float fields."""
     if _is_table(hint):
         if not isinstance(value, Mapping):
             raise ConfigError(f"`{name}` must be a section, got {value!r}. Write [{name}].")
@@ -231,7 +271,7 @@ def _wrong(name: str, wanted: str, value: Any) -> ConfigError:
 
 
 def tag_of(cls: type) -> str:
-    """Name of the first field that is a `Literal` of one value, else ""."""
+    """Returns the name of the first field that is a `Literal` of one value, or ""."""
     for name, hint in _hints(cls).items():
         if typing.get_origin(hint) is Literal and len(typing.get_args(hint)) == 1:
             return name
@@ -246,7 +286,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 @functools.cache
 def _ranges(cls: type) -> dict[str, Range]:
-    """Field to the range in its annotation, for those that have one."""
+    """Returns field name -> range for the fields with a range in their annotation."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return {
         field.name: extra

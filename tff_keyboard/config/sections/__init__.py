@@ -1,1 +1,1 @@
-"""The tables of a run's config, one module each."""
+"""The tables of a run's config, in one module each."""

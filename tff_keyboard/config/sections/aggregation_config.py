@@ -1,13 +1,12 @@
-"""The `[aggregation]` tables: how one round of client deltas becomes one server delta.
+"""The `[aggregation]` tables: how the client updates of a round become one server update.
 
-A config is read and refused in milliseconds, without TensorFlow. What each option does is written
-in the module that takes it, such as `federated/algorithms/fedatt/aggregator.py`.
+A config is read and checked in milliseconds, without TensorFlow. The module that uses an option
+explains it, such as `aggregators/fedatt/aggregator.py`.
 """
 
 import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import OpenShare, Positive, Range, between
 from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.privacy_config import (
     Gaussian,
@@ -16,55 +15,56 @@ from tff_keyboard.config.sections.privacy_config import (
     Privacy,
 )
 from tff_keyboard.config.sections.rule_config import Mean, PrivateFedAtt, Rule
+from tff_keyboard.storage.checks import OpenShare, Positive, Range, between
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutoProtection(Table, path="aggregation.protection"):
-    """Zeroing and adaptive clipping before mean, FedAtt and FedMed without privacy; else none."""
+    """Zeroing and adaptive clipping for mean, FedAtt and FedMed without privacy; otherwise none."""
 
-    clipping: Literal["auto"] = "auto"
+    type: Literal["auto"] = "auto"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoClipping(Table, path="aggregation.protection"):
-    """Whole deltas are not clipped.
+    """No clipping of whole updates.
 
     Attributes:
-      zeroing: Whether deltas with an extreme coordinate become zeros.
+      zeroing: Whether updates with an extreme coordinate are replaced by zeros.
     """
 
-    clipping: Literal["off"] = "off"
+    type: Literal["off"] = "off"
     zeroing: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FixedClipping(Table, path="aggregation.protection"):
-    """Whole deltas are clipped to a fixed L2 norm.
+    """Clipping of whole updates to a fixed L2 norm.
 
     Attributes:
-      clip_norm: Bound on a delta's L2 norm, in weight units, > 0.
-      zeroing: Whether deltas with an extreme coordinate become zeros.
+      clip_norm: Bound on the L2 norm of an update, in weight units, > 0.
+      zeroing: Whether updates with an extreme coordinate are replaced by zeros.
     """
 
-    clipping: Literal["fixed"] = "fixed"
+    type: Literal["fixed"] = "fixed"
     clip_norm: Positive = 1.0
     zeroing: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdaptiveClipping(Table, path="aggregation.protection"):
-    """Whole deltas are clipped to a norm that follows a quantile, without noise.
+    """Clipping of whole updates to a norm that follows a quantile, without noise.
 
     Attributes:
-      clip_norm: The first bound, in weight units, > 0. About the 80 % quantile of norms is usual.
-      quantile: The share of clients left unclipped, in (0, 1).
-      learning_rate: Speed of the bound, > 0: a round changes it by exp(rate) at most. There is no
-        noise to smooth, so it is fast: a first bound ten times too large, which an attacker could
-        fill, is gone in a dozen rounds.
-      zeroing: Whether deltas with an extreme coordinate become zeros.
+      clip_norm: The first bound, in weight units, > 0. The 80 % quantile of the norms is usual.
+      quantile: Share of clients that are not clipped, in (0, 1).
+      learning_rate: Speed of the bound, > 0: a round changes it by at most exp(rate). The default
+        is fast, because there is no noise to smooth: a first bound ten times too large, which an
+        attacker could exploit, is corrected in a dozen rounds.
+      zeroing: Whether updates with an extreme coordinate are replaced by zeros.
     """
 
-    clipping: Literal["adaptive"] = "adaptive"
+    type: Literal["adaptive"] = "adaptive"
     clip_norm: Positive = 1.0
     quantile: OpenShare = 0.8
     learning_rate: Positive = 1.0
@@ -73,30 +73,31 @@ class AdaptiveClipping(Table, path="aggregation.protection"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoCompression(Table, path="aggregation.compression"):
-    """Uploads are sent as they are; their bytes are counted."""
+    """Uncompressed uploads. Their bytes are counted."""
 
-    codec: Literal["none"] = "none"
+    type: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UniformQuantization(Table, path="aggregation.compression"):
-    """Uploads are quantised on the client, under any rule.
+    """Uploads that are quantised on the client, for any aggregator.
 
     Attributes:
-      bits: 2..4: 2^bits steps span eight root mean squares of a delta.
-      rotated: Whether a random rotation comes first: alike numbers, more bytes.
+      bits: 2..4: 2^bits steps span eight root mean squares of an update.
+      rotated: Whether a random rotation comes first. It makes the numbers similar in size and takes
+        more bytes.
     """
 
-    codec: Literal["uniform_quantization"] = "uniform_quantization"
+    type: Literal["uniform_quantization"] = "uniform_quantization"
     bits: Annotated[int, between(2, 4)] = 4
     rotated: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoClientNoise(Table, path="aggregation.client_noise"):
-    """Deltas are sent as they are."""
+    """No noise on client updates."""
 
-    distribution: Literal["none"] = "none"
+    type: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,7 +108,7 @@ class NormalClientNoise(Table, path="aggregation.client_noise"):
       scale: beta times sigma, the standard deviation in weight units, > 0.
     """
 
-    distribution: Literal["normal"] = "normal"
+    type: Literal["normal"] = "normal"
     scale: Positive = 1e-3
 
 
@@ -115,18 +116,18 @@ class NormalClientNoise(Table, path="aggregation.client_noise"):
 class AllRows(Table, path="aggregation.row_correction"):
     """Every row of a word table is averaged over the whole cohort."""
 
-    kind: Literal["none"] = "none"
+    type: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TouchedRows(Table, path="aggregation.row_correction"):
-    """Rows of word tables count the clients that typed their word (FedSubAvg).
+    """Every row of a word table is averaged over the clients that typed its word (FedSubAvg).
 
     Attributes:
-      largest_factor: What the row of a rare word is multiplied by at most, > 1.
+      largest_factor: Upper bound on the factor for the row of a rare word, > 1.
     """
 
-    kind: Literal["touched"] = "touched"
+    type: Literal["fedsubavg"] = "fedsubavg"
     largest_factor: Annotated[float, Range("in (1, 1e6)", lambda x: 1 < x < 1e6)] = 10.0
 
 
@@ -138,17 +139,17 @@ ClientNoise: TypeAlias = NoClientNoise | NormalClientNoise
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AggregationConfig(Table, path="aggregation"):
-    """A rule, and what stands before it.
+    """An aggregator, and the steps before it.
 
     Attributes:
-      client_weighting: What one client counts for in a weighted mean: "tokens" (words typed),
-        "examples" (messages) or "uniform". FedAtt and medians only use whether it is > 0.
-      rule: How deltas are combined, by `name`.
-      privacy: The mechanism of differential privacy, by `mechanism`.
-      protection: What extreme deltas meet before the rule, by `clipping`.
-      compression: How uploads are encoded, by `codec`.
-      row_correction: How rows of rare words are averaged, by `kind`.
-      client_noise: What clients add before they send, by `distribution`.
+      client_weighting: Weight of a client in a weighted mean: "tokens" (words typed), "examples"
+        (messages) or "uniform". FedAtt and medians only use whether it is > 0.
+      rule: The aggregator, chosen by `type`.
+      privacy: The mechanism of differential privacy, chosen by `type`.
+      protection: Treatment of extreme updates before the aggregator, chosen by `type`.
+      compression: Encoding of uploads, chosen by `type`.
+      row_correction: Averaging of the rows of rare words, chosen by `type`.
+      client_noise: Noise that clients add before they send, chosen by `type`.
     """
 
     client_weighting: Literal["tokens", "examples", "uniform"] = "tokens"
@@ -163,15 +164,15 @@ class AggregationConfig(Table, path="aggregation"):
         super().__post_init__()
         if isinstance(self.rule, PrivateFedAtt) and not isinstance(self.privacy, Gaussian):
             raise ValueError(
-                "`aggregation.rule.name` = 'private_fedatt' needs `aggregation.privacy.mechanism` "
-                f"= 'gaussian', got {self.privacy.mechanism!r}: its record has fixed clip norms "
-                "and its ratio needs each round's own sum, not a running one."
+                "`aggregation.rule.type` = 'private_fedatt' needs `aggregation.privacy.type` "
+                f"= 'gaussian', got {self.privacy.type!r}: it has fixed clip norms, and its "
+                "ratio needs the sum of each round, not a running sum."
             )
         discrete = isinstance(self.privacy, Gaussian) and self.privacy.is_discrete
         if discrete and not isinstance(self.rule, Mean):
             raise ValueError(
-                "`aggregation.privacy.distribution` = 'discrete' needs `aggregation.rule.name` = "
-                f"'mean', got {self.rule.name!r}: only sums of deltas are on a grid."
+                "`aggregation.privacy.distribution` = 'discrete' needs `aggregation.rule.type` = "
+                f"'mean', got {self.rule.type!r}: only sums of updates are on a grid."
             )
         if self.is_private:
             self._check_private()
@@ -179,12 +180,12 @@ class AggregationConfig(Table, path="aggregation"):
 
     @property
     def is_private(self) -> bool:
-        """Whether a mechanism of differential privacy is at work."""
+        """Whether a mechanism of differential privacy is used."""
         return isinstance(self.privacy, MechanismConfig)
 
     @property
     def resolved_protection(self) -> NoClipping | FixedClipping | AdaptiveClipping:
-        """`protection` with "auto" decided."""
+        """The value of `protection`, with "auto" replaced by its meaning."""
         if not isinstance(self.protection, AutoProtection):
             return self.protection
         return AdaptiveClipping() if self.rule.averages and not self.is_private else NoClipping()
@@ -194,21 +195,22 @@ class AggregationConfig(Table, path="aggregation"):
         size = self.privacy.noise_cohort_size
         if size and not isinstance(self.rule, Mean):
             raise ValueError(
-                f"`aggregation.privacy.noise_cohort_size` = {size} needs `aggregation.rule.name` = "
-                f"'mean', got {self.rule.name!r}: only a mean's noise falls with the cohort."
+                f"`aggregation.privacy.noise_cohort_size` = {size} needs `aggregation.rule.type` = "
+                f"'mean', got {self.rule.type!r}: only the noise of a mean decreases with the "
+                "cohort size."
             )
-        if size and self.privacy.mechanism.endswith("_adaptive"):
+        if size and self.privacy.type.endswith("_adaptive"):
             raise ValueError(
                 f"`aggregation.privacy.noise_cohort_size` = {size} needs a fixed clip norm, got "
-                f"{self.privacy.mechanism!r}: the count of unclipped clients is that of the small "
-                "cohort."
+                f"{self.privacy.type!r}: it would use the count of unclipped clients of the "
+                "small cohort."
             )
 
     def _check_private(self) -> None:
-        mechanism = f"`aggregation.privacy.mechanism` = {self.privacy.mechanism!r}"
+        mechanism = f"`aggregation.privacy.type` = {self.privacy.type!r}"
         if self.rule.privacy_problem:
             raise ValueError(
-                f"{mechanism} cannot be claimed for `aggregation.rule.name` = {self.rule.name!r}: "
+                f"{mechanism} cannot be used with `aggregation.rule.type` = {self.rule.type!r}: "
                 f"{self.rule.privacy_problem}"
             )
         if self.client_weighting != "uniform":
@@ -219,22 +221,23 @@ class AggregationConfig(Table, path="aggregation"):
             )
         if isinstance(self.row_correction, TouchedRows):
             raise ValueError(
-                f"`aggregation.row_correction.kind` = 'touched' with {mechanism}: who typed which "
-                "word would be released beside the deltas. One person moves as many counts as it "
-                "has words, so noise of the square root of that number would have to go on each, "
-                "and the noise in rare rows would grow by `largest_factor`. Set it to 'none'."
+                f"`aggregation.row_correction.type` = 'fedsubavg' with {mechanism}: it would "
+                "release which client typed which word. A client changes one count for each of its "
+                "words, so each count would need noise that grows with the square root of that "
+                "number, and the noise in rare rows would grow by `largest_factor`. Set "
+                "`aggregation.row_correction.type` = 'none'."
             )
         protection = self.resolved_protection
         if protection.zeroing:
             raise ValueError(
                 f"`aggregation.protection.zeroing` = true with {mechanism}: its threshold is a "
-                "quantile estimated without noise, which the guarantee does not cover. Set it to "
-                "false."
+                "quantile estimated without noise, which the guarantee does not cover. Set "
+                "zeroing to false."
             )
         if not isinstance(protection, NoClipping):
             raise ValueError(
-                f"`aggregation.protection.clipping` = {protection.clipping!r} with {mechanism}: "
-                "the mechanism clips itself, and a second, noiseless bound is not covered by the "
-                "guarantee. Set it to 'off'; for a bound that adapts choose a mechanism "
+                f"`aggregation.protection.type` = {protection.type!r} with {mechanism}: "
+                "the mechanism clips the updates, and the guarantee does not cover a second bound "
+                "without noise. Set clipping to 'off'. For an adaptive bound, choose a mechanism "
                 "'*_adaptive'."
             )

@@ -1,39 +1,42 @@
-"""`[devices]`: what `serve-rounds` asks of devices; nothing else reads it."""
+"""`[devices]`: requirements of `serve-rounds` for devices. Not used elsewhere."""
 
 import dataclasses
 from typing import Annotated
 
-from tff_keyboard.config.reading.checks import FromOne, NotNegative, Positive, Range
 from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.storage.checks import FromOne, NotNegative, Positive, Range
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DevicesConfig(Table, path="devices"):
-    """A round's end, and the conditions that a device itself looks at.
+    """The end of a round, and the conditions that a device checks itself.
 
-    The report goal is `train.clients_per_round`, the seats are `train.over_selection` times as
-    many, `train.min_separation_rounds` keeps a device away after it took part, and
-    `aggregation.compression` says how uploads are written.
+    The report goal is `train.clients_per_round`. `train.over_selection` times as many devices get a
+    seat in the round. `train.min_separation_rounds` excludes a device for some rounds after it took
+    part. `aggregation.compression` determines the encoding of uploads.
 
     Attributes:
-      population: Name that devices and server agree on.
+      population: Population name shared by devices and server.
       deadline_seconds: Time from the first seat of a round to its end. With `secure_sums`, seats
-        above the least are given in its first quarter; who trains has until its half.
-      least_share: Share of the report goal that is enough at the deadline; with less the round is
-        abandoned and selected anew.
-      ram_gib: Memory of a device at least.
-      charging: Whether it must be on a charger.
-      unmetered: Whether its network must be free of charge.
-      idle: Whether nobody may be using it.
-      locale: Language and region such as "en_US", or a language alone; "" is any.
-      app_versions: Versions of the keyboard that may take part; none named: all.
-      least_examples: Messages in its cache at least.
-      least_days_between: Days since it last took part at least.
-      secure_sums: Whether uploads are masked, so that the server learns their sum alone.
-      secure_neighbours: Devices that a device shares masks with; even, in 2..100, fewer than the
-        least in a sum, and so many that the surplus of `train.over_selection` loses none.
+        above the minimum are given in the first quarter of this time, and devices must finish
+        training in the first half.
+      least_share: Share of the report goal that is enough at the deadline. With fewer reports the
+        round is abandoned, and devices are selected again.
+      ram_gib: Minimum memory of a device.
+      charging: Whether the device must be charging.
+      unmetered: Whether its network must be unmetered.
+      idle: Whether the device must not be in use.
+      locale: Language and region such as "en_US", or a language alone; "" allows any.
+      app_versions: Versions of the keyboard that may take part; empty allows all.
+      least_examples: Minimum number of messages in its cache.
+      least_days_between: Minimum number of days since it last took part.
+      secure_sums: Whether uploads are masked, so that the server learns only their sum. Against a
+        malicious server, each device also needs `--known-devices` and `--min-devices-in-sum`.
+      secure_neighbours: Number of devices that a device shares masks with; even, in 2..100, less
+        than the minimum number of devices in a sum, and large enough that the surplus of
+        `train.over_selection` loses none.
       cache_days: Days after which a message leaves the cache.
-      cache_messages: Messages of one category of apps in the cache at most.
+      cache_messages: Maximum number of messages in the cache for each category of apps.
     """
 
     population: str = "keyboard"

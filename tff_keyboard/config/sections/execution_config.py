@@ -1,25 +1,27 @@
-"""`[execution]`: where a run is computed, and into which parts it is cut."""
+"""`[execution]`: the machines that compute a run, and how its clients are packed."""
 
 import dataclasses
 from typing import Literal
 
-from tff_keyboard.config.reading.checks import FromOne, FromZero
 from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.storage.checks import FromOne, FromZero
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClusterConfig(Table, path="execution.cluster"):
-    """The Ray cluster of `execution.engine` = "ray"; docs/cluster.md. Never changes results.
+    """The Ray cluster for `execution.engine` = "ray"; see docs/cluster.md. Never changes results.
 
     Attributes:
-      address: HOST:PORT of the head; "" means what RAY_ADDRESS says; "local" starts a cluster of
-        one node on this machine.
+      address: HOST:PORT of the head; "" uses RAY_ADDRESS; "local" starts a cluster of one node on
+        this machine.
       min_nodes: Nodes to wait for before the first round.
-      max_nodes: Nodes used at most, so that several trainings share a cluster; 0 means all.
-      wait_seconds: How long to wait for them, and for any node when all are lost.
-      max_losses: Nodes that may be lost over the whole training, those that come back included.
-      allow_other_bits: Takes nodes whose processor or code differs from this machine's: results
-        then depend on who computed what, in the last bits.
+      max_nodes: Maximum number of nodes, so that several trainings can share a cluster; 0 means
+        all.
+      wait_seconds: Time to wait for `min_nodes` nodes, and for any node if all are lost.
+      max_losses: Number of lost nodes that the whole training tolerates, including nodes that
+        return.
+      allow_nondeterminism: Whether nodes may have another processor or other code than this
+        machine. The last bits of results then depend on the nodes that computed them.
     """
 
     address: str = ""
@@ -27,7 +29,7 @@ class ClusterConfig(Table, path="execution.cluster"):
     max_nodes: int = 0
     wait_seconds: float = 120.0
     max_losses: FromZero = 20
-    allow_other_bits: bool = False
+    allow_nondeterminism: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,45 +38,25 @@ class ClusterConfig(Table, path="execution.cluster"):
             "max_nodes",
             "must be 0 or >= `execution.cluster.min_nodes`",
         )
-        self.require(self.wait_seconds > 0, "wait_seconds", "must be > 0")  # infinity is for ever
+        self.require(self.wait_seconds > 0, "wait_seconds", "must be > 0")  # infinity waits forever
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExecutionConfig(Table, path="execution"):
-    """Workers, threads, parts.
+    """The machines and threads that compute a run.
 
     Attributes:
-      engine: "local" computes on this machine, "ray" on the nodes of a cluster, with the same bits.
+      engine: "local" computes on this machine, "ray" on the nodes of a cluster, with identical
+        results.
       cluster: The cluster to compute on.
-      workers: TFF worker processes, on this machine or on each node.
-      threads_per_worker: Threads inside one TensorFlow operation; 0 means 1, which is fastest where
-        there are as many clients as cores.
-      max_concurrent_clients: Clients a worker trains at once; 0 means its share of the cores.
-      sub_rounds: Parts a round is cut into, merged in order; results depend on it only through
-        the order of floating-point sums, and not at all on `workers` or on nodes. 0 means
-        `workers`, 16 on a cluster; where clients come one by one, parts of 40 clients if that is
-        more, because a worker then holds all their deltas in memory (27 MB each for the Gboard
-        CIFG).
-      merge_block: Consecutive parts that are added up before they meet others, which is where they
-        were computed; it changes results as `sub_rounds` does. 0 means 1, and 16 beyond 64 parts.
-      clients_per_pack: Clients that train one after the other in one TensorFlow call, at most; as
-        `sub_rounds`, it changes results through the order of sums alone. 0 means 16 packs a
-        sub-round, or as many as clients; 1 means that clients come one by one, without packs.
+      threads: Packs of clients that are computed at once, on this machine or on each node; 0 means
+        the number of available processors. It changes the memory use, not the results.
+      clients_per_pack: Maximum number of clients that one TensorFlow call trains, one after the
+        other. Results depend on it only through the order of floating-point sums. 0 means 16 packs
+        per round, or one pack per client if the round has fewer clients.
     """
 
     engine: Literal["local", "ray"] = "local"
     cluster: ClusterConfig = dataclasses.field(default_factory=ClusterConfig)
-    workers: FromOne = 1
-    threads_per_worker: FromZero = 0
-    max_concurrent_clients: FromZero = 0
-    sub_rounds: FromZero = 0
-    merge_block: FromZero = 0
+    threads: FromZero = 0
     clients_per_pack: FromZero = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(
-            self.sub_rounds == 0 or self.sub_rounds >= self.workers,
-            "sub_rounds",
-            "must be 0 or >= `execution.workers`",
-        )

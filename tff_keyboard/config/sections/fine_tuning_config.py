@@ -7,65 +7,65 @@ itself is `model.initial_model`.
 import dataclasses
 from typing import Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import FromOne, NotNegative, OpenShare, Positive, Share
 from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.storage.checks import FromOne, NotNegative, OpenShare, Positive, Share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Retraining(Table, path="fine_tuning.method"):
     """Ordinary local training."""
 
-    name: Literal["retraining"] = "retraining"
+    type: Literal["retraining"] = "retraining"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RehearsalMethod(Table, path="fine_tuning.method"):
-    """General messages are mixed with the client's own.
+    """Local training on a mixture of general messages and the client's own messages.
 
     Attributes:
-      portion: Share of the messages a client trains on in a round that are general, in (0, 1).
+      portion: Share of general messages among the messages of a client in a round, in (0, 1).
     """
 
-    name: Literal["rehearsal"] = "rehearsal"
+    type: Literal["rehearsal"] = "rehearsal"
     portion: OpenShare = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearningWithoutForgetting(Table, path="fine_tuning.method"):
-    """The loss also asks for the predictions of the model received (eqs. 1-2).
+    """Local training with the received model's predictions as further targets (eqs. 1-2).
 
     Attributes:
-      true_label_weight: lambda in [0, 1], weight of the cross-entropy with the true words; that
-        with the received model's predictions has the rest.
+      true_label_weight: lambda in [0, 1], weight of the cross-entropy with the true words. The
+        cross-entropy with the received model's predictions has weight 1 - lambda.
     """
 
-    name: Literal["lwf"] = "lwf"
+    type: Literal["lwf"] = "lwf"
     true_label_weight: Share = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Averaging(Table, path="fine_tuning.server"):
-    """The server aggregates deltas: `[server]` and `[aggregation]` say how."""
+    """The server aggregates updates as configured in `[server]` and `[aggregation]`."""
 
-    name: Literal["averaging"] = "averaging"
+    type: Literal["averaging"] = "averaging"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transfer(Table, path="fine_tuning.server"):
     """The server trains its model on the average predictions of the clients' models (eq. 4).
 
-    Simulation only: it needs to see individual models. `[server]` has no effect.
+    For simulations only, because the server needs individual models. `[server]` has no effect.
 
     Attributes:
-      text: What it predicts on: "general" text, or text "generated" by the server's model.
-      messages: Messages of it a round.
+      text: Text of the predictions: "general" text, or text "generated" by the server's model.
+      messages: Number of messages per round.
       epochs: Passes over them.
       batch_size: Messages in a batch of the server's training.
       learning_rate: SGD learning rate of the server's training.
       clip_norm: Bound on the L2 norm of its gradients; 0 means none.
     """
 
-    name: Literal["transfer"] = "transfer"
+    type: Literal["transfer"] = "transfer"
     text: Literal["general", "generated"] = "general"
     messages: FromOne = 1000
     epochs: FromOne = 1
@@ -80,16 +80,17 @@ FineTuningServer: TypeAlias = Averaging | Transfer
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig(Table, path="fine_tuning"):
-    """What clients and server do to keep what the general model knew.
+    """How clients and server preserve the knowledge of the general model.
 
     Attributes:
       general_store: Client store of the general corpus, encoded with the same vocabulary; "" means
-        none. With one, every evaluation is made on both populations. Rehearsal and the server's
-        transfer draw on its train population.
-      user_weight: Weight of the user population in metrics named `trade_off/...`, in [0, 1]; the
-        general population has the rest. 0.5 makes them averages. Of runs with a general store.
-      method: Work of a client, by `name`.
-      server: What the server does with the clients' models, by `name`.
+        none. With a general store, every evaluation uses both populations. Rehearsal and the
+        server's transfer draw messages from its train population.
+      user_weight: Weight of the user population in metrics named `trade_off/...`, in [0, 1]. The
+        general population has weight 1 - `user_weight`, so 0.5 gives the mean. Only for runs with a
+        general store.
+      method: Training method of a client, chosen by `type`.
+      server: How the server uses the clients' models, chosen by `type`.
     """
 
     general_store: str = ""
@@ -105,5 +106,5 @@ class FineTuningConfig(Table, path="fine_tuning"):
         self.require(
             bool(self.general_store) or not needs_text,
             "general_store",
-            "must name a client store: rehearsal and transfer on general text draw on it",
+            "must be a client store: rehearsal and transfer on general text read it",
         )

@@ -1,4 +1,4 @@
-"""`[client]` and `[server]`: what a client does in a round and what the server makes of it.
+"""`[client]` and `[server]`: the work of a client in a round, and the server's optimizer.
 
 `[central]` is the optimizer of `train-server`, which trains on pooled text.
 """
@@ -6,19 +6,19 @@
 import dataclasses
 from typing import ClassVar, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import Fraction, FromOne, FromZero, NotNegative, Positive
 from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.schedule_config import Constant, Schedule
+from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, NotNegative, Positive
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Client(Table, path="client"):
-    """What clients read in a round.
+    """The keys of all client algorithms.
 
     Attributes:
       batch_size: Messages in a batch.
-      max_examples: Messages a client trains on in a round at most, drawn anew every round by
-        seed; 0 means all.
+      max_examples: Maximum number of messages that a client trains on in a round, drawn anew every
+        round by seed; 0 means all.
     """
 
     batch_size: FromOne = 16
@@ -27,18 +27,18 @@ class _Client(Table, path="client"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgClient(_Client):
-    """Local SGD; the client sends how far its weights moved.
+    """Local SGD. The client sends the change of its weights.
 
     Attributes:
-      learning_rate: SGD learning rate; the loss is the mean over a batch's tokens, in nats.
+      learning_rate: SGD learning rate. The loss is the mean over the tokens of a batch, in nats.
       momentum: SGD momentum in [0, 1); reset every round.
-      gradient_clip_norm: Bound on the L2 norm of a batch's gradient; 0 means none. Without one the
-        CIFG diverges on small cohorts with server momentum 0.9.
+      gradient_clip_norm: Bound on the L2 norm of a batch's gradient; 0 means none. Without a bound
+        the CIFG diverges on small cohorts with server momentum 0.9.
       epochs: Passes over the client's chosen messages.
       schedule: How the learning rate changes from round to round.
     """
 
-    algorithm: Literal["fedavg"] = "fedavg"
+    type: Literal["fedavg"] = "fedavg"
     learning_rate: Positive = 0.5
     momentum: Fraction = 0.0
     gradient_clip_norm: NotNegative = 1.0
@@ -48,20 +48,20 @@ class FedAvgClient(_Client):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedSgdClient(_Client):
-    """The client sends the mean gradient over its chosen messages, of one pass."""
+    """The client sends the mean gradient over its chosen messages, computed in one pass."""
 
     epochs: ClassVar[int] = 1
 
-    algorithm: Literal["fedsgd"] = "fedsgd"
+    type: Literal["fedsgd"] = "fedsgd"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Optimizer(Table):
-    """What all optimizers of a server have.
+    """The keys of all server optimizers.
 
     Attributes:
-      learning_rate: Step size, > 0; in `[server]`, FedAtt's and FedMed's step size too.
-      schedule: How it changes from round to round.
+      learning_rate: Step size, > 0. In `[server]`, also the step size of FedAtt and FedMed.
+      schedule: How the step size changes from round to round.
     """
 
     learning_rate: Positive = 1.0
@@ -70,7 +70,7 @@ class _Optimizer(Table):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adam(_Optimizer):
-    """Adam and Yogi: moments and what is added to the root of the second.
+    """The keys of Adam and Yogi.
 
     Attributes:
       beta_1: First-moment decay, in [0, 1).
@@ -85,7 +85,7 @@ class Adam(_Optimizer):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adagrad(_Optimizer):
-    """Adagrad: the root of all squares so far.
+    """Adagrad, which divides by the root of the sum of all past squares.
 
     Attributes:
       epsilon: Added to that root, > 0: the tau of Reddi et al. 2021.
@@ -96,9 +96,9 @@ class Adagrad(_Optimizer):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgServer(_Optimizer, path="server"):
-    """w <- w - learning_rate * delta. With learning rate 1, the mean of clients' models."""
+    """w <- w - learning_rate * delta. With learning rate 1, the mean of the clients' models."""
 
-    optimizer: Literal["fedavg"] = "fedavg"
+    type: Literal["fedavg"] = "fedavg"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,31 +107,31 @@ class FedAvgM(_Optimizer, path="server"):
 
     Attributes:
       momentum: Momentum of the server, in [0, 1).
-      nesterov: Whether momentum is Nesterov's, as in Hard et al. 2018 (lr 1.0, momentum 0.9).
+      nesterov: Whether to use Nesterov momentum, as in Hard et al. 2018 (lr 1.0, momentum 0.9).
     """
 
-    optimizer: Literal["fedavgm"] = "fedavgm"
+    type: Literal["fedavgm"] = "fedavgm"
     momentum: Fraction = 0.9
     nesterov: bool = True
 
 
-# Reddi et al. 2021, https://arxiv.org/abs/2003.00295. Defaults: the values tuned for next-word
-# prediction on StackOverflow, all with a client learning rate of 0.316 and accumulators from 0.
+# Source: Reddi et al. 2021, https://arxiv.org/abs/2003.00295. The defaults were tuned for next-word
+# prediction on StackOverflow, with a client learning rate of 0.316 and accumulators from 0.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAdam(Adam, path="server"):
     """Adam on the server."""
 
-    optimizer: Literal["fedadam"] = "fedadam"
+    type: Literal["fedadam"] = "fedadam"
     learning_rate: Positive = 0.01
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedYogi(Adam, path="server"):
-    """Yogi on the server: the second moment falls no faster than by its own decay."""
+    """Yogi on the server. Its second moment falls no faster than its own decay."""
 
-    optimizer: Literal["fedyogi"] = "fedyogi"
+    type: Literal["fedyogi"] = "fedyogi"
     learning_rate: Positive = 0.01
 
 
@@ -139,22 +139,22 @@ class FedYogi(Adam, path="server"):
 class FedAdagrad(Adagrad, path="server"):
     """Adagrad on the server."""
 
-    optimizer: Literal["fedadagrad"] = "fedadagrad"
+    type: Literal["fedadagrad"] = "fedadagrad"
     learning_rate: Positive = 0.0316
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CentralSgd(Table, path="central"):
-    """The SGD of `[client]`, whose momentum then goes on from round to round."""
+    """The SGD of `[client]`, with a momentum that continues from round to round."""
 
-    optimizer: Literal["client_sgd"] = "client_sgd"
+    type: Literal["client_sgd"] = "client_sgd"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CentralAdam(Adam, path="central"):
     """Adam on gradients, clipped to `client.gradient_clip_norm`."""
 
-    optimizer: Literal["adam"] = "adam"
+    type: Literal["adam"] = "adam"
     learning_rate: Positive = 3e-3
     epsilon: Positive = 1e-7
 
@@ -163,7 +163,7 @@ class CentralAdam(Adam, path="central"):
 class CentralYogi(Adam, path="central"):
     """Yogi on gradients, clipped to `client.gradient_clip_norm`."""
 
-    optimizer: Literal["yogi"] = "yogi"
+    type: Literal["yogi"] = "yogi"
     learning_rate: Positive = 3e-3
     epsilon: Positive = 1e-3
 
@@ -172,7 +172,7 @@ class CentralYogi(Adam, path="central"):
 class CentralAdagrad(Adagrad, path="central"):
     """Adagrad on gradients, clipped to `client.gradient_clip_norm`."""
 
-    optimizer: Literal["adagrad"] = "adagrad"
+    type: Literal["adagrad"] = "adagrad"
     learning_rate: Positive = 0.1
     epsilon: Positive = 1e-7
 

@@ -1,22 +1,22 @@
-"""`[model]`: which next-word model, with its size; chosen by `name`."""
+"""`[model]`: the next-word model and its size, chosen by `type`."""
 
 import dataclasses
 from typing import Any, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import Fraction, FromOne
 from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.storage.checks import Fraction, FromOne
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Model(Table, path="model"):
-    """What all models have.
+    """The keys of all models.
 
     Attributes:
-      units: Recurrent units; None takes the paper's (CIFG 670, GRU 300, LSTM 400).
-      embedding_size: Width of the embedding; None takes the paper's (96, 300, 300).
-      initial_model: Directory of a saved model (or a run directory) whose weights training starts
-        from; empty starts from `train.seed`. Rows are taken word by word; a word that it does not
-        have begins as drawn.
+      units: Recurrent units; None uses the paper's (CIFG 670, GRU 300, LSTM 400).
+      embedding_size: Width of the embedding; None uses the paper's (96, 300, 300).
+      initial_model: Directory of a saved model (or a run directory) with the initial weights. ""
+        draws random weights from `train.seed`. Rows are matched word by word; words that the saved
+        model does not have start from random rows.
     """
 
     units: FromOne | None = None
@@ -24,39 +24,35 @@ class _Model(Table, path="model"):
     initial_model: str = ""
 
     def options(self) -> dict[str, Any]:
-        """Keyword arguments for `tff_keyboard.models.build_model`; unset ones left out."""
+        """Returns keyword arguments for `tff_keyboard.models.build_model`, without unset ones."""
         return {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.name not in ("name", "initial_model")
+            if field.name not in ("type", "initial_model")
             and getattr(self, field.name) != field.default
         }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cifg(_Model):
-    """The CIFG of Hard et al. 2018, whose output layer is its embedding.
+    """The CIFG of Hard et al. 2018, whose output table is its embedding.
 
     Attributes:
       embedding_dropout: Dropout rate on word vectors during training, in [0, 1).
-      output_dropout: Dropout rate on what the output table is multiplied with during training, in
-        [0, 1).
-      int4_rows: Whether the word table is read as an export of int4 rows holds it, in training and
-        after; for the last rounds, from an `initial_model`.
+      output_dropout: Dropout rate on the input of the output table during training, in [0, 1).
     """
 
-    name: Literal["cifg"] = "cifg"
+    type: Literal["cifg"] = "cifg"
     embedding_dropout: Fraction = 0.0
     output_dropout: Fraction = 0.0
-    int4_rows: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _PaperModel(_Model):
-    """The models of the aggregation papers.
+    """The keys of the models in the aggregation papers.
 
     Attributes:
-      tied: Whether the output layer reuses the embedding; None takes the paper's.
+      tied: Whether the output layer reuses the embedding; None uses the paper's choice.
       dropout: Dropout rate on layer outputs during training, in [0, 1).
     """
 
@@ -68,14 +64,14 @@ class _PaperModel(_Model):
 class Gru(_PaperModel):
     """The GRU of Ji et al. 2019."""
 
-    name: Literal["gru"] = "gru"
+    type: Literal["gru"] = "gru"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lstm2(_PaperModel):
     """The two-layer LSTM of Wu et al. 2020."""
 
-    name: Literal["lstm2"] = "lstm2"
+    type: Literal["lstm2"] = "lstm2"
 
 
 ModelConfig: TypeAlias = Cifg | Gru | Lstm2

@@ -1,51 +1,52 @@
-"""`[aggregation.privacy]`: the mechanism of differential privacy, chosen by `mechanism`.
+"""`[aggregation.privacy]`: the mechanism of differential privacy, chosen by `type`.
 
-A new mechanism is a class here and its name in `Privacy`; what it does to a sum of deltas is in
-`privacy/mechanisms/mechanism.py`, what it costs in `privacy/claims/statement.py`.
+To add a mechanism, define a class here and add it to `Privacy`. `privacy/mechanisms/mechanism.py`
+defines its effect on a sum of updates, and `privacy/claims/statement.py` its privacy cost.
 """
 
 import dataclasses
 import re
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading import checks
 from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.storage import checks
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Table, path="aggregation.privacy"):
-    """No mechanism, no claim, no ledger."""
+    """No mechanism, no guarantee, no ledger."""
 
-    mechanism: Literal["none"] = "none"
+    type: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MechanismConfig(Table, path="aggregation.privacy"):
-    """What all mechanisms have.
+    """The keys of all mechanisms.
 
     Attributes:
-      mechanism: Name that chooses the class.
-      clip_norm: L2 bound on one client's whole delta (with private FedAtt on each of its layers),
-        in weight units, > 0; where the bound adapts, its first value.
-      noise_multiplier: Standard deviation of one draw of noise / clip_norm, no unit, >= 0; 0 clips
-        and claims nothing.
+      type: Name of the mechanism.
+      clip_norm: L2 bound on one client's whole update (with private FedAtt, on each of its layers),
+        in weight units, > 0. If the bound adapts, this is its first value.
+      noise_multiplier: Standard deviation of one draw of noise / clip_norm, without a unit, >= 0.
+        With 0, updates are clipped and there is no guarantee.
       delta: The delta of the (epsilon, delta) statement, in (0, 1).
-      max_participations: A client joins at most that many rounds; 0 means as many as the minimum
-        separation allows. Refused where nothing enforces it.
-      noise_secret: Place of the secret part of the noise key, outside the run directory: "env:NAME"
-        or "file:PATH"; "" is none.
-      fixed_nonce: 32 hexadecimal digits instead of a nonce drawn for the run: reproducible noise,
-        for experiments only; the statement then says "simulation".
-      noise_cohort_size: 0, or the clients a round of a larger federation whose noise is simulated:
-        the mean's noise is noise_multiplier x clip_norm / noise_cohort_size. A PROJECTION, and
-        labelled so wherever its epsilon is shown: it is about the larger federation, with as many
-        times more people. Rule "mean", fixed clip norm; at least `train.clients_per_round`.
-      participation: "record": rounds and people are noted beside the store, and people of other
-        runs' last rounds wait for `train.min_separation_rounds`; "off": each run is by itself, as
-        experiments on one store need it; "auto": "record" where there is a `noise_secret`.
+      max_participations: Maximum number of rounds of a client; 0 means as many as the minimum
+        separation allows. An error if nothing enforces it.
+      noise_secret: Location of the secret part of the noise key, outside the run directory:
+        "env:NAME" or "file:PATH"; "" means none.
+      fixed_nonce: 32 hexadecimal digits that replace the run's random nonce and make the noise
+        reproducible. For experiments only; the statement then says "simulation".
+      noise_cohort_size: 0, or the clients per round of a larger federation whose noise is
+        simulated: the noise of the mean is noise_multiplier x clip_norm / noise_cohort_size. This
+        is a PROJECTION, and labelled so next to its epsilon: it is about the larger federation,
+        which has proportionally more users. Requires the rule "mean", a fixed clip norm, and at
+        least `train.clients_per_round`.
+      participation: "record" notes rounds and clients next to the store, and clients of other runs'
+        last rounds wait for `train.min_separation_rounds`. "off" treats each run separately, for
+        experiments on one store. "auto" means "record" if there is a `noise_secret`.
     """
 
-    mechanism: str
+    type: str
     clip_norm: checks.Positive = 1.0
     noise_multiplier: checks.NotNegative = 0.0
     delta: checks.OpenShare = 1e-6
@@ -57,7 +58,7 @@ class MechanismConfig(Table, path="aggregation.privacy"):
 
     @property
     def records_participation(self) -> bool:
-        """`participation` with "auto" decided."""
+        """The value of `participation`, with "auto" replaced by its meaning."""
         if self.participation == "auto":
             return bool(self.noise_secret) and self.noise_multiplier > 0
         return self.participation == "record"
@@ -66,7 +67,9 @@ class MechanismConfig(Table, path="aggregation.privacy"):
         super().__post_init__()
         named = not self.noise_secret or bool(re.fullmatch("(env|file):.+", self.noise_secret))
         self.require(named, "noise_secret", "must be 'env:NAME' or 'file:PATH'")
-        rule = "'record' needs a noise multiplier above 0: runs are named by their noise keys"
+        rule = (
+            "'record' requires a noise multiplier > 0, because runs are named by their noise keys"
+        )
         has_key = self.participation != "record" or self.noise_multiplier > 0
         self.require(has_key, "participation", rule)
         is_nonce = not self.fixed_nonce or bool(re.fullmatch("[0-9a-f]{32}", self.fixed_nonce))
@@ -75,16 +78,21 @@ class MechanismConfig(Table, path="aggregation.privacy"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gaussian(MechanismConfig):
-    """Fresh Gaussian noise every round, fixed bound.
+    """Fresh Gaussian noise in every round, with a fixed bound.
+
+    >>> Gaussian(clip_norm=0.5, noise_multiplier=0.8).is_discrete
+    False
 
     Attributes:
-      sampling: What the accounting may assume of cohorts: "fixed_size" (our sampler) or "poisson".
-      distribution: "continuous": doubles; "discrete": clients round their clipped deltas towards
-        zero to a grid of noise_multiplier x clip_norm / 2^20, sums are of integers, noise is a
-        discrete Gaussian on the same grid. Needs the rule "mean" and noise.
+      sampling: Assumption of the accounting about cohorts: "fixed_size" (as in training) or
+        "poisson".
+      distribution: "continuous" uses float64 noise. With "discrete", clients round their clipped
+        updates towards zero to a grid of noise_multiplier x clip_norm / 2^20, sums are of integers,
+        and the noise is a discrete Gaussian on the same grid. This requires the rule "mean" and
+        noise.
     """
 
-    mechanism: Literal["gaussian"] = "gaussian"
+    type: Literal["gaussian"] = "gaussian"
     sampling: Literal["fixed_size", "poisson"] = "fixed_size"
     distribution: Literal["continuous", "discrete"] = "continuous"
 
@@ -93,12 +101,13 @@ class Gaussian(MechanismConfig):
         self.require(
             self.distribution == "continuous" or self.noise_multiplier > 0,
             "distribution",
-            "'discrete' needs a noise multiplier above 0: the grid is a fraction of the noise",
+            "'discrete' requires a noise multiplier > 0, because the grid is a fraction of the "
+            "noise",
         )
 
     @property
     def is_discrete(self) -> bool:
-        """Whether sum and noise are integers."""
+        """Whether the sum and the noise are integers."""
         return self.distribution == "discrete"
 
 
@@ -107,10 +116,10 @@ class _Adaptive(MechanismConfig):
     """A bound that follows a noisy quantile (Andrew et al. 2021).
 
     Attributes:
-      target_unclipped_quantile: The share of clients left unclipped, in (0, 1).
-      clip_learning_rate: Speed of the clip norm, > 0: a round changes it by exp(rate) at most.
+      target_unclipped_quantile: Share of clients that are not clipped, in (0, 1).
+      clip_learning_rate: Speed of the clip norm, > 0: a round changes it by at most exp(rate).
       clipped_count_noise: Standard deviation of the noise on the count of unclipped clients /
-        clients_per_round; > 0 under noise.
+        clients_per_round; must be > 0 if the noise multiplier is.
     """
 
     target_unclipped_quantile: checks.OpenShare = 0.5
@@ -122,75 +131,75 @@ class _Adaptive(MechanismConfig):
         self.require(
             self.clipped_count_noise > 0 or self.noise_multiplier == 0,
             "clipped_count_noise",
-            "must be > 0 under noise: the count of unclipped clients would be released without "
-            "noise",
+            "must be > 0 with noise. Otherwise the count of unclipped clients would be released "
+            "without noise",
             "0.05 is usual.",
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GaussianAdaptive(_Adaptive):
-    """Fresh Gaussian noise every round, adaptive bound.
+    """Fresh Gaussian noise in every round, with an adaptive bound.
+
+    >>> GaussianAdaptive(noise_multiplier=0.8).target_unclipped_quantile
+    0.5
 
     Attributes:
-      sampling: What the accounting may assume of cohorts; see "gaussian".
+      sampling: Assumption of the accounting about cohorts; see "gaussian".
     """
 
-    mechanism: Literal["gaussian_adaptive"] = "gaussian_adaptive"
+    type: Literal["gaussian_adaptive"] = "gaussian_adaptive"
     sampling: Literal["fixed_size", "poisson"] = "fixed_size"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tree(MechanismConfig):
-    """DP-FTRL: noise of a binary tree over rounds; assumes nothing of sampling.
+    """DP-FTRL: noise from a binary tree over rounds. Assumes nothing about sampling.
+
+    >>> Tree(noise_multiplier=7.0, restart_rounds=64).type
+    'tree'
 
     Attributes:
-      restart_rounds: A new tree after that many rounds; 0 is never.
+      restart_rounds: Rounds after which a new tree begins; 0 means never.
     """
 
-    mechanism: Literal["tree"] = "tree"
+    type: Literal["tree"] = "tree"
     restart_rounds: checks.FromZero = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TreeAdaptive(_Adaptive):
-    """DP-FTRL with an adaptive bound, which may only change when the tree starts again.
+    """DP-FTRL with an adaptive bound, which may only change when a new tree begins.
+
+    >>> TreeAdaptive(noise_multiplier=7.0).restart_rounds
+    16
 
     Attributes:
-      restart_rounds: A new tree after that many rounds, >= 1.
+      restart_rounds: Rounds after which a new tree begins, >= 1.
     """
 
-    mechanism: Literal["tree_adaptive"] = "tree_adaptive"
+    type: Literal["tree_adaptive"] = "tree_adaptive"
     restart_rounds: int = 16
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule = "must be >= 1: the clip norm may only change when the tree starts again"
+        rule = "must be >= 1, because the clip norm can change only when the tree restarts"
         self.require(self.restart_rounds >= 1, "restart_rounds", rule)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Blt(MechanismConfig):
-    """DP-FTRL by buffered linear Toeplitz noise, its coefficients optimised for the schedule.
+    """DP-FTRL with buffered linear Toeplitz noise, optimised for the schedule.
+
+    >>> Blt(noise_multiplier=7.0, buffers=3).type
+    'blt'
 
     Attributes:
-      buffers: Buffers of noise, each as large as the model, 1..4.
+      buffers: Number of noise buffers, each as large as the model, 1..4.
     """
 
-    mechanism: Literal["blt"] = "blt"
+    type: Literal["blt"] = "blt"
     buffers: Annotated[int, checks.between(1, 4)] = 2
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Banded(MechanismConfig):
-    """DP-FTRL by banded matrix factorisation, its coefficients optimised for the schedule.
-
-    Attributes:
-      bands: Diagonals of the matrix, >= 1; one buffer each but the first.
-    """
-
-    mechanism: Literal["banded"] = "banded"
-    bands: checks.FromOne = 8
-
-
-Privacy: TypeAlias = NoPrivacy | Gaussian | GaussianAdaptive | Tree | TreeAdaptive | Blt | Banded
+Privacy: TypeAlias = NoPrivacy | Gaussian | GaussianAdaptive | Tree | TreeAdaptive | Blt

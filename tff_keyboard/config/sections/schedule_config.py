@@ -1,25 +1,25 @@
 """Learning rates that change with the round: `[server.schedule]`, `[client.schedule]`, ...
 
-The rate of round t >= 1 is the table's `learning_rate` times a factor
-(`federated/learning/schedules.py`), a pure function of t. A cosine that names no rounds of its own
-ends with those that `train.rounds` has when a run begins (`config/resolved_schedules.py`). The run
-records them: `train.rounds` may grow while it goes on, and the rates of a round stay.
+The rate of round t >= 1 is the table's `learning_rate` times a factor that depends only on t
+(`algorithms/schedules.py`). A cosine without rounds of its own ends at the `train.rounds` of the
+run's start (`config/resolved_schedules.py`). The run records this number, so the rates of rounds do
+not change if `train.rounds` is increased later.
 """
 
 import dataclasses
 from typing import Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import FromZero, Positive, Share
 from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.storage.checks import FromZero, Positive, Share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Schedule(Table, path="schedule"):
-    """What all schedules have.
+    """The keys of all schedules.
 
     Attributes:
-      warmup_rounds: Rounds over which the rate rises linearly to its full value, reached in round
-        `warmup_rounds`; 0 starts with it.
+      warmup_rounds: Rounds in which the rate rises linearly. Round `warmup_rounds` has the full
+        rate; with 0 the first round has it.
     """
 
     warmup_rounds: FromZero = 0
@@ -29,20 +29,20 @@ class _Schedule(Table, path="schedule"):
 class Constant(_Schedule):
     """The full rate in all rounds after the warm-up."""
 
-    name: Literal["constant"] = "constant"
+    type: Literal["constant"] = "constant"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConstantThenDecay(_Schedule):
-    """The full rate for a while, then half of it every `half_life_rounds`.
+    """The full rate for some rounds, then half of it after every `half_life_rounds`.
 
     Attributes:
       constant_rounds: The last round with the full rate, >= `warmup_rounds`.
-      half_life_rounds: Rounds after which the rate has halved, > 0.
-      lowest: The factor never falls below this, in [0, 1].
+      half_life_rounds: Rounds in which the rate halves, > 0.
+      lowest: Lower bound on the factor, in [0, 1].
     """
 
-    name: Literal["constant_then_decay"] = "constant_then_decay"
+    type: Literal["constant_then_decay"] = "constant_then_decay"
     constant_rounds: int
     half_life_rounds: Positive
     lowest: Share = 0.0
@@ -58,7 +58,7 @@ class ConstantThenDecay(_Schedule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cosine(_Schedule):
-    """Half a cosine from the full rate at the end of the warm-up down to `lowest` of it.
+    """Half a cosine from the full rate at the end of the warm-up to `lowest` times that rate.
 
     Attributes:
       rounds: The round that reaches the lowest rate, > `warmup_rounds`; later rounds keep it. 0
@@ -66,7 +66,7 @@ class Cosine(_Schedule):
       lowest: Its factor, in [0, 1].
     """
 
-    name: Literal["cosine"] = "cosine"
+    type: Literal["cosine"] = "cosine"
     rounds: int = 0
     lowest: Share = 0.0
 

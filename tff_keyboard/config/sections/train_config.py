@@ -1,51 +1,53 @@
-"""The training program and its evaluations."""
+"""`[train]` and `[evaluation]`: rounds, cohorts, checkpoints, stopping and evaluation."""
 
 import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import Fraction, FromOne, FromZero, Range, at_least, require
 from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, Range, at_least, require
 
-MOST_CHECK_IN_FACTOR = 100.0  # with more than this, 1 % of the accounts may be everybody
+MAX_SAMPLING_RATIO = 100.0  # with a larger factor, 1 % of the accounts could fill a cohort
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SteadyCohort(Table, path="train.cohort"):
-    """`train.clients_per_round` clients in every round."""
+    """A cohort of `train.clients_per_round` clients in every round."""
 
-    kind: Literal["steady"] = "steady"
+    type: Literal["steady"] = "steady"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GrowingCohort(Table, path="train.cohort"):
-    """`train.clients_per_round` clients at first, then more: calms a training as decay does.
+    """A cohort that begins with `train.clients_per_round` clients and grows.
+
+    Its effect on the training is similar to a decaying learning rate.
 
     Attributes:
       every_rounds: Rounds between steps of growth, >= 1.
       factor: Factor of growth at each step, > 1.
-      most: Clients of a round at most.
+      max_clients: Maximum number of clients in a round.
     """
 
-    kind: Literal["growing"] = "growing"
+    type: Literal["growing"] = "growing"
     every_rounds: FromOne
     factor: Annotated[float, Range("> 1", lambda factor: 1 < factor < 1e6)] = 2.0
-    most: FromOne
+    max_clients: FromOne
 
 
 CohortConfig: TypeAlias = SteadyCohort | GrowingCohort
 
 
 def clients_in_round(cohort: CohortConfig, clients_per_round: int, round_num: int) -> int:
-    """Clients of a round, a pure function of its number (rounds before 1 are as round 1).
+    """Returns the number of clients in a round. Rounds before 1 count as round 1.
 
-    >>> growing = GrowingCohort(every_rounds=10, most=35)
+    >>> growing = GrowingCohort(every_rounds=10, max_clients=35)
     >>> [clients_in_round(growing, 10, t) for t in (0, 1, 10, 11, 21, 10**9)]
     [10, 10, 10, 20, 35, 35]
     """
     if isinstance(cohort, SteadyCohort):
         return clients_per_round
     steps = (max(round_num, 1) - 1) // cohort.every_rounds
-    grown, most = float(clients_per_round), max(cohort.most, clients_per_round)
+    grown, most = float(clients_per_round), max(cohort.max_clients, clients_per_round)
     for _ in range(steps):
         grown *= cohort.factor
         if grown >= most:
@@ -58,34 +60,34 @@ class TrainConfig(Table, path="train"):
     """Rounds, cohorts, checkpoints and stopping.
 
     Attributes:
-      rounds: Federated rounds in all.
-      clients_per_round: Clients whose deltas a round aggregates (the report goal).
-      cohort: Whether that number grows, by `kind`.
-      seed: Cohorts, data order and initial weights are functions of it and the round. Of a private
-        run (`aggregation.privacy`), cohorts and noise hang on its secret key, too.
-      check_in: How often a client is drawn: "uniform", all alike; or "by_text", who has k times
-        `client.max_examples` messages k times as often as who has no more than that, as a phone
-        that trains on what was typed since it last did. Then every message counts alike, not
-        every person.
-      check_in_factor: Bound on drawing "by_text", in [1, 100]: nobody is drawn more than this many
-        times as often as the average person. A share s of the accounts has at most s times this of
-        a cohort, whatever text they claim (docs/attacks.md). 0 is no bound.
-      over_selection: The server selects ceil(this * clients_per_round) clients and takes the
-        first `clients_per_round` that report; >= 1.
-      dropout_rate: Chance that a selected client never reports, in [0, 1).
-      min_separation_rounds: A client is selected again only this many rounds later; 1 means any
-        round.
-      left_out_client: Position (in sorted order) of a train client whose data is left out of all
-        cohorts it is drawn for; everyone else trains as before. Audits of privacy compare such a
-        run with one where nobody is left out, -1.
+      rounds: Total number of federated rounds.
+      clients_per_round: Number of client updates that a round aggregates (the report goal).
+      cohort: Whether that number grows, chosen by `type`.
+      seed: Cohorts, data order and initial weights depend only on the seed and the round. In a
+        private run (`aggregation.privacy`), cohorts and noise also depend on its secret key.
+      client_sampling: How clients are sampled. "uniform": all with the same probability.
+        "proportional": in proportion to their number of messages in units of
+        `client.max_examples`, but at least one unit, like a phone that trains on the messages typed
+        since its last training. Every message then has the same weight, instead of every client.
+      max_sampling_ratio: Bound on "proportional" sampling, in [1, 100]: no client is sampled more
+        than this many times as often as the average client. A share s of the accounts then has at
+        most s times this factor of a cohort, whatever text they claim to have (docs/attacks.md). 0
+        means no bound.
+      over_selection: The server selects ceil(over_selection * clients_per_round) clients and uses
+        the first `clients_per_round` that report; >= 1.
+      dropout_rate: Probability that a selected client never reports, in [0, 1).
+      min_separation_rounds: Minimum distance in rounds between two participations of a client; 1
+        allows every round.
+      excluded_client: Position (in sorted order) of a train client whose data is excluded from all
+        its cohorts, without any change for other clients. Privacy audits compare such a run with
+        one that excludes no client, -1.
       checkpoint_every: Rounds between checkpoints.
-      keep_checkpoints: Newest checkpoints kept, beside the best one.
-      best_metric: Validation metric that chooses the best model and decides on stopping early: a
-        name of `evaluation.metrics.metric_table.FEDERATED_METRICS`, or another that
-        `federated/learning/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning
-        run.
+      keep_checkpoints: Number of newest checkpoints to keep, in addition to the best one.
+      best_metric: Validation metric that chooses the best model and triggers early stopping: a name
+        in `evaluation.metrics.metric_table.FEDERATED_METRICS`, or another one that
+        `training/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning run.
       best_mode: "max" or "min".
-      final_model: The model that the run leaves in `model/`: "best" on validation, or "last".
+      final_model: The model in `model/` after the run: "best" on validation, or "last".
       early_stop_patience: Evaluations without improvement before training ends; 0 means never.
       max_rejected_rounds: Consecutive rounds without a usable update before training fails.
     """
@@ -94,12 +96,12 @@ class TrainConfig(Table, path="train"):
     clients_per_round: FromOne = 10
     cohort: CohortConfig = dataclasses.field(default_factory=SteadyCohort)
     seed: FromZero = 1
-    check_in: Literal["uniform", "by_text"] = "uniform"
-    check_in_factor: float = 5.0
+    client_sampling: Literal["uniform", "proportional"] = "uniform"
+    max_sampling_ratio: float = 5.0
     over_selection: Annotated[float, at_least(1.0)] = 1.0
     dropout_rate: Fraction = 0.0
     min_separation_rounds: FromOne = 1
-    left_out_client: Annotated[int, at_least(-1)] = -1
+    excluded_client: Annotated[int, at_least(-1)] = -1
     checkpoint_every: FromOne = 5
     keep_checkpoints: FromOne = 3
     best_metric: str = "recall_at_1_no_eos"
@@ -112,46 +114,48 @@ class TrainConfig(Table, path="train"):
         super().__post_init__()
         if isinstance(self.cohort, GrowingCohort):
             require(
-                self.cohort.most > self.clients_per_round,
-                "train.cohort.most",
+                self.cohort.max_clients > self.clients_per_round,
+                "train.cohort.max_clients",
                 f"must be > `train.clients_per_round` = {self.clients_per_round}",
-                self.cohort.most,
+                self.cohort.max_clients,
             )
         self.require(
-            not self.check_in_factor or 1 <= self.check_in_factor <= MOST_CHECK_IN_FACTOR,
-            "check_in_factor",
-            f"must be in [1, {MOST_CHECK_IN_FACTOR:g}], or 0 for no bound",
+            not self.max_sampling_ratio or 1 <= self.max_sampling_ratio <= MAX_SAMPLING_RATIO,
+            "max_sampling_ratio",
+            f"must be in [1, {MAX_SAMPLING_RATIO:g}], or 0 for no bound",
         )
         self.require(
-            self.check_in == "by_text" or self.check_in_factor == TrainConfig.check_in_factor,
-            "check_in_factor",
-            f"has no effect with `train.check_in` = {self.check_in!r}",
-            "Remove it, or set `train.check_in` to 'by_text'.",
+            self.client_sampling == "proportional"
+            or self.max_sampling_ratio == TrainConfig.max_sampling_ratio,
+            "max_sampling_ratio",
+            f"has no effect with `train.client_sampling` = {self.client_sampling!r}",
+            "Remove it, or set `train.client_sampling` to 'proportional'.",
         )
 
     @property
     def most_clients_per_round(self) -> int:
-        """Most clients of any round."""
+        """Largest number of clients in any round."""
         if isinstance(self.cohort, GrowingCohort):
-            return self.cohort.most
+            return self.cohort.max_clients
         return self.clients_per_round
 
     def clients_in_round(self, round_num: int) -> int:
-        """Clients of round `round_num`."""
+        """Returns the number of clients in round `round_num`."""
         return clients_in_round(self.cohort, self.clients_per_round, round_num)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(Table, path="evaluation"):
-    """Federated evaluation on people the model never trained on.
+    """Federated evaluation on clients that were not trained on.
 
     Attributes:
       every: Rounds between validation evaluations; the last round is always evaluated.
-      clients: Validation clients in each, the same ones every time, drawn by seed; 0 means all.
-      max_examples: Messages of a client that count, drawn by seed; 0 means all.
+      clients: Validation clients in each evaluation, always the same ones, drawn by seed; 0 means
+        all.
+      max_examples: Maximum number of messages of a client, drawn by seed; 0 means all.
       batch_size: Messages in a batch.
-      keystroke_words: Words of each population on which keystroke savings are measured, too; 0
-        means none. About 8,000 a second on two cores.
+      keystroke_words: Number of words of each population for the measurement of keystroke savings;
+        0 means none. About 8,000 words are measured per second on two cores.
     """
 
     every: FromOne = 10

@@ -1,1 +1,1 @@
-"""From people's text to a client store: grouping, populations, vocabulary, data card."""
+"""Prepares a client store from text: grouping, populations, vocabulary, data card."""

@@ -1,7 +1,7 @@
-"""Groups the messages of interleaved users on disk.
+"""Groups interleaved messages by user on disk.
 
-A scratch SQLite file takes messages in any order and gives them back user by user.
-Memory holds a block of messages and one user's, whatever the number of users.
+A temporary SQLite file accepts messages in any order and returns them user by user. The memory
+contains one block of messages and the messages of one user, for any number of users.
 """
 
 import pathlib
@@ -9,24 +9,24 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_KNOWN_USERS = 50_000  # row numbers kept in memory
-_BLOCK = 20_000  # messages kept in memory, until they go to disk with those of the same user
+_KNOWN_USERS = 50_000  # number of users whose rows are kept in memory
+_BLOCK = 20_000  # messages kept in memory, then written grouped by user
 
-_SEPARATOR = "\n"  # tokens are separated by single spaces, and hold no white space
+_SEPARATOR = "\n"  # safe, because messages are tokens joined by single spaces
 
 
 class UserMessages(NamedTuple):
-    """All messages of a user, in their order, and the population the source gave."""
+    """All messages of a user, in order, and the population given by the source."""
 
     user: str
-    population: str | None  # population that the source gave first, or None
+    population: str | None  # the first population given by the source, or None
     messages: list[str]  # tokens of each message, joined by spaces
-    capitals: list[str]  # a line for each message: `text.capitals`
-    later: list[int]  # places in `messages` of those that the source calls later; increasing
+    capitals: list[str]  # one line per message: `text.capitals`
+    later: list[int]  # positions in `messages` that the source marks as later, increasing
 
 
 class _Part(NamedTuple):
-    """Messages of one user that lie together in a block, all later or all not."""
+    """Consecutive messages of one user in a block, either all later or all not."""
 
     is_later: bool
     messages: list[str]
@@ -34,10 +34,10 @@ class _Part(NamedTuple):
 
 
 class Grouping:
-    """Add everything, then `freeze`, then iterate as often as needed."""
+    """A temporary database of messages. Add all messages, call `freeze`, then iterate."""
 
     def __init__(self, path: pathlib.Path):
-        """Makes the scratch file; it need not survive a crash, so nothing is synced."""
+        """Creates the temporary file. It need not survive a crash, so it is never synced."""
         self._connection = sqlite3.connect(path)
         self._connection.executescript(
             """
@@ -49,11 +49,11 @@ class Grouping:
             """
         )
         self._rows: dict[str, int] = {}
-        self._block: dict[int, list[_Part]] = {}  # by row of the user
+        self._block: dict[int, list[_Part]] = {}  # row of the user -> messages
         self._size = 0
 
     def add_user(self, user: str, population: str | None) -> int:
-        """The row of a user, made at the first call; `population` counts then only."""
+        """Returns the row of a user, and creates it at the first call with `population`."""
         row = self._rows.get(user)
         if row is not None:
             return row
@@ -89,7 +89,7 @@ class Grouping:
         self._block, self._size = {}, 0
 
     def freeze(self) -> None:
-        """Sorts; after this, users can be read."""
+        """Sorts the messages. Users can be read after this call."""
         self._write()
         self._connection.execute("CREATE INDEX by_user ON messages (user)")
         self._connection.commit()
@@ -99,12 +99,12 @@ class Grouping:
         return count
 
     def user_names(self) -> Iterator[str]:
-        """All users, also those without a usable message, sorted."""
+        """Yields the names of all users, sorted, including users without a usable message."""
         for (name,) in self._connection.execute("SELECT name FROM users ORDER BY name"):
             yield name
 
     def users(self) -> Iterator[UserMessages]:
-        """All users sorted by name, each with the messages in the order they were added."""
+        """Yields all users sorted by name, with their messages in the order of addition."""
         for row, name, population in self._connection.execute(
             "SELECT id, name, population FROM users ORDER BY name"
         ):

@@ -1,13 +1,13 @@
-"""One vocabulary for several corpora, from what their train populations typed.
+"""Builds one vocabulary for several corpora from the text of their train populations.
 
 A model that is trained on a general corpus and fine-tuned on users' text has one word table: the
-corpus's, the users', or a merged one, made here:
+corpus's, the users', or a merged one, as built here:
 
     score(w) = sum_c share_c * count_c(w) / (words of c)
 
-with the highest scores first, so that a large corpus does not outvote a small one by its size. No
-validation or held-out person has a say in what can be suggested, and a word must satisfy the rules
-of one of the stores on its own (`word_choice`).
+The words with the highest scores come first, so a large corpus does not outweigh a small one by its
+size. Validation and held-out users have no influence on the vocabulary, and a word must satisfy the
+rules of at least one of the stores on its own (`word_choice`).
 """
 
 import collections
@@ -21,22 +21,28 @@ from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import Vocabulary, is_mask
 from tff_keyboard.storage.errors import DataError
 
-# Shares become whole numbers for `Vocabulary.from_counts`, fine enough for 10^12 words.
+# Factor from shares to whole numbers for `Vocabulary.from_counts`, enough for 10^12 words.
 _ONE = 10**15
 
 
 def merge_vocabularies(
     stores: Sequence[ClientStore], size: int, shares: Sequence[float] | None = None
 ) -> Vocabulary:
-    """The merged vocabulary of stores prepared by the same rules.
+    """Returns the merged vocabulary of stores that were prepared with the same rules.
 
-    A store keeps words out of its vocabulary spelled out, so its own does not matter. `size` is V
-    >= 5, with the special rows; `shares` weighs the corpora, > 0, alike if left out. Raises
-    `DataError` if stores were cut into words by different rules, or one has no train words;
-    `ValueError` if `shares` or `size` is out of range.
+    The vocabularies of the stores do not matter, because a store contains OOV words in full.
+
+    Args:
+      stores: The stores.
+      size: V >= 5, including the special rows.
+      shares: Weights of the corpora, > 0; None means equal weights.
+
+    Raises:
+      DataError: If the stores have different normalisation rules, or one has no train words.
+      ValueError: If `shares` or `size` is out of range.
     """
     if not stores:
-        raise ValueError("`stores` must name one store at least.")
+        raise ValueError("`stores` must have at least one store.")
     shares = [1.0] * len(stores) if shares is None else list(shares)
     if len(shares) != len(stores) or not all(share > 0 for share in shares):
         raise ValueError(f"`shares` must be {len(stores)} numbers > 0, got {shares}.")
@@ -46,7 +52,7 @@ def merge_vocabularies(
     for store, share in zip(stores, shares, strict=True):
         if store.vocabulary.rules != rules:
             raise DataError(
-                f"{store.directory} was cut into words by other rules than "
+                f"{store.directory} has different tokenisation rules than "
                 f"{stores[0].directory}. Prepare both with the same `data.mode`, "
                 "`data.lowercase` and `data.language`."
             )
@@ -57,7 +63,9 @@ def merge_vocabularies(
             counts.add_person(word for word in typed if not is_mask(word))
         total = sum(counts.counts.values())
         if not total:
-            raise DataError(f"{store.directory} has no train words to build a vocabulary from.")
+            raise DataError(
+                f"{store.directory} has no words of train clients, so no vocabulary can be built."
+            )
         for word, count in counts.counts.items():
             scores[word] += round(_ONE * share * count / total)
         least = store.card["vocabulary"].get(
@@ -69,7 +77,7 @@ def merge_vocabularies(
 
 
 def coverage(vocabulary: Vocabulary, store: ClientStore, population: str) -> float:
-    """Share of a population's words (masks aside) that the vocabulary has."""
+    """Returns the share of a population's words, without masks, that are in the vocabulary."""
     known = total = 0
     words = set(vocabulary.words)
     for client_id in store.client_ids(population):

@@ -1,4 +1,4 @@
-"""What a data card says of one population; no text, no user."""
+"""The facts in a data card about one population, without text or user names."""
 
 import bisect
 import collections
@@ -10,10 +10,11 @@ from tff_keyboard.data.store.store_card import Histogram, PopulationFacts, rate
 
 
 class PopulationStatistics:
-    """Sums over the clients of a population; lengths are in words.
+    """Sums over the clients of a population. Lengths are in words.
 
-    A message of n words has n + 1 targets, its end included. With `is_cut`, those beyond
-    `max_length` are not trained on; with `tells_counts` there is a vocabulary by counts alone.
+    A message of n words has n + 1 targets, including its end. With `is_cut`, targets beyond
+    `max_length` are not trained on. With `tells_counts`, the facts include OOV rates for a
+    vocabulary chosen by counts alone.
     """
 
     def __init__(self, max_length: int, *, is_cut: bool, tells_counts: bool):
@@ -29,7 +30,7 @@ class PopulationStatistics:
         self._messages_per_client: collections.Counter[int] = collections.Counter()
 
     def add_client(self, lengths: Sequence[int], counted: WordBytes) -> None:
-        """Adds a client: words of each message, and what was counted at looking them up."""
+        """Adds a client, given its messages' numbers of words and the counts from their lookup."""
         self._clients += 1
         self._oov_words += counted.oov
         self._oov_words_by_counts += counted.oov_by_counts
@@ -39,7 +40,7 @@ class PopulationStatistics:
         self._messages_per_client[len(lengths)] += 1
 
     def as_json(self) -> PopulationFacts:
-        """Counts, rates in [0, 1] and histograms with bins [1, 1], [2, 3], [4, 7], ..."""
+        """Returns counts, rates in [0, 1] and histograms with bins [1, 1], [2, 3], [4, 7], ..."""
         messages = self._words_per_message.total()
         words = sum(length * times for length, times in self._words_per_message.items())
         long_messages = truncated_words = 0
@@ -71,7 +72,7 @@ class PopulationStatistics:
 
 
 def _histogram(counts: collections.Counter[int]) -> Histogram:
-    """Minimum, median, maximum, and how many values lie in each bin of powers of two."""
+    """Returns minimum, median and maximum, and the number of values in power-of-two bins."""
     if not counts:
         return {"min": 0, "median": 0, "max": 0, "bins": {}}
     bins: collections.Counter[int] = collections.Counter()

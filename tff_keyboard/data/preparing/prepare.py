@@ -1,10 +1,10 @@
-"""From text to a client store: tokens, populations, vocabulary, SQLite, data card.
+"""Prepares a client store from text: tokens, populations, vocabulary, SQLite, data card.
 
-Messages stream through a scratch file on disk, which groups them by user; then two passes over the
-users build the vocabulary (train users only) and write the store, whole or not at all. Memory holds
-a block of messages, one user, and the counts of distinct words (`word_counts`). A second call with
-the same inputs and options changes nothing. docs/data.md has the format and every treatment of bad
-input.
+Messages are streamed to a temporary file on disk, which groups them by user. Two passes over the
+users then build the vocabulary (train users only) and write the store, completely or not at all.
+The memory contains a block of messages, one user, and the counts of distinct words (`word_counts`).
+A second call with the same inputs and options changes nothing. docs/data.md describes the format
+and the treatment of bad input.
 """
 
 import collections
@@ -16,13 +16,13 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.config.sections.data_config import COLUMN_KEYS, DataConfig
 from tff_keyboard.data.preparing import grouping, population_statistics, private_words, user_plan
-from tff_keyboard.data.sources import messages
+from tff_keyboard.data.sources import formats, messages
 from tff_keyboard.data.sources import open_source as sources
 from tff_keyboard.data.store import example_bytes, store_writer, truecase_table, word_choice
 from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity, read_card
-from tff_keyboard.data.text import word_counts
+from tff_keyboard.data.text import unspaced_scripts, word_counts
 from tff_keyboard.data.text.capitals import Capitals, capitals_line
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
@@ -35,30 +35,40 @@ _DATA_FILES = (names.CLIENTS, names.MESSAGE_LENGTHS, names.VOCABULARY, names.TRU
 
 
 class Prepared(NamedTuple):
-    """The data card of the store, and whether it was there already."""
+    """The data card of the store, and whether the store existed already."""
 
     card: Card
     was_up_to_date: bool
 
 
 def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -> Prepared:
-    """Makes the client store `out` from the inputs of `config`, whose `store` is not used.
+    """Creates the client store `out` from the inputs in `config`. Does not use `config.store`.
 
-    `overwrite` replaces a store made from other inputs or options. Raises `DataError` if the input
-    is bad, a population has no users, or another store is at `out`; `ProgramError` if `out` cannot
-    be written: it is as it was before.
+    Args:
+      config: Inputs and options.
+      out: Directory of the store.
+      overwrite: Whether to replace a store with other inputs or options.
+
+    Raises:
+      DataError: If the input is invalid, a population has no users, or another store is at `out`.
+      ProgramError: If `out` cannot be written. It is then unchanged.
     """
     if config.long_messages == "split" and config.mode == "words":
         raise errors.DataError(
-            "`data.long_messages` = 'split' cuts after sentence ends, which `data.mode` = 'words' "
-            "drops. Set it to 'continue': long messages then go on in further training sequences."
+            "`data.long_messages` = 'split' needs the ends of sentences, but `data.mode` = 'words' "
+            "removes them. Set `data.long_messages` = 'continue': long messages then continue in "
+            "further training sequences."
         )
     source = sources.open_source(config)
     given = _given_vocabulary(config)
     identity: Identity = {
         "inputs": [
-            {"name": f.name, "sha256": sources.file_sha256(f), "bytes": f.stat().st_size}
-            for f in source.files
+            {
+                "name": _input_name(config, f, index),
+                "sha256": sources.file_sha256(f),
+                "bytes": f.stat().st_size,
+            }
+            for index, f in enumerate(source.files, 1)
         ],
         "options": _options(config, given),
     }
@@ -70,7 +80,9 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             card = _write_store(config, source, given, work, identity)
             for file, recorded in zip(source.files, identity["inputs"], strict=True):
                 if sources.file_sha256(file) != recorded["sha256"]:
-                    raise errors.DataError(f"{file}: was changed while it was read. Start again.")
+                    raise errors.DataError(
+                        f"{file} changed while it was read. Run `prepare` again."
+                    )
             _write_card(work, card)  # last: a directory without it is not a store
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
@@ -79,28 +91,33 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         else:
             is_full = "full" in str(error)
         raise errors.ProgramError(
-            f"{out}: the store cannot be written: {why}. "
+            f"{out}: cannot write the store: {why}. "
             f"{'Free some space or choose' if is_full else 'Choose'} another folder."
         ) from None
     return Prepared(card, False)
 
 
-def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> Card | None:
-    """The card of an equal store at `out`, or None when it may be written.
+def _input_name(config: DataConfig, file: pathlib.Path, index: int) -> str:
+    """Returns the name of an input in the card: a number for chats, whose names are private."""
+    return f"{index}{file.suffix}" if config.source in (*formats.EXPORTS, "auto") else file.name
 
-    Raises `DataError` if something else is there.
+
+def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> Card | None:
+    """Returns the card of an equal store at `out`, or None if a store may be written there.
+
+    Raises `DataError` if there is something else.
     """
     try:
         found = {entry.name for entry in out.iterdir()} if out.exists() else set()
     except NotADirectoryError:
-        raise errors.DataError(f"{out}: is a file. Name a folder for the store.") from None
+        raise errors.DataError(f"{out} is a file. Pass a folder for the store.") from None
     except OSError as error:
         raise errors.DataError(f"{out}: cannot be read: {error.strerror or error}.") from None
     if not found:
         return None
     if found - {*_DATA_FILES, names.DATA_CARD}:
         raise errors.DataError(
-            f"{out}: the folder holds other files, so no store is written there. Name a new folder."
+            f"{out}: the folder has other files in it. Pass a new folder for the store."
         )
     try:
         card: Card | None = read_card(out)
@@ -112,14 +129,15 @@ def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> C
         return None
     if card is None:
         raise errors.DataError(
-            f"{out}: holds a damaged or incomplete store. Give --overwrite to replace it."
+            f"{out}: has a damaged or incomplete store. Pass --overwrite to replace it."
         )
     differing = [
         key for key, value in identity["options"].items() if card["options"].get(key) != value
     ]
     what = f"other options ({', '.join(differing)})" if differing else "other input files"
     raise errors.DataError(
-        f"{out}: holds a store made from {what}. Give --overwrite to replace it, or another folder."
+        f"{out}: has a store that was built from {what}. Pass --overwrite to replace it, or choose "
+        "another folder."
     )
 
 
@@ -135,13 +153,13 @@ def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
         if wanted != found:
             raise errors.DataError(
                 f"`data.{field}` = {wanted!r}, but the vocabulary of `data.vocabulary_path` was "
-                f"made with {found!r}. Set it to {found!r}."
+                f"built with {found!r}. Set `data.{field}` = {found!r}."
             )
     return given
 
 
 def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, object]:
-    """What decides the content of the store, beside the inputs."""
+    """Returns the options that determine the content of the store, in addition to the inputs."""
     options = dataclasses.asdict(config)
     for name in ("input", "store", "vocabulary_path", *_unused_options(config)):
         del options[name]
@@ -151,18 +169,19 @@ def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, object]:
 
 
 def _unused_options(config: DataConfig) -> Iterator[str]:
-    """Options that do nothing with this source, so that changing them changes no store."""
+    """Yields the options without an effect for this source. Changing them changes no store."""
     if config.is_published_text:
         yield from ("validation_fraction", "held_out_fraction", "dedup_min_words")
     yield "max_users" if config.source == "text" else "num_shards"
     if config.source != "synthetic":
         yield from ("synthetic_typists", "synthetic_messages")
+    yield from (name for name in COLUMN_KEYS if not getattr(config, name))
     if config.vocabulary_path:
         yield from ("vocabulary_size", "min_word_count")
-        if not config.min_word_users:  # else it decides on forms with capitals
+        if not config.min_word_users:  # otherwise it applies to capitalised forms
             yield "min_word_users"
     if config.language == "en":
-        yield "language"  # identities of stores are older than it
+        yield "language"  # stores of earlier versions have no language
     if not config.vocabulary_epsilon:
         yield from ("vocabulary_epsilon", "vocabulary_delta", "vocabulary_words_per_person")
 
@@ -174,14 +193,14 @@ def _write_store(
     work: pathlib.Path,
     identity: Identity,
 ) -> Card:
-    """Fills `work` except for the card, which is returned."""
+    """Fills `work` with all files except the card, and returns the card."""
     rules = NormalisationRules(
         mode=config.mode, lowercase=config.lowercase, language=config.language
     )
     scratch = work / _SCRATCH_FILE
     groups = grouping.Grouping(scratch)
     try:
-        skipped = _read_and_tokenise(config, source, FastTokenizer(rules), groups)
+        reading = _read_and_tokenise(config, source, FastTokenizer(rules), groups)
         plan = user_plan.UserPlan(config, groups)
         counts = word_counts.WordCounts()
         private = private_words.PrivateWords(config) if config.vocabulary_epsilon else None
@@ -208,7 +227,7 @@ def _write_store(
             vocabulary = choice.vocabulary
         (work / names.VOCABULARY).write_bytes(vocabulary.to_bytes())
         case = None
-        if truecase_table.has_capitals(rules) and not private:  # the table is no private release
+        if truecase_table.has_capitals(rules) and not private:  # the table would not be private
             least = _min_word_users(config, counts.num_people)
             table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=least)
             (work / names.TRUECASE).write_bytes(truecase_table.to_bytes(table))
@@ -235,7 +254,7 @@ def _write_store(
         "options": identity["options"],
         "populations": {name: part.as_json() for name, part in statistics.items()},
         "vocabulary": about_words,
-        "skipped_lines": dict(sorted(skipped.items())),
+        "skipped_lines": dict(sorted(reading.skipped.items())),
         "dropped": dict(sorted(plan.dropped.items())),
         "store_sha256": digests["store_sha256"],
         "lengths_sha256": digests["lengths_sha256"],
@@ -243,6 +262,8 @@ def _write_store(
             name: (work / name).stat().st_size for name in _DATA_FILES if (work / name).exists()
         },
     }
+    if reading.columns:
+        card["columns"] = reading.columns
     if case:
         card["truecase"] = {"forms": len(table), "held_out": case.as_json()}
     return card
@@ -257,10 +278,10 @@ def _write_clients(
     choice: word_choice.WordChoice | None,
     case: truecase_table.CaseAccuracy | None,
 ) -> tuple[dict[str, population_statistics.PopulationStatistics], dict[str, str]]:
-    """Writes the clients' files; returns the statistics by population and the files' digests."""
+    """Writes the clients' files. Returns the statistics by population and the files' digests."""
     statistics = {
         population: population_statistics.PopulationStatistics(
-            config.max_length, is_cut=config.long_messages == "keep", tells_counts=bool(choice)
+            config.max_length, is_cut=config.long_messages == "truncate", tells_counts=bool(choice)
         )
         for population in messages.POPULATIONS
         if sizes[population]
@@ -283,12 +304,13 @@ def _write_clients(
 
 def _read_and_tokenise(
     config: DataConfig, source: sources.Source, tokenizer: FastTokenizer, groups: grouping.Grouping
-) -> collections.Counter[str]:
-    """Fills `groups`; returns what was skipped, by reason."""
+) -> messages.Reading:
+    """Fills `groups`. Returns the counts and notes of the reader."""
     factor = 1e-6 if source.unit == "bytes" else 1.0
     unit = "MB" if source.unit == "bytes" else source.unit
     total = source.total * factor if source.total is not None else None
     num_messages = 0
+    letters = unspaced_scripts.UnspacedLetters()
     keeps_capitals = truecase_table.has_capitals(tokenizer.rules)
     with Progress("read", total=total, unit=unit) as progress:
         reading = messages.Reading(
@@ -299,6 +321,7 @@ def _read_and_tokenise(
             row = groups.add_user(user, population)
             tokens = tokenizer.joined(typed)
             if tokens:
+                letters.add(tokens)
                 capitals = capitals_line(typed) if keeps_capitals else ""
                 groups.add_message(row, is_later, tokens, capitals)
                 num_messages += 1
@@ -307,11 +330,18 @@ def _read_and_tokenise(
     if not num_messages:
         skipped = ", ".join(f"{count} {reason}" for reason, count in reading.skipped.items())
         raise errors.DataError(
-            f"{', '.join(map(str, source.files))}: no usable message"
+            f"{', '.join(map(str, source.files))}: no usable messages"
             f"{f' (skipped: {skipped})' if skipped else ''}. Check `data.source` and `data.mode`."
         )
+    script = letters.unspaced_script()
+    if script:
+        raise errors.DataError(
+            f"{', '.join(map(str, source.files))}: the text is {script} without spaces between "
+            "words, so each clause would be one word. Split it with a segmenter first, as "
+            "docs/data.md shows."
+        )
     groups.freeze()
-    return reading.skipped
+    return reading
 
 
 def _choose_words(
@@ -327,8 +357,8 @@ def _choose_words(
         )
     except ValueError as error:
         raise errors.DataError(
-            f"Train users typed no word that can be learned: {error} Give more text, or set "
-            "`data.min_word_users` or `data.min_word_count` lower."
+            f"No word of the train clients can enter the vocabulary: {error} Provide more text, or "
+            "lower `data.min_word_users` or `data.min_word_count`."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Chooses the vocabulary of a store privately (`data.vocabulary_epsilon`), for `prepare`."""
+"""Chooses the vocabulary of a store with differential privacy (`data.vocabulary_epsilon`)."""
 
 from collections.abc import Iterable
 
@@ -8,13 +8,13 @@ from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary, is_mask
 from tff_keyboard.privacy.accounting import private_vocabulary
 from tff_keyboard.storage.errors import DataError
 
-_UNITS = 10**9  # `Vocabulary.from_counts` counts in whole numbers
+_UNITS = 10**9  # factor to whole numbers for `Vocabulary.from_counts`
 
 
 class PrivateWords:
-    """Adds up people's words and chooses once, for a config with a `vocabulary_epsilon` above 0.
+    """The words of train users, for one private choice with `vocabulary_epsilon` > 0.
 
-    The noise is drawn from the operating system.
+    The noise comes from the operating system's random generator.
     """
 
     def __init__(self, config: DataConfig):
@@ -27,28 +27,28 @@ class PrivateWords:
         self._counts = private_vocabulary.BoundedCounts(config.vocabulary_words_per_person)
 
     def add_person(self, words: Iterable[str]) -> None:
-        """All that a train person typed; masks and what looks like an identifier never count."""
+        """Adds all words of a train user. Masks and identifiers never count."""
         self._counts.add_person(w for w in words if not is_mask(w) and not is_identifier(w))
 
     def vocabulary(self, rules: NormalisationRules) -> Vocabulary:
-        """The chosen words, the heaviest first.
+        """Returns the chosen words, with the largest weights first.
 
-        Raises `DataError` if no word has passed the threshold.
+        Raises `DataError` if no word passes the threshold.
         """
         weights = self._counts.released(self._mechanism, private_vocabulary.fresh_normal)
         if not weights:
             raise DataError(
-                f"No word reaches the threshold of `data.vocabulary_epsilon` = "
-                f"{self._config.vocabulary_epsilon:g}: {self._mechanism.threshold:.1f} people's "
-                "weight. Give more people's text, a larger epsilon, or a public vocabulary with "
-                "`data.vocabulary_path`."
+                "No word reaches the threshold of `data.vocabulary_epsilon` = "
+                f"{self._config.vocabulary_epsilon:g}: {self._mechanism.threshold:.1f} clients' "
+                "weight. Provide text of more clients, a larger epsilon, or a public vocabulary "
+                "with `data.vocabulary_path`."
             )
         counts = {word: round(weight * _UNITS) for word, weight in weights.items()}
         return Vocabulary.from_counts(counts, self._config.vocabulary_size, rules)
 
     @property
     def facts(self) -> dict[str, float]:
-        """Facts for the data card: what the choice cost."""
+        """Parameters and privacy cost of the choice, for the data card."""
         return {
             "epsilon": self._config.vocabulary_epsilon,
             "delta": self._config.vocabulary_delta,

@@ -1,4 +1,4 @@
-"""Which client of which population each user becomes, and with which of their messages."""
+"""Assigns each user to a population, and chooses the messages of the resulting client."""
 
 import collections
 import itertools
@@ -17,15 +17,15 @@ class Client(NamedTuple):
 
     user: str
     population: str
-    messages: list[str]  # tokens of each, joined by spaces; with "split", of each piece
-    capitals: list[str]  # a line for each message as typed: `text.capitals`
+    messages: list[str]  # tokens of each message, or of each piece with "split", joined by spaces
+    capitals: list[str]  # one line per typed message: `text.capitals`
 
 
 class UserPlan:
-    """Turns grouped users into clients, the same way each time it is asked.
+    """The clients of grouped users. Every iteration gives the same clients.
 
     Attributes:
-      dropped: Messages and users left out by the last full iteration, by reason.
+      dropped: Reason -> number of messages and users left out by the last full iteration.
     """
 
     def __init__(self, config: DataConfig, groups: grouping.Grouping):
@@ -34,7 +34,7 @@ class UserPlan:
         self.dropped: collections.Counter[str] = collections.Counter()
 
     def clients(self) -> Iterator[Client]:
-        """Clients in the order of user names; a user may be in train and train_later."""
+        """Yields clients in the order of user names. A user may be in train and train_later."""
         config = self._config
         self.dropped.clear()
         chosen = None
@@ -69,7 +69,7 @@ class UserPlan:
                 yield self._client(user, messages.TRAIN_LATER, last)
 
     def _without_duplicates(self, given: list[str]) -> Sequence[int]:
-        """Places of the messages that stay: without long ones that this user typed before."""
+        """Returns the positions of the messages without long repetitions of earlier ones."""
         least = self._config.dedup_min_words
         is_unique = len(set(given)) == len(given)
         if is_unique or not least or self._config.is_published_text:
@@ -107,29 +107,29 @@ class UserPlan:
     def check_populations(self, sizes: collections.Counter[str]) -> None:
         """Raises `DataError` unless train, validation and held-out all have a client.
 
-        It names a seed that works, if one is near.
+        The error names a seed that works, if there is one nearby.
         """
         wanted = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
         empty = [name for name in wanted if not sizes[name]]
         if not empty:
             return
         users = sum(sizes.values()) - sizes[messages.TRAIN_LATER]
-        message = f"Of {users} usable users none fell into {' and '.join(empty)}."
+        message = f"None of the {users} usable users is in {' and '.join(empty)}."
         if users < 3:
             raise errors.DataError(
-                f"{message} At least 3 are needed, one for each population. Give messages of more "
-                "people, or cut one person's into several users (by chat or by month)."
+                f"{message} At least 3 users are required, one for each population. Provide "
+                "messages of more users, or split one user into several (by chat or by month)."
             )
         seed = self._working_seed()
-        fills_all = f"Set `data.seed` = {seed}, which fills all three"
+        fills_all = f"Set `data.seed` = {seed}, which puts users into all three populations"
         raise errors.DataError(
-            f"{message} {'Give more users' if seed is None else fills_all}, or raise "
+            f"{message} {'Provide more users' if seed is None else fills_all}, or raise "
             "`data.validation_fraction` and `data.held_out_fraction`."
         )
 
     def _working_seed(self) -> int | None:
-        """The nearest seed above under which no population is empty, if one is near."""
-        if self._config.max_users:  # it is of the seed, too, who they are
+        """Returns the next larger seed without an empty population, if there is one nearby."""
+        if self._config.max_users:  # the seed also determines the chosen users
             return None
         users = sorted({client.user for client in itertools.islice(self.clients(), 10_000)})
         for seed in range(self._config.seed + 1, self._config.seed + 1000):

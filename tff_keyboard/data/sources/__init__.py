@@ -1,1 +1,1 @@
-"""Where text comes from: files, other stores, synthetic typists."""
+"""Sources of text: files, other stores and synthetic users."""

@@ -1,7 +1,7 @@
-"""Lines of a plain or gzip file, one at a time; over-long lines are reported.
+"""Reads lines of a plain or gzip file one at a time, and reports over-long lines.
 
-Every way in which a text file can be broken ends here: in one error that names file and line, or in
-a count. Sound text is read in blocks; from the first block that is not sound, line by line.
+All defects of a text file are handled here: by an error that names the file and the line, or by a
+count. Valid text is read in blocks. From the first invalid block on, the file is read line by line.
 """
 
 import contextlib
@@ -18,9 +18,9 @@ from tff_keyboard.storage import errors
 
 MAX_LINE_BYTES = 1 << 20
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _REPORT_EVERY = 1000
 _BLOCK_BYTES = 1 << 17
 
@@ -30,14 +30,20 @@ def read_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yields `(line number from 1, text without its line end)`.
 
-    Whether the file is gzip is told by its first bytes, not by its name. Blank lines are skipped
-    and counted. Memory does not grow with the length of a line. `bytes_before` are those of earlier
-    inputs, for the position. Raises `DataError` if the file is missing, a folder, unreadable,
-    empty, UTF-16 or a damaged gzip; or, where bad lines are errors, a line is over 1 MiB, holds NUL
-    or is not UTF-8.
+    The first bytes of the file determine whether it is gzip, not its name. Blank lines are skipped
+    and counted. The memory does not grow with the length of a line.
+
+    Args:
+      path: The file.
+      reading: Receives bad lines, counts and the position.
+      bytes_before: Bytes of earlier inputs, added to the position.
+
+    Raises:
+      DataError: If the file is missing, a folder, unreadable, empty, UTF-16 or a damaged gzip; or,
+        if bad lines are errors, a line is over 1 MiB, contains NUL or is not UTF-8.
     """
     if path.is_dir():
-        raise errors.DataError(f"{path}: is a folder. Name the file in it.")
+        raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.")
     number = 0
     for block in _sound_blocks(path, reading, bytes_before):
         if block is None:
@@ -54,16 +60,16 @@ def read_lines(
 def _sound_blocks(
     path: pathlib.Path, reading: Reading, bytes_before: int
 ) -> Iterator[list[str] | None]:
-    """Whole lines, block by block, as long as nothing is wrong; None after the last one.
+    """Yields whole lines, block by block, as long as they are valid; None after the last one.
 
-    Whatever is wrong, the lines before it have been given, and `_careful_lines` says what it is.
+    If there is an error, the lines before it were yielded, and `_careful_lines` reports the error.
     """
     broken = (OSError, EOFError, zlib.error, UnicodeDecodeError)
     with contextlib.suppress(*broken), path.open("rb") as raw:
         first = raw.read(3)
         raw.seek(0)
-        is_gzip = first.startswith(_GZIP_MAGIC)
-        if first.startswith(_UTF16_MARKS) or (path.suffix == ".gz" and not is_gzip):
+        is_gzip = first.startswith(GZIP_MAGIC)
+        if first.startswith(UTF16_MARKS) or (path.suffix == ".gz" and not is_gzip):
             return
         stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=raw) if is_gzip else raw
         rest, is_first = b"", True
@@ -83,7 +89,7 @@ def _sound_blocks(
 
 
 def _decoded(block: bytes, *, is_first: bool) -> list[str]:
-    """The lines of a block without its last line end."""
+    """Returns the lines of a block without its last line end."""
     if is_first:
         block = block.removeprefix(_UTF8_MARK)
     lines = block.decode("utf-8").split("\n")
@@ -93,24 +99,25 @@ def _decoded(block: bytes, *, is_first: bool) -> list[str]:
 def _careful_lines(
     path: pathlib.Path, reading: Reading, bytes_before: int, *, after: int
 ) -> Iterator[tuple[int, str]]:
-    """`read_lines`, one line at a time, behind the first `after` lines, which are sound."""
+    """Yields the lines of `read_lines` one at a time, after the first `after` valid lines."""
     number = 0
     try:
         with path.open("rb") as raw:
             first = raw.read(3)
             raw.seek(0)
             if not first:
-                raise errors.DataError(f"{path}: the file is empty. Give one with messages.")
-            if first.startswith(_UTF16_MARKS):
+                raise errors.DataError(f"{path}: the file is empty. Pass a file with messages.")
+            if first.startswith(UTF16_MARKS):
                 raise errors.DataError(
                     f"{path}:1: the file is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8."
                 )
             stream: BinaryIO | gzip.GzipFile = raw
-            if first.startswith(_GZIP_MAGIC):
+            if first.startswith(GZIP_MAGIC):
                 stream = gzip.GzipFile(fileobj=raw)
             elif path.suffix == ".gz":
                 raise errors.DataError(
-                    f"{path}: the name says gzip, the content does not. Rename or copy it again."
+                    f"{path}: the name ends in .gz, but the content is not gzip. Rename the file "
+                    "or copy it again."
                 )
             buffered = io.BufferedReader(stream, 1 << 16)  # type: ignore[arg-type]
             while True:
@@ -138,21 +145,21 @@ def _careful_lines(
     except OSError as error:
         raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
     if number == 0:
-        raise errors.DataError(f"{path}: the file is empty. Give one with messages.")
+        raise errors.DataError(f"{path}: the file is empty. Pass a file with messages.")
 
 
 def _decode(
     line: bytes, rest: io.BufferedReader, path: pathlib.Path, number: int, reading: Reading
 ) -> str | None:
-    """The text of a line, or None where it is blank or (counted as) bad."""
+    """Returns the text of a line, or None if it is blank or (counted as) bad."""
     bad = functools.partial(reading.bad_line, path, number)
     if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
         while line and not line.endswith(b"\n"):
             line = rest.readline(MAX_LINE_BYTES)
         bad(
             "too_long",
-            f"the line is longer than {MAX_LINE_BYTES} bytes, so it is hardly one message. Put one "
-            "message on a line.",
+            f"the line is longer than {MAX_LINE_BYTES} bytes, so it is probably not one message. "
+            "Put each message on its own line.",
         )
         return None
     line = line.rstrip(b"\r\n")
@@ -161,7 +168,7 @@ def _decode(
     if b"\0" in line:
         bad(
             "nul",
-            "the line holds NUL bytes, so the file is binary, damaged or UTF-16. Remove them "
+            "the line has NUL bytes, so the file is binary, damaged or UTF-16. Remove them "
             "(tr -d '\\000') or convert it to UTF-8.",
         )
         return None

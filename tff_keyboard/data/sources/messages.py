@@ -1,7 +1,8 @@
-"""What every source yields, and how it says that a line is not usable."""
+"""The messages that every source yields, and the reporting of unusable lines."""
 
 import collections
 import os
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,27 +15,51 @@ TRAIN_LATER = "train_later"
 POPULATIONS = (TRAIN, VALIDATION, HELD_OUT, TRAIN_LATER)
 
 
+_NOT_ON_A_LINE = re.compile("[\r\n\0]")
+_BLANKS = str.maketrans("\r\n\0", "   ")
+
+
 class Message(NamedTuple):
     """One message as typed."""
 
-    user: str  # who typed it; not empty
+    user: str  # the user that typed it; not empty
     text: str
-    # Population that the file itself gives this user; None leaves it to the hash
+    # Population of this user according to the file; None means that a hash decides
     population: str | None = None
-    is_later: bool = False  # whether the file itself puts this message after the time of training
+    is_later: bool = False  # whether the file marks this message as later than the training
+
+
+class Typed(NamedTuple):
+    """One message and its time, from a source whose rows may be in another order."""
+
+    time: float  # seconds since 1970; 0.0 if unknown
+    user: str
+    text: str
+
+
+def clean_text(text: str) -> str:
+    """Returns the text on one line, without unpaired surrogates, which JSON and XML may contain.
+
+    >>> clean_text("two\\nlines \\ud83d\\ude00 \\ud83d")
+    'two lines 😀 \ufffd'
+    """
+    if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.translate(_BLANKS).strip() if _NOT_ON_A_LINE.search(text) else text.strip()
 
 
 class Reading:
-    """How bad lines are treated, what was skipped, and how far the reader is.
+    """The treatment of bad lines, the counts of skipped lines, and the progress of the reader.
 
-    At a bad line "error" raises and "skip" counts. `on_position` is called now and then with the
-    bytes (or items) read of all inputs.
+    For a bad line, "error" raises and "skip" counts. `on_position` is called from time to time with
+    the number of bytes (or items) read from all inputs.
     """
 
     def __init__(
         self, on_bad_line: str = "error", on_position: Callable[[int], None] = lambda position: None
     ):
         self.skipped: collections.Counter[str] = collections.Counter()
+        self.columns: list[str] = []  # the distinct descriptions given to `note_columns`
         self._on_bad_line = on_bad_line
         self.on_position = on_position
 
@@ -43,10 +68,15 @@ class Reading:
         if self._on_bad_line == "error":
             raise errors.DataError(
                 f"{os.fspath(path)}:{line}: {message} "
-                "Or leave such lines out with `data.on_bad_line` = 'skip'."
+                "Or set `data.on_bad_line` = 'skip' to skip such lines."
             )
         self.skipped[reason] += 1
 
     def skip(self, reason: str) -> None:
-        """Counts a line that is left out in every case."""
+        """Counts a line that is always left out."""
         self.skipped[reason] += 1
+
+    def note_columns(self, description: str) -> None:
+        """Records the columns that are read from a file, as one line for the user."""
+        if description not in self.columns:
+            self.columns.append(description)

@@ -1,4 +1,4 @@
-"""From the config's `source` and `input` to a stream of messages."""
+"""Opens the stream of messages that the config's `source` and `input` name."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.data.sources import plain_text, synthetic, tff_sqlite, tsv
+from tff_keyboard.data.sources import formats, plain_text, synthetic, tff_sqlite, tsv
 from tff_keyboard.data.sources.messages import Message, Reading
 from tff_keyboard.storage import errors
 
@@ -18,16 +18,16 @@ _READ_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Messages that can be read once or more."""
+    """Messages that can be read several times."""
 
-    files: tuple[pathlib.Path, ...]  # input files in order; empty for generated text
-    total: float | None  # what `Reading.on_position` ends at; None when not known
+    files: tuple[pathlib.Path, ...]  # input files in order; empty for synthetic text
+    total: float | None  # final value of `Reading.on_position`; None if unknown
     unit: str
     messages: Callable[[Reading], Iterator[Message]]
 
 
 def open_source(config: DataConfig) -> Source:
-    """The source a config names; nothing is read yet.
+    """Returns the source that a config names, without reading it.
 
     Raises `DataError` if the input does not fit the source, or a variable in it is not set.
     """
@@ -47,7 +47,7 @@ def open_source(config: DataConfig) -> Source:
     if config.source in tff_sqlite.FORMATS:
         if len(files) != 1:
             raise errors.DataError(
-                f"`data.source` = {config.source!r} needs one .sqlite file in `data.input`, "
+                f"`data.source` = {config.source!r} requires one .sqlite file in `data.input`, "
                 f"got {len(files)}."
             )
         layout = tff_sqlite.FORMATS[config.source]
@@ -58,6 +58,14 @@ def open_source(config: DataConfig) -> Source:
             lambda reading: tff_sqlite.read_messages(
                 files[0], layout, reading, max_users=config.max_users, seed=config.seed
             ),
+        )
+    if config.source in formats.READ_HERE:
+        files = formats.input_files(config.source, files)
+        return Source(
+            files,
+            _total_bytes(files),
+            "bytes",
+            functools.partial(formats.read_messages, config, files),
         )
     read: Callable[[Reading], Iterator[Message]] = functools.partial(tsv.read_messages, files)
     if config.is_published_text:
@@ -71,32 +79,33 @@ def open_source(config: DataConfig) -> Source:
 
 
 def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:
-    """`data.input` with `~` and `$NAME` expanded.
+    """Returns `data.input` with `~` and `$NAME` expanded.
 
-    Raises `DataError` if there is none, or a variable is not set.
+    Raises `DataError` if it is empty, or a variable is not set.
     """
     names = (config.input,) if isinstance(config.input, str) else config.input
     if not names:
         raise errors.DataError(
-            f"`data.source` = {config.source!r} needs a file: give --input=FILE or `data.input`."
+            f"`data.source` = {config.source!r} requires a file. Pass --input=FILE, or set "
+            "`data.input`."
         )
     return tuple(expand_path(name, "data.input") for name in names)
 
 
 def expand_path(name: str, field: str) -> pathlib.Path:
-    """A path with `~` and `$NAME` expanded. Raises `DataError` if a variable is not set."""
+    """Returns a path with `~` and `$NAME` expanded. Raises `DataError` if a variable is not set."""
     expanded = os.path.expandvars(name)
     unset = re.search(r"\$\{?(\w+)", expanded)
     if unset:
         raise errors.DataError(
             f"`{field}` = {name!r}: the variable {unset.group(1)} is not set. "
-            f"Set it (export {unset.group(1)}=...), or write the whole path."
+            f"Set it (export {unset.group(1)}=...), or write the complete path."
         )
     return pathlib.Path(expanded).expanduser()
 
 
 def file_sha256(path: pathlib.Path) -> str:
-    """SHA-256 of a file in hex. Raises `DataError` if it cannot be read."""
+    """Returns the SHA-256 of a file in hex. Raises `DataError` if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -107,7 +116,7 @@ def file_sha256(path: pathlib.Path) -> str:
             f"{path}: there is no such file. Check `data.input` or --input."
         ) from None
     except IsADirectoryError:
-        raise errors.DataError(f"{path}: is a folder. Name the file in it.") from None
+        raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.") from None
     except OSError as error:
         raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
     return digest.hexdigest()
@@ -117,4 +126,4 @@ def _total_bytes(files: tuple[pathlib.Path, ...]) -> float | None:
     try:
         return sum(file.stat().st_size for file in files)
     except OSError:
-        return None  # the reader says what is wrong
+        return None  # the reader reports the error

@@ -1,9 +1,9 @@
 """Clients from a corpus without users, such as WikiText-2: equal shares of its lines, or articles.
 
-Lines are dealt out like cards: every N lines in a row go to the N clients, in an order drawn anew
-each time. Clients differ by at most one line and have the same distribution (IID), which is what
-papers with "N users" of a plain corpus do. Or every article is a client: clients differ in subject,
-in words and in size, as people do.
+Lines are dealt out like cards: every N consecutive lines go to the N clients, in a new random order
+each time. The clients differ by at most one line and have the same distribution (IID), as in papers
+with "N users" of a plain corpus. Alternatively every article is a client. These clients differ in
+subject, words and size, as users do.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ from tff_keyboard.data.sources import lines, messages
 from tff_keyboard.data.sources.messages import Message, Reading
 from tff_keyboard.storage import errors
 
-# How the usual distributions of a corpus name its three parts.
+# File names of the three parts in common distributions.
 FILE_NAMES = ("train.txt", "valid.txt", "test.txt")
 _USUAL_NAMES = (
     FILE_NAMES,
@@ -28,9 +28,9 @@ _POPULATIONS = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
 
 
 def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
-    """The train, valid and test file of a folder, or the three paths themselves.
+    """Returns the train, valid and test file of a folder, or the three paths themselves.
 
-    Raises `DataError` if it is neither one folder nor three paths, or the folder lacks a file.
+    Raises `DataError` unless it gets one folder or three paths, or if the folder lacks a file.
     """
     if len(paths) == 1 and paths[0].is_dir():
         names = max(_USUAL_NAMES, key=lambda each: sum((paths[0] / n).exists() for n in each))
@@ -38,15 +38,15 @@ def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
         missing = [file.name for file in files if not file.exists()]
         if missing:
             raise errors.DataError(
-                f"{paths[0]}: the folder has no {' or '.join(missing)}. Name the files so (Penn "
-                "Treebank's ptb.train.txt and WikiText's wiki.train.tokens are known, too), or "
-                "give all three in `data.input`."
+                f"{paths[0]}: the folder has no {' or '.join(missing)}. Rename the files (the "
+                "names of Penn Treebank, ptb.train.txt, and WikiText, wiki.train.tokens, work "
+                "too), or list all three in `data.input`."
             )
         return files
     if len(paths) != len(FILE_NAMES):
         raise errors.DataError(
-            "`data.source` = 'text' needs a folder with train.txt, valid.txt and test.txt, or "
-            f"those three files in `data.input`; got {len(paths)} path(s)."
+            "`data.source` = 'text' requires a folder with train.txt, valid.txt and test.txt, "
+            f"or these three files in `data.input`; got {len(paths)} path(s)."
         )
     return list(paths)
 
@@ -56,9 +56,9 @@ def read_shards(
 ) -> Iterator[Message]:
     """Yields every line that is not blank, dealt out to clients.
 
-    The train file has `num_shards` clients, the others as many as gives clients of about the same
-    number of lines, at least one. Errors are those of `lines.read_lines`; a train file with fewer
-    lines than shards is a `DataError`.
+    The train file has `num_shards` clients. The other files have as many clients as are needed for
+    about the same number of lines each, at least one. Raises the errors of `lines.read_lines`, and
+    `DataError` if the train file has fewer lines than shards.
     """
     bytes_before = 0
     lines_per_client = 0.0
@@ -79,7 +79,7 @@ def read_shards(
         if count < clients:
             raise errors.DataError(
                 f"{file}: {count} lines cannot fill {clients} clients. "
-                "Lower `data.num_shards` or give more text."
+                "Lower `data.num_shards`, or provide more text."
             )
         if population == messages.TRAIN:
             lines_per_client = count / clients
@@ -87,16 +87,16 @@ def read_shards(
 
 
 def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
-    """Yields every line that is not blank, its client the article that it stands in.
+    """Yields every line that is not blank. The client is the line's article.
 
-    An article begins with its heading behind a blank line, ` = Title = ` in WikiText. Neither ` = =
-    Section = = ` nor a formula in a paragraph begins one. Lines before the first heading, where a
-    file was cut, are an article, too. Errors are those of `lines.read_lines`; a file without a
-    heading is a `DataError`.
+    An article begins with its heading after a blank line, ` = Title = ` in WikiText. Neither ` = =
+    Section = = ` nor a formula in a paragraph begins an article. Lines before the first heading, in
+    a file that was cut, are an article too. Raises the errors of `lines.read_lines`, and
+    `DataError` if a file has no heading.
     """
     bytes_before = 0
     for file, population in zip(files, _POPULATIONS, strict=True):
-        articles, last = 0, -1  # the first line is as if behind a blank one
+        articles, last = 0, -1  # the first line counts as after a blank line
         for number, line in lines.read_lines(file, reading, bytes_before=bytes_before):
             is_behind_blank = number != last + 1
             articles += is_behind_blank and _HEADING.fullmatch(line.strip()) is not None
@@ -104,7 +104,7 @@ def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
             yield Message(f"{population}-{articles:05d}", line, population)
         if not articles:
             raise errors.DataError(
-                f"{file}: no line behind a blank one is a heading like ` = Title = `. "
-                "Set `data.source` = 'text', which deals lines out to clients."
+                f"{file}: no line after a blank line is a heading like ` = Title = `. "
+                "Set `data.source` = 'text', which distributes lines over clients."
             )
         bytes_before += file.stat().st_size

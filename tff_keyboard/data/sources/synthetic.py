@@ -1,9 +1,9 @@
-"""Chat by synthetic typists: data that anyone can train on at once.
+"""Generates chat messages of synthetic users, so that training works without any data.
 
-Every typist has favourite topics, friends, places and foods, greetings and closings of their own,
-shorthand, a taste for emoji or capitals, and a usual message length, so clients are unlike each
-other (non-IID) while they share one grammar, as people do. The text comes from
-`synthetic_phrases.toml` and from nowhere else.
+Every synthetic user has favourite topics, friends, places and foods, individual greetings and
+closings, shorthand, a preference for emoji or capitals, and a usual message length. Clients
+therefore differ from each other (non-IID) but share one grammar, like real users. The text comes
+only from `synthetic_phrases.toml`.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from tff_keyboard.storage.toml import tomllib
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPTION = re.compile(r"\[([^\]]*)\]")
 _LONGEST_MESSAGE_CLAUSES = 5
-# How often a message has what, on average over typists.
+# Mean probability, over synthetic users, that a message contains each part.
 _MEAN_RATES = {
     "greeting": 0.15, "closing": 0.15, "filler": 0.12, "laugh": 0.12, "emoji": 0.12, "reply": 0.2,
     "friend": 0.08, "another_clause": 0.3,
@@ -29,11 +29,11 @@ _MEAN_RATES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PhraseBook:
-    """What typists choose from."""
+    """The phrases that synthetic users choose from."""
 
-    topics: Mapping[str, Sequence[str]]  # templates of each: `{slot}`, and half of the time `[...]`
-    slots: Mapping[str, Sequence[str]]  # what may stand in a slot
-    shorthand: Sequence[Sequence[tuple[str, str]]]  # groups of what is said, and how it is typed
+    topics: Mapping[str, Sequence[str]]  # templates: `{slot}`; `[...]` half of the time
+    slots: Mapping[str, Sequence[str]]  # slot -> its possible values
+    shorthand: Sequence[Sequence[tuple[str, str]]]  # groups of (phrase, its shorthand)
     greetings: Sequence[str]
     closings: Sequence[str]
     fillers: Sequence[str]
@@ -45,7 +45,7 @@ class PhraseBook:
 
 @functools.cache
 def phrase_book() -> PhraseBook:
-    """The phrases of `synthetic_phrases.toml`, read once."""
+    """Returns the phrases of `synthetic_phrases.toml`, read once."""
     path = pathlib.Path(__file__).with_name("synthetic_phrases.toml")
     found = tomllib.loads(path.read_text(encoding="utf-8"))
     found["topics"] = {topic: lines.splitlines() for topic, lines in found["topics"].items()}
@@ -60,12 +60,12 @@ def generate_messages(
     seed: int,
     on_typist: Callable[[int], None] = lambda typist: None,
 ) -> Iterator[Message]:
-    """Yields the messages of all typists, typist by typist, in the order typed.
+    """Yields the messages of all synthetic users, user by user, in the order typed.
 
-    A typist's messages depend on `seed` >= 0 and the number of the typist only: more typists leave
-    the first ones as they are. Their counts are skewed, as people's are: most typists have fewer
-    than `mean_messages`, a few have several times as many. `on_typist` gets the number of typists
-    done.
+    The messages of a user depend only on `seed` >= 0 and the user's number, so more users do not
+    change the first ones. The message counts are skewed like those of real users: most have fewer
+    than `mean_messages`, and a few have several times as many. `on_typist` is called with the
+    number of finished users.
     """
     for index in range(num_typists):
         typist = Typist(random.Random(f"typist {index} of seed {seed}"))
@@ -76,7 +76,7 @@ def generate_messages(
 
 
 class Typist:
-    """One person: habits drawn once, messages drawn as often as asked."""
+    """One synthetic user, with habits that are drawn once."""
 
     def __init__(self, rng: random.Random):
         self._rng = rng
@@ -111,7 +111,7 @@ class Typist:
         self._end = rng.choice(["", "", ".", "!", "..."])
 
     def message(self) -> str:
-        """The next message of this typist."""
+        """Returns the next message of this user."""
         parts = []
         if self._does("greeting"):
             parts.append(_draw(self._rng, self._greetings))
@@ -131,7 +131,7 @@ class Typist:
         return text
 
     def _clauses(self) -> str:
-        """One clause or more on one topic, none of them twice."""
+        """Returns one or more different clauses on one topic."""
         topic = _draw(self._rng, self._topics)
         used: list[str] = []
         text = _draw(self._rng, self._fillers) if self._does("filler") else ""
@@ -154,7 +154,7 @@ class Typist:
         return _SLOT.sub(lambda match: _draw(self._rng, self._slots[match.group(1)]), template)
 
     def _type(self, said: str) -> str:
-        """The text as this typist's fingers have it."""
+        """Applies the shorthand, capitals and ending of this user to a text."""
         text = " ".join(said.split())
         for pattern, typed in self._shorthand:
             if self._rng.random() < self._shorthand_rate:
@@ -170,9 +170,9 @@ class Typist:
 def _favourites(
     rng: random.Random, values: Sequence[str], *, concentration: float
 ) -> tuple[list[str], list[float]]:
-    """Values with weights from a Dirichlet, summed up as `random.choices` takes them.
+    """Returns values with Dirichlet weights, cumulated for `random.choices`.
 
-    A small `concentration` makes few favourites.
+    A small `concentration` gives few favourites.
     """
     total, cumulative = 0.0, []
     for _ in values:

@@ -1,19 +1,19 @@
-"""TFF's own Stack Overflow and Shakespeare client data, from the files on disk.
+"""Reads TFF's own Stack Overflow and Shakespeare client data from the files on disk.
 
-TFF downloads them as `stackoverflow.sqlite.lzma` and `shakespeare.sqlite.lzma` and unpacks them
-into `~/.tff`; both are in the format of `tff.simulation.datasets.SqlClientData`. Parse
-specifications: `stackoverflow.py` and `shakespeare.py` in
-`tensorflow_federated/python/simulation/datasets`, TFF 0.87.
+TFF downloads them as `stackoverflow.sqlite.lzma` and `shakespeare.sqlite.lzma` and unpacks them to
+`~/.tff`. Both have the format of `tff.simulation.datasets.SqlClientData`. Parse specifications:
+`stackoverflow.py` and `shakespeare.py` in `tensorflow_federated/python/simulation/datasets`, TFF
+0.87.
 
-Their splits become populations so that held-out people stay held out:
+Their splits are mapped to populations such that held-out users stay held out:
 
-| file | split | becomes |
-|---|---|---|
-| Stack Overflow | train | train or validation, by hash of the user |
-| | heldout (other users) | held_out |
-| | test (train users, later) | train_later, or validation |
-| Shakespeare | train | any population, by hash of the user |
-| | test (same users, later) | train_later for train users, else as above |
+ file | split | becomes |
+---|---|---|
+ Stack Overflow | train | train or validation, by hash of the user |
+ | heldout (other users) | held_out |
+ | test (train users, later) | train_later, or validation |
+ Shakespeare | train | any population, by hash of the user |
+ | test (same users, later) | train_later for train users, else as above |
 """
 
 import dataclasses
@@ -28,16 +28,18 @@ from tff_keyboard.storage import errors
 _REPORT_EVERY = 1000
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _LZMA_MAGIC = b"\xfd7zXZ"
+# Python decodes SQLite's message, which may quote damaged bytes of the file.
+_SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """How one of TFF's datasets is laid out."""
+    """The layout of one of TFF's datasets."""
 
-    feature: str  # the string feature with the text
-    splits: tuple[str, ...]  # split names in the order they are read (time)
-    later_splits: tuple[str, ...]  # splits with later messages of users of the train split
-    held_out_splits: tuple[str, ...] = ()  # splits of users who are in no other split
+    feature: str  # name of the string feature with the text
+    splits: tuple[str, ...]  # names of the splits in reading order (by time)
+    later_splits: tuple[str, ...]  # splits with later messages of train users
+    held_out_splits: tuple[str, ...] = ()  # splits of users that are in no other split
     line_is_message: bool = False  # whether each line of the feature is a message
 
 
@@ -50,21 +52,30 @@ FORMATS = {
 def read_messages(
     path: pathlib.Path, layout: Format, reading: Reading, *, max_users: int = 0, seed: int = 0
 ) -> Iterator[Message]:
-    """Yields all messages, split by split, client by client; of `max_users` chosen by hash, if > 0.
+    """Yields all messages, split by split, client by client.
 
-    Examples without the feature are bad lines by their row, and the position is in examples. Raises
-    `DataError` if the file is missing, compressed, no SQLite, of another layout, or empty.
+    Args:
+      path: The file.
+      layout: One of `FORMATS`.
+      reading: Receives bad lines (examples without the feature, by row) and the position in
+        examples.
+      max_users: Number of users to read, chosen by hash; 0 means all.
+      seed: Seed of that choice.
+
+    Raises:
+      DataError: If the file is missing, compressed, not SQLite, of another layout, or empty.
     """
     _check_file(path)
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     except sqlite3.Error as error:
         raise errors.DataError(f"{path}: cannot be opened as SQLite: {error}.") from None
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
     try:
         yield from _read(connection, path, layout, reading, max_users, seed)
-    except sqlite3.Error as error:
+    except _SQLITE_ERRORS as error:
         raise errors.DataError(
-            f"{path}: not TFF client data, or damaged ({error}). Download it again with "
+            f"{path}: not TFF client data, or damaged ({_cause(error)}). Download it again with "
             "tff.simulation.datasets."
         ) from None
     finally:
@@ -72,24 +83,30 @@ def read_messages(
 
 
 def num_examples(path: pathlib.Path) -> int | None:
-    """Examples of the file as its metadata says, for a progress line; None when unreadable."""
+    """Returns the number of examples in the file's metadata; None if it is unreadable."""
     try:
         with sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True) as connection:
             ((total,),) = connection.execute("SELECT SUM(num_examples) FROM client_metadata")
-    except sqlite3.Error:
+    except _SQLITE_ERRORS:
         return None
     return total
 
 
+def _cause(error: Exception) -> str:
+    """Returns SQLite's message if it names a table or column, else the code: never the text."""
+    message = str(error)
+    return message if "no such" in message else getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
+
+
 def _check_file(path: pathlib.Path) -> None:
     if path.is_dir():
-        raise errors.DataError(f"{path}: is a folder. Name the .sqlite file in it.")
+        raise errors.DataError(f"{path}: is a folder. Pass the .sqlite file in it.")
     try:
         with path.open("rb") as file:
             magic = file.read(len(_SQLITE_MAGIC))
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Fetch it once with tff.simulation.datasets, and name "
+            f"{path}: there is no such file. Download it with tff.simulation.datasets, and pass "
             "the .sqlite file (usually in ~/.tff)."
         ) from None
     except OSError as error:
@@ -97,7 +114,7 @@ def _check_file(path: pathlib.Path) -> None:
     if magic.startswith(_LZMA_MAGIC) or path.suffix == ".lzma":
         raise errors.DataError(f"{path}: is compressed. Unpack it: unlzma --keep.")
     if magic != _SQLITE_MAGIC:
-        raise errors.DataError(f"{path}: is not an SQLite file. Name TFF's .sqlite file.")
+        raise errors.DataError(f"{path}: is not an SQLite file. Pass the .sqlite file of TFF.")
 
 
 def _read(
@@ -120,6 +137,10 @@ def _read(
             count += 1
             if count % _REPORT_EVERY == 0:
                 reading.on_position(count)
+            if not isinstance(user, str) or not user:
+                what = f"row {row} of `examples` has no client id."
+                reading.bad_line(path, row, "empty_user", f"{what} Check that the file is TFF's.")
+                continue
             text = _text(proto, layout.feature)
             if text is None:
                 what = f"row {row} of `examples` has no UTF-8 feature `{layout.feature}`."
@@ -150,10 +171,10 @@ def _rows(
 
 
 def _text(proto: bytes, feature: str) -> str | None:
-    import tensorflow as tf  # of these two sources only: `prepare` does without
+    import tensorflow as tf  # only for these two sources
 
     try:
         values = tf.train.Example.FromString(proto).features.feature[feature].bytes_list.value
         return values[0].decode("utf-8") if values else None
-    except Exception:  # protobuf raises its own DecodeError, or a TypeError for what is no blob
+    except Exception:  # protobuf's own DecodeError, or a TypeError for other values than blobs
         return None

@@ -1,4 +1,4 @@
-"""Messages from lines `user<TAB>text`; users may be in any order."""
+"""Reads messages from lines `user<TAB>text`, with users in any order."""
 
 import functools
 import pathlib
@@ -6,24 +6,25 @@ from collections.abc import Iterator, Sequence
 
 from tff_keyboard.data.sources import lines
 from tff_keyboard.data.sources.messages import Message, Reading
-
-_HEADER_USERS = {"user", "user_id", "userid", "client", "client_id", "author"}
-_HEADER_TEXTS = {"text", "message", "messages", "sentence"}
+from tff_keyboard.data.sources.tables import csv_files
+from tff_keyboard.data.sources.tables.columns import CLIENT_NAMES, TEXT_NAMES, normal_name
 
 
 def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
-    """Yields the messages of UTF-8 TSV or TSV.gz files in their order.
+    """Yields the messages of UTF-8 TSV or TSV.gz files in order.
 
-    A user of that name in two files is one user. A first line of column names (`user<TAB>text` and
-    the like) is skipped and counted. Errors are those of `lines.read_lines`; and, where bad lines
-    are errors, a `DataError` for a line with no tab, more than one, or nothing before it.
+    The same name in two files is the same user. A first line of column names (`user<TAB>text` and
+    similar) is skipped and counted. Raises the errors of `lines.read_lines`. If bad lines are
+    errors, also raises `DataError` for a line with no tab, more than one, nothing before it, or a
+    user in quotation marks: spreadsheets quote, and `data.source` = "csv" reads their files.
     """
     bytes_before = 0
     for path in paths:
         for number, line in lines.read_lines(path, reading, bytes_before=bytes_before):
             bad = functools.partial(reading.bad_line, path, number)
             name, tab, message = line.partition("\t")
-            if tab and number > 1 and "\t" not in message and (name := name.strip()):
+            is_plain = tab and number > 1 and name[:1] != '"' and "\t" not in message
+            if is_plain and (name := name.strip()):
                 yield Message(name, message)
                 continue
             user, *texts = line.split("\t")
@@ -33,7 +34,7 @@ def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
                 bad(
                     "no_tab",
                     "the line has no tab; it should read user<TAB>text. Put the name of the user "
-                    "and a tab before the message; text without people is read with "
+                    "and a tab before the message; for text without users, use "
                     "--set=data.source=text.",
                 )
             elif len(texts) > 1:
@@ -43,12 +44,18 @@ def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
                     "two columns (cut -f1,2), or replace tabs inside messages.",
                 )
             elif not user.strip():
-                bad("empty_user", "there is no user before the tab. Name who typed it.")
+                bad("empty_user", "there is no user before the tab. Fill in who typed the message.")
+            elif csv_files.is_in_quotes(user.strip()):
+                bad(
+                    "quoted",
+                    "the user is in quotation marks, as spreadsheets write it. Read the file with "
+                    "--set=data.source=csv.",
+                )
             else:
                 yield Message(user.strip(), texts[0])
         bytes_before += path.stat().st_size
 
 
 def _is_header(columns: Sequence[str]) -> bool:
-    names = [column.strip().lower() for column in columns]
-    return len(names) == 2 and names[0] in _HEADER_USERS and names[1] in _HEADER_TEXTS
+    names = [normal_name(column) for column in columns]
+    return len(names) == 2 and names[0] in CLIENT_NAMES and names[1] in TEXT_NAMES

@@ -1,4 +1,4 @@
-"""Reads a client store: the clients of each population and what they typed."""
+"""Reads a client store: the clients of each population and their messages."""
 
 import dataclasses
 import functools
@@ -32,8 +32,8 @@ class _Clients:
     """Clients of one population, sorted by id."""
 
     ids: list[str]
-    counts: np.ndarray  # [clients] int64, messages
-    starts: np.ndarray  # [clients] int64, messages before theirs, in the order of the rows
+    counts: np.ndarray  # [clients] int64, number of messages
+    starts: np.ndarray  # [clients] int64, first row of each client
 
     @functools.cached_property
     def known(self) -> frozenset[str]:
@@ -41,9 +41,9 @@ class _Clients:
 
 
 class StoredMessages(Sequence[np.ndarray]):
-    """Word ids of each message of a client, `[words]` int32, each decoded when it is looked up.
+    """The word ids of each message of a client, `[words]` int32, decoded at each lookup.
 
-    Decoding is most of what reading costs, and a round may want few of many messages.
+    Decoding takes most of the reading time, and a round may need only a few of many messages.
     """
 
     def __init__(self, rows: Sequence[bytes]):
@@ -63,20 +63,28 @@ class StoredMessages(Sequence[np.ndarray]):
 
 
 class ClientStore:
-    """What `prepare` wrote, read only. Safe to use from several threads.
+    """A client store that `prepare` wrote, read-only. Safe to use from several threads.
+
+        store = ClientStore("data/sms")
+        ids = store.client_ids("train")
+        messages = store.examples("train", ids[0])  # word ids, [words] int32 each
 
     Attributes:
       directory: Directory of the store.
       card: The data card.
       card_hash: SHA-256 of the card in hex.
-      vocabulary: The table its ids belong to.
-      truecase: Forms with capitals in which words are shown; stores of cased text have none.
+      vocabulary: The vocabulary that the ids refer to.
+      truecase: Capitalised forms for the display of words; empty for stores of cased text.
     """
 
     def __init__(self, directory: str | os.PathLike[str]):
-        """Opens what `prepare` wrote and checks that it is whole.
+        """Opens a store and checks that it is complete.
 
-        Raises `DataError` if it is not a store, or was damaged or changed.
+        Args:
+          directory: Directory of the store.
+
+        Raises:
+          DataError: If it is not a store, or was damaged or changed.
         """
         self.directory = pathlib.Path(directory)
         self._pseudonym_key = b""
@@ -85,7 +93,7 @@ class ClientStore:
         self.vocabulary = Vocabulary.load(self.directory / names.VOCABULARY)
         if self.vocabulary.fingerprint != self.card["vocabulary"].get("fingerprint"):
             raise errors.DataError(
-                f"{self.directory}: vocabulary and data card do not belong together. "
+                f"{self.directory}: the vocabulary does not match the data card. "
                 "Run `tff-keyboard prepare` again with --overwrite."
             )
         forms = self.directory / names.TRUECASE
@@ -105,62 +113,63 @@ class ClientStore:
             ) from None
         if not is_whole:
             raise errors.DataError(
-                f"{self.directory / names.CLIENTS}: was changed since `prepare`, its content is "
-                f"not what {names.DATA_CARD} records. Restore the store, or run `tff-keyboard "
+                f"{self.directory / names.CLIENTS}: was changed after `prepare`: its content does "
+                f"not match {names.DATA_CARD}. Restore the store, or run `tff-keyboard "
                 "prepare` again with --overwrite."
             )
         _warn_where_others_may_read(self.directory)
 
     def pseudonym(self, client_id: str) -> str:
-        """The name of a person in files about them: 16 hex digits.
+        """Returns the name of a client in result files: 16 hex digits.
 
-        An HMAC under a key that all text of the store makes: equal stores give equal names, and
-        without the store nobody can tell by trying ids who is meant.
+        The name is an HMAC with a key derived from all text of the store. Equal stores give equal
+        names, and without the store a name cannot be matched by testing ids.
         """
         return hmac.new(self._pseudonym_key, client_id.encode(), "sha256").hexdigest()[:16]
 
     def require_exact_counts(self) -> None:
-        """Raises `DataError` if words were chosen privately, which exact counts would undo."""
+        """Raises `DataError` if words were chosen privately; exact counts would undo the noise."""
         if self.card["vocabulary"].get("privacy"):
             raise errors.DataError(
-                f"{self.directory}: its vocabulary was chosen with differential privacy, and a "
-                "list counted from the same people would say what the noise hides. Leave it out, "
-                "or add noise where that can be done."
+                f"{self.directory}: its vocabulary was chosen with differential privacy. A "
+                "list counted without noise on the same clients would reveal what the noise hides. "
+                "Leave the list out, or add noise if the task can."
             )
 
     def client_ids(self, population: str) -> list[str]:
-        """All clients of a population, sorted.
+        """Returns all clients of a population, sorted.
 
         Raises `ValueError` if there is no such population.
         """
         return list(self._population(population).ids)
 
     def num_examples(self, population: str) -> np.ndarray:
-        """Messages of each client: `[clients]` int64 in the order of `client_ids`."""
+        """Returns the messages of each client, [clients] int64 in the order of `client_ids`."""
         return self._population(population).counts.copy()
 
     def examples(self, population: str, client_id: str) -> list[np.ndarray]:
-        """Word ids of each message, [words] int32, none empty, without BOS and EOS, as typed.
+        """Returns the word ids of each message in the order typed, [words] int32.
 
-        Raises `ValueError` if there is no such population or client.
+        The ids have neither BOS nor EOS, and no message is empty. Raises `ValueError` if there is
+        no such population or client.
         """
         return list(self.messages(population, client_id))
 
     def messages(self, population: str, client_id: str) -> StoredMessages:
-        """Like `examples`, for who needs few of them."""
+        """Returns the same as `examples`, but decodes each message only when it is looked up."""
         return StoredMessages(self._rows(population, client_id))
 
     def message_lengths(self, population: str, index: int) -> np.ndarray:
-        """Words of each message, [messages] int32 in the order typed, of the client at `index`.
+        """Returns the number of words of each message of the client at `index`, [messages] int32.
 
-        Raises `ValueError` if there is no such population.
+        The messages are in the order typed. Raises `ValueError` if there is no such population.
         """
         clients = self._population(population)
         start = clients.starts[index]
         return self._lengths[start : start + clients.counts[index]]
 
     def all_examples(self, population: str) -> list[np.ndarray]:
-        """Word ids of each message of a whole population, client after client.
+        """Returns the word ids of each message of a whole population, client after client.
 
         Raises `ValueError` if there is no such population, `DataError` if it has no messages.
         """
@@ -171,16 +180,16 @@ class ClientStore:
         return messages
 
     def words(self, population: str, client_id: str) -> list[list[str]]:
-        """Normalised words of each message, OOV words spelled out, in the order typed.
+        """Returns the normalised words of each message in the order typed, with OOV words in full.
 
         Raises `ValueError` if there is no such population or client.
         """
         return list(map(example_bytes.words, self._rows(population, client_id)))
 
     def _is_whole(self, recorded: list[tuple[str, str, int]]) -> bool:
-        """Compares every row with the card's digest, and the clients' runs of rows with `recorded`.
+        """Compares every row with the card's digest, and the rows of each client with `recorded`.
 
-        It takes two seconds for a million messages.
+        Takes two seconds for a million messages.
         """
         connection = self._connection()
         digest = hashlib.sha256()
@@ -195,7 +204,7 @@ class ClientStore:
                 count += 1
             if next(expected, None) != (*client, count):
                 return False
-        # More of the same digest: whoever knows that of the card cannot go on from it.
+        # Continue the running hash, so that the key does not follow from the digest in the card.
         ending = digest.copy()
         ending.update(_PSEUDONYMS)
         self._pseudonym_key = ending.digest()
@@ -222,7 +231,7 @@ class ClientStore:
         return [proto for (proto,) in rows]
 
     def _connection(self) -> sqlite3.Connection:
-        """One connection a thread, read only and without locks: nobody writes to a store."""
+        """Returns this thread's connection, read-only and without locks: a store never changes."""
         connection = getattr(self._threads, "connection", None)
         if connection is None:
             file = (self.directory / names.CLIENTS).absolute()
@@ -232,19 +241,22 @@ class ClientStore:
 
 
 def _warn_where_others_may_read(directory: pathlib.Path) -> None:
-    """Says how to mend a store that was copied."""
+    """Warns if other users of the machine can read a store, and says how to change it."""
     folder, file = directory.stat().st_mode, (directory / names.CLIENTS).stat().st_mode
     if folder & stat.S_IXOTH and file & stat.S_IROTH:
         warnings.warn(
-            f"{directory}: everybody on this machine may read what its people typed. "
+            f"{directory}: every user of this machine can read the messages in this store. "
             f"Run `chmod -R go= {shlex.quote(str(directory))}`.",
             stacklevel=3,
         )
 
 
 def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:
-    """Clients by population, from population, id and messages of each client in the order of the
-    rows."""
+    """Returns the clients by population.
+
+    `recorded` has the population, the id and the number of messages of each client, in the order of
+    the rows.
+    """
     rows: dict[str, list[tuple[str, int, int]]] = {population: [] for population in POPULATIONS}
     start = 0
     for population, client_id, count in recorded:
@@ -260,10 +272,10 @@ def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:
 
 
 def _open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray:
-    """Words of each message, [messages] int32 in the order of the rows; not read into memory.
+    """Returns the number of words of each message, [messages] int32 in the order of the rows.
 
-    Rounds of many clients are planned from them without reading text. Raises `DataError` if the
-    file is not the array that the card records.
+    The array is not read into memory. Rounds of many clients are planned with it, without reading
+    text. Raises `DataError` if the file is not the array recorded in the card.
     """
     path = directory / names.MESSAGE_LENGTHS
     try:
@@ -273,23 +285,23 @@ def _open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarra
         is_whole = False
     if not is_whole:
         raise errors.DataError(
-            f"{path}: was changed since `prepare`. Run `tff-keyboard prepare` again with "
+            f"{path}: was changed after `prepare`. Run `tff-keyboard prepare` again with "
             "--overwrite."
         )
     return lengths
 
 
 def _mapped(path: pathlib.Path) -> np.ndarray:
-    """The array of a `.npy` file as `prepare` writes it: of one kind, so its head is known.
+    """Maps the array of a `.npy` file written by `prepare`, which always has the same header.
 
-    NumPy would read the head as Python, which fails in many ways on one that was damaged.
+    NumPy would parse the header as Python, which fails in many ways for damaged files.
     """
     start = len(_head(0))
     head = _head((path.stat().st_size - start) // 4)
     with path.open("rb") as file:
         if file.read(len(head)) != head:
             raise ValueError("another head than ours")
-    return np.asarray(np.memmap(path, "<i4", "r", start))  # slices of it are cheap views
+    return np.asarray(np.memmap(path, "<i4", "r", start))  # slices are cheap views
 
 
 def _head(size: int) -> bytes:

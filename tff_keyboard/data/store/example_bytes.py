@@ -1,10 +1,10 @@
-"""The bytes of a message in a store, without TensorFlow: `tf.train.Example` on the wire.
+"""The bytes of a message in a store, as a serialised `tf.train.Example`, without TensorFlow.
 
     Example{features: {feature: {"ids": {int64_list: {value: [...]}}, "tokens": {bytes_list: ...}}}}
 
-The same bytes as `SerializeToString(deterministic=True)` (keys in order, integers packed), at a
-tenth of the time; source of the format: https://protobuf.dev/programming-guides/encoding. A
-word's id is on the wire as a varint, so a table of words gives bytes at once.
+The bytes are those of `SerializeToString(deterministic=True)` (keys in order, integers packed), in
+a tenth of the time. Source of the format: https://protobuf.dev/programming-guides/encoding. A
+word's id is serialised as a varint, so a table of words gives its bytes directly.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ TOKENS_FEATURE = "tokens"
 
 
 def varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; the high bit says that more follow.
+    """Returns a number as a varint: seven bits per byte, lowest first, and a continuation bit.
 
     >>> varint(3), varint(300)
     (b'\\x03', b'\\xac\\x02')
@@ -31,7 +31,7 @@ def varint(number: int) -> bytes:
 
 
 class _Varints(dict[int, bytes]):
-    """Number -> varint, remembered: lengths are few."""
+    """A cache of number -> varint, for lengths, which have few distinct values."""
 
     def __missing__(self, number: int) -> bytes:
         found = self[number] = varint(number)
@@ -46,9 +46,9 @@ _SHORT += b"\x0a%c" + _TOKENS_KEY + b"\x12%c\x0a%c\x0a%c%b"
 
 
 def example_bytes(ids: bytes, tokens: bytes) -> bytes:
-    """A serialised `tf.train.Example` of varints, one or more, and the words joined by spaces."""
+    """Returns a serialised `tf.train.Example` of varints (one or more) and the joined words."""
     n, t = len(ids), len(tokens)
-    if n + t < 99:  # every length is one byte
+    if n + t < 99:  # every length fits in one byte
         lengths = (n + t + 29, n + 11, n + 4, n + 2, n)
         return _SHORT % (*lengths, ids, t + 14, t + 4, t + 2, t, tokens)
     numbers = b"\x0a" + _LENGTH[n] + ids
@@ -63,7 +63,7 @@ def example_bytes(ids: bytes, tokens: bytes) -> bytes:
 
 
 def word_ids(example: bytes) -> np.ndarray:
-    """Ids of the words of a message, [words] int32, from what `example_bytes` returns.
+    """Returns the word ids of a message, [words] int32, from the result of `example_bytes`.
 
     >>> word_ids(example_bytes(varint(4) + varint(300), b"see you")).tolist()
     [4, 300]
@@ -83,7 +83,7 @@ def word_ids(example: bytes) -> np.ndarray:
 
 
 def words(example: bytes) -> list[str]:
-    """The normalised words of a message, from what `example_bytes` returns.
+    """Returns the normalised words of a message from the result of `example_bytes`.
 
     >>> words(example_bytes(varint(4) + varint(300), b"see you"))
     ['see', 'you']
@@ -94,10 +94,10 @@ def words(example: bytes) -> list[str]:
 
 
 def _content(example: bytes, start: int, key: bytes, *, lists: int) -> tuple[int, int]:
-    """Where the list of a feature lies: inside `lists` messages behind the feature's name."""
+    """Returns the start and end of a feature's list, `lists` messages deep after its name."""
     at = example.index(key, start) + len(key)
     for _ in range(lists + 1):
-        at += 1  # the number of the field; what follows is the length of the field
+        at += 1  # the field's number, followed by its length
         length = shift = 0
         while example[at] > 0x7F:
             length |= (example[at] & 0x7F) << shift
@@ -109,12 +109,15 @@ def _content(example: bytes, start: int, key: bytes, *, lists: int) -> tuple[int
 
 
 class WordBytes(dict[str, bytes]):
-    """Word -> varint of its id; counts the words that a data card tells of, which are few.
+    """A table word -> varint of its id, which counts the OOV words and masks that are looked up.
 
-    `choice` says how the vocabulary came about; None where it was given.
+    Args:
+      vocabulary: The vocabulary.
+      choice: How the vocabulary was chosen; None if it was given.
+
     Attributes:
       oov: OOV words looked up since the last `reset`.
-      oov_by_counts: What would be OOV with a table made by counts alone.
+      oov_by_counts: Words that would be OOV with a vocabulary chosen by counts alone.
     """
 
     def __init__(self, vocabulary: Vocabulary, choice: WordChoice | None):
@@ -129,7 +132,7 @@ class WordBytes(dict[str, bytes]):
         self.reset()
 
     def reset(self) -> None:
-        """Counts from zero."""
+        """Sets all counts to zero."""
         self.oov = self.oov_by_counts = self.masks = 0
 
     def __missing__(self, word: str) -> bytes:
@@ -143,7 +146,7 @@ class WordBytes(dict[str, bytes]):
         return self._oov_bytes
 
     def message(self, tokens: str) -> tuple[int, bytes]:
-        """Words of a message, and its serialised example."""
+        """Returns the number of words of a message, and its serialised example."""
         words = tokens.split(" ")
         return len(words), example_bytes(
             b"".join(map(self.__getitem__, words)), tokens.encode("utf-8")

@@ -1,4 +1,4 @@
-"""How many messages people have, as a data card knows it: what a person brings to a round."""
+"""The number of messages per client in a data card, and the resulting number of check-ins."""
 
 import dataclasses
 import math
@@ -11,21 +11,28 @@ import numpy as np
 def check_ins(
     messages: np.ndarray, of_round: float, factor: float = 0.0, people: np.ndarray | None = None
 ) -> np.ndarray:
-    """Rounds that the messages of people fill who check in by text (`train.check_in`).
+    """Returns the number of rounds that clients' messages fill, for proportional sampling.
 
-    Whoever says how much they typed would have as many as they like. So nobody has more than
-    `factor` times the average of all, which is taken after the cut:
+    Clients report the amount of their own text (`train.client_sampling`), so they could claim any
+    amount. The bound limits every client to `factor` times the average over all clients, where the
+    average is taken after the cut:
 
         c = the largest with c <= factor * mean(min(rounds_k, c));   min(rounds_k, c)
 
-    A share s of the people then has at most s * factor of all check-ins, whatever they claim:
-    theirs are s * c, of a mean >= c / factor. They have more than that of a round's reports where
-    they drop out less than others do. A bound that looked at a mean or a quantile before the cut
-    would be theirs to raise.
+    A share s of the clients then has at most s * factor of all check-ins, whatever it claims: its
+    check-ins are at most s * c, and the mean is >= c / factor. Its share of the reports in a round
+    can be larger if it drops out less often than other clients. A bound based on a mean or a
+    quantile before the cut could be raised by false claims.
 
-    `messages` >= 0 are [groups] those of each person, `people` > 0 [groups] how many have about so
-    many; one each if None. A round takes `of_round` of them; with infinity all check in alike.
-    `factor` is `train.check_in_factor`, >= 1; 0 is no bound. The result is [groups] float64 >= 1.
+    Args:
+      messages: [groups] >= 0, number of messages of each client in a group.
+      of_round: Number of messages used in a round; infinity means that all clients check in equally
+        often.
+      factor: `train.max_sampling_ratio`, >= 1; 0 means no bound.
+      people: [groups] > 0, number of clients in each group; None means one each.
+
+    Returns:
+      [groups] float64 >= 1.
     """
     rounds = np.maximum(np.ceil(messages / of_round), 1)
     if not factor or not len(rounds):
@@ -35,34 +42,34 @@ def check_ins(
 
 
 def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
-    """The largest c <= factor * mean(min(rounds, c)), no further than the largest of `rounds`."""
+    """Returns the largest c <= factor * mean(min(rounds, c)), at most the maximum of `rounds`."""
     order = np.argsort(rounds)
     rounds, people = rounds[order], people[order]
     above = people.sum() - np.cumsum(people)
-    below = np.cumsum(people * rounds)  # check-ins of those who are not above
-    mean = (below + above * rounds) / people.sum()  # if each were the bound
+    below = np.cumsum(people * rounds)  # check-ins of the clients up to this one
+    mean = (below + above * rounds) / people.sum()  # mean if c is this value of `rounds`
     is_bound = rounds <= factor * mean
-    is_bound[0] = True  # all have as many as the least; rounding may say otherwise
+    is_bound[0] = True  # c = rounds[0] is the mean itself, up to rounding
     last = np.flatnonzero(is_bound)[-1]
     if last == len(rounds) - 1:
         return float(rounds[-1])
-    # Between this one and the next the mean grows along a line, which is cut here.
+    # Between this value and the next the mean is linear in c. This solves c = factor * mean.
     return float(factor * below[last] / (people.sum() - factor * above[last]))
 
 
 @dataclasses.dataclass(frozen=True)
 class PersonSizes:
-    """Sizes of a population's people."""
+    """The numbers of messages of a population's clients."""
 
-    # Messages of a person, and how many people have about so many
+    # Number of messages per client, and number of clients with about as many
     groups: tuple[tuple[float, int], ...]
 
     @classmethod
     def of_card(cls, population: Mapping[str, Any]) -> "PersonSizes":
-        """Sizes of a data card, whose histogram has bins of powers of two.
+        """Returns the sizes in a data card, whose histogram has power-of-two bins.
 
-        Within one, people are taken to have the geometric mean of its ends, times what lets all
-        together have as many messages as the card says.
+        Clients in a bin count as having the geometric mean of its ends, scaled such that the total
+        is the number of messages in the card.
         """
         groups = [
             (math.sqrt(math.prod(map(int, ends.split("-")))), people)
@@ -73,13 +80,13 @@ class PersonSizes:
 
     @property
     def messages(self) -> float:
-        """Messages of all people together."""
+        """Total number of messages of all clients."""
         return math.fsum(messages * people for messages, people in self.groups)
 
     def mean(
         self, value: Callable[[float], float], of_round: float = math.inf, factor: float = 0.0
     ) -> float:
-        """Mean of what `value` makes of a person's number of messages, over those who check in.
+        """Returns the mean over check-ins of `value` (number of messages of a client).
 
         >>> people = PersonSizes(((4, 9), (40, 1)))
         >>> people.mean(float), people.mean(float, 6)

@@ -1,4 +1,4 @@
-"""The data card of a client store: what it holds, and the proof that it is whole."""
+"""The data card of a client store: its content, and the digests that verify it."""
 
 import hashlib
 import json
@@ -13,16 +13,16 @@ CARD_FORMAT = 1
 
 
 class Histogram(TypedDict):
-    """How often a number was how large."""
+    """The distribution of a number."""
 
     min: int
-    median: int  # the lower one of two
+    median: int  # the lower of the two middle values
     max: int
-    bins: dict[str, int]  # "1-1", "2-3", "4-7", ... -> how many lie in it.
+    bins: dict[str, int]  # "1-1", "2-3", "4-7", ... -> count
 
 
 class PopulationFacts(TypedDict):
-    """A population; rates are in [0, 1]. The two by counts are there where words were chosen."""
+    """A population. Rates are in [0, 1]. The two `by_counts` exist only if words were chosen."""
 
     clients: int
     messages: int
@@ -43,7 +43,7 @@ class PopulationFacts(TypedDict):
 
 
 class CaseFacts(TypedDict):
-    """What a table of forms does for people it was not made from; rates are in [0, 1]."""
+    """The accuracy of a table of forms for users outside it. Rates are in [0, 1]."""
 
     words_inside_sentences: int
     accuracy_with_table: float
@@ -56,7 +56,7 @@ class CaseFacts(TypedDict):
 
 
 class TruecaseFacts(TypedDict):
-    """The table of forms: how many, and what they do."""
+    """The table of forms: its size and its accuracy."""
 
     forms: int
     held_out: CaseFacts
@@ -71,19 +71,20 @@ class InputFacts(TypedDict):
 
 
 class Identity(TypedDict):
-    """What decides the content of a store."""
+    """The inputs and options that determine the content of a store."""
 
     inputs: list[InputFacts]
     options: dict[str, object]
 
 
 class Card(Identity):
-    """The whole card; `vocabulary` has the table's size and how its words were chosen."""
+    """The complete card. `vocabulary` has the table's size and how its words were chosen."""
 
     format: int
     populations: dict[str, PopulationFacts]
     vocabulary: dict[str, Any]
     truecase: NotRequired[TruecaseFacts]
+    columns: NotRequired[list[str]]  # descriptions of the input columns that were read
     skipped_lines: dict[str, int]
     dropped: dict[str, int]
     store_sha256: str
@@ -92,7 +93,7 @@ class Card(Identity):
 
 
 def read_card(directory: pathlib.Path) -> Card:
-    """Reads and checks the card of a store, and the sizes of the files it names.
+    """Reads and checks the card of a store, and the sizes of the files that it names.
 
     Raises `DataError` if there is no card, it is damaged or of another format, or a file is missing
     or has another size.
@@ -105,12 +106,12 @@ def read_card(directory: pathlib.Path) -> Card:
     except (FileNotFoundError, NotADirectoryError):
         if not directory.exists():
             raise errors.DataError(
-                f"{directory}: there is no such folder. A client store is made by `tff-keyboard "
+                f"{directory}: there is no such folder. Create a client store with `tff-keyboard "
                 "prepare`, with the --config of the training or with --input and --out."
             ) from None
         raise errors.DataError(
-            f"{directory}: is not a client store: no {names.DATA_CARD}. Give the folder that "
-            "`tff-keyboard prepare` wrote."
+            f"{directory}: is not a client store: it has no {names.DATA_CARD}. Pass the folder "
+            "that `tff-keyboard prepare` wrote."
         ) from None
     except OSError as error:
         raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
@@ -120,26 +121,26 @@ def read_card(directory: pathlib.Path) -> Card:
         raise errors.DataError(f"{path}: is not a data card of format {CARD_FORMAT}. {way_out}")
     for field, kind in (("file_bytes", dict), ("vocabulary", dict), ("store_sha256", str)):
         if not isinstance(card.get(field), kind):
-            raise errors.DataError(f"{path}: is damaged, it lacks {field!r}. {way_out}")
+            raise errors.DataError(f"{path}: is damaged: {field!r} is missing. {way_out}")
     for name, size in card["file_bytes"].items():
         file = directory / name
         if not file.is_file() or file.stat().st_size != size:
-            raise errors.DataError(f"{file}: is missing or was changed since `prepare`. {way_out}")
+            raise errors.DataError(f"{file}: is missing, or was changed after `prepare`. {way_out}")
     return cast(Card, card)
 
 
 def card_hash(directory: pathlib.Path) -> str:
-    """SHA-256 of the card's bytes in hex: names the data of a run."""
+    """Returns the SHA-256 of the card's bytes in hex, which identifies the data of a run."""
     return hashlib.sha256((directory / names.DATA_CARD).read_bytes()).hexdigest()
 
 
 def rate(part: int, whole: int) -> float:
-    """A share in [0, 1] as cards have it, to six digits; 0 of nothing."""
+    """Returns a share in [0, 1], rounded to six digits as in cards; 0 if `whole` is 0."""
     return round(part / whole, 6) if whole else 0.0
 
 
 def summary(card: Card) -> str:
-    """A data card as a short table."""
+    """Returns a data card as a short table."""
     lines = [f"{'':12}{'clients':>9}{'messages':>11}{'words':>13}{'OOV':>8}{'cut':>8}"]
     for name in ("train", "validation", "held_out", "train_later"):
         part = card["populations"].get(name)
@@ -148,11 +149,13 @@ def summary(card: Card) -> str:
                 f"{name:12}{part['clients']:9,}{part['messages']:11,}{part['words']:13,}"
                 f"{part['oov_rate']:8.1%}{part['truncated_words_rate']:8.1%}"
             )
+    lines += [f"columns: {line}" for line in card.get("columns", [])]
     vocabulary = card["vocabulary"]
     lines.append(
         f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "
         f"({vocabulary['distinct_train_words']:,} distinct words in train). "
-        f"cut: words after the first {card['options']['max_length']} of a message, not trained on."
+        f"cut: share of words after the first {card['options']['max_length']} of a message, which "
+        "training ignores."
     )
     if "min_word_users" in vocabulary:
         lines.append(_people_line(card))
@@ -168,7 +171,7 @@ def summary(card: Card) -> str:
 
 
 def _people_line(card: Card) -> str:
-    """What the rule of several people cost: words kept out, and the OOV rate without it."""
+    """Returns a line with the effect of `data.min_word_users`: excluded words, OOV rates."""
     vocabulary, populations = card["vocabulary"], card["populations"]
     rates = ", ".join(
         f"{populations[name]['oov_rate_by_counts']:.1%} -> {populations[name]['oov_rate']:.1%} "
@@ -178,24 +181,24 @@ def _people_line(card: Card) -> str:
     )
     alone, fewest = vocabulary["words_of_one_person"], vocabulary["min_word_users"]
     rule = (
-        f"words of fewer than {fewest} people stay out (`data.min_word_users`); {alone:,} were "
-        "typed by one person alone"
+        f"words of fewer than {fewest} users are not in the vocabulary (`data.min_word_users`); "
+        f"{alone:,} words were typed by only one user"
         if fewest > 1
-        else f"words of one person alone may enter (`data.min_word_users` = 1); "
-        f"{vocabulary['rows_of_one_person']:,} of {alone:,} did"
+        else f"words of only one user can be in the vocabulary (`data.min_word_users` = 1): "
+        f"{vocabulary['rows_of_one_person']:,} of {alone:,} are"
     )
     return (
-        f"people: {rule}. {vocabulary['identifiers_left_out']:,} numbers, hashes and time stamps "
-        f"stay out, too.\nOOV by counts alone -> by this rule: {rates}"
+        f"rule: {rule}. {vocabulary['identifiers_left_out']:,} numbers, hashes and time stamps "
+        f"are not in it either.\nOOV without -> with this rule: {rates}"
     )
 
 
 def _case_line(truecase: TruecaseFacts) -> str:
-    """What the table of forms does for people it was not made from."""
+    """Returns a line with the accuracy of the table of forms for held-out users."""
     held_out = truecase["held_out"]
     return (
-        f"capitals: {truecase['forms']:,} words have a form with capitals. Held-out words inside "
+        f"capitals: {truecase['forms']:,} words are stored with capitals. Held-out words inside "
         f"sentences are shown as typed in {held_out['accuracy_with_table']:.1%} of their uses "
-        f"({held_out['accuracy_in_lower_case']:.1%} in lower case alone); "
+        f"({held_out['accuracy_in_lower_case']:.1%} without capitals); "
         f"{held_out['messages_begun_with_capital_rate']:.1%} of the messages begin with a capital."
     )

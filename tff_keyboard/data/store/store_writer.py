@@ -1,7 +1,7 @@
-"""Writes the SQLite file of a client store, in the format of TFF, and the lengths of its messages.
+"""Writes the SQLite file of a client store, in TFF's format, and the lengths of its messages.
 
-Source of the format: `tff.simulation.datasets.SqlClientData` and
-`save_to_sql_client_data` of TFF 0.87.
+Source of the format: `tff.simulation.datasets.SqlClientData` and `save_to_sql_client_data` of TFF
+0.87.
 """
 
 import array
@@ -17,7 +17,7 @@ from tff_keyboard.storage import names
 
 
 def client_id_of(user: str) -> str:
-    """The user's name as a client id: TFF puts ids into SQL between quotes, so none may hold one.
+    """Returns a user's name as a client id without quotes. TFF puts ids in quotes in SQL.
 
     >>> client_id_of("o'neil"), client_id_of("50%")
     ('o%27neil', '50%25')
@@ -26,7 +26,7 @@ def client_id_of(user: str) -> str:
 
 
 class StoreWriter:
-    """Adds clients one by one; `close` makes the files ready to read."""
+    """A store that is being written. Add clients one by one, then call `close`."""
 
     def __init__(self, directory: pathlib.Path):
         self._directory = directory
@@ -51,7 +51,7 @@ class StoreWriter:
     def add_client(
         self, population: str, client_id: str, examples: Sequence[bytes], lengths: Sequence[int]
     ) -> None:
-        """Adds all examples of a client (`client_id_of`), once a population, in their order."""
+        """Adds all examples of a client (`client_id_of`) in order, once for each population."""
         self._lengths.extend(lengths)
         start = f"{population}\0{client_id}\0"
         self._digest.update(
@@ -66,7 +66,7 @@ class StoreWriter:
         )
 
     def close(self) -> dict[str, str]:
-        """Finishes the files; SHA-256 in hex of the examples, row by row, and of the lengths."""
+        """Finishes the files. Returns the SHA-256 in hex of the examples and of the lengths."""
         lengths = np.array(self._lengths, np.int32)
         np.save(self._directory / names.MESSAGE_LENGTHS, lengths)
         self._connection.execute("CREATE INDEX by_client ON examples (split_name, client_id)")
@@ -82,5 +82,5 @@ class StoreWriter:
 
 
 def digested(population: str, client_id: str, proto: bytes) -> bytes:
-    """What a row adds to the digest of a store, in the order of the rows."""
+    """Returns the bytes that a row adds to the digest of a store."""
     return f"{population}\0{client_id}\0{len(proto)}\0".encode() + proto

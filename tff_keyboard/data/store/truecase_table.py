@@ -1,10 +1,10 @@
-"""The form in which a word is shown, made from how train people typed it: "Singapore", "NUS", "I".
+"""The forms in which words are shown, learnt from train users' typing: "Singapore", "NUS", "I".
 
-    a word has a form   when, inside sentences, more of its uses have that form than all others
-                        together, lower case anywhere included, and `min_users` people typed it so
+    a word has a form   if, inside sentences, it is typed in that form more often than in all other
+                        forms together, including lower case anywhere, by at least `min_users` users
 
-The model stays lower-case; the keyboard shows the forms and begins sentences with a capital. Most
-frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
+The model stays lower-case. The keyboard shows the forms and begins sentences with a capital. The
+most frequent form is a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 """
 
 import collections
@@ -20,39 +20,39 @@ from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import DataError
 
-MOST_FORMS = 50_000  # an export's manifest takes no more
+MOST_FORMS = 50_000  # the limit of an export's manifest
 _LONGEST_FORM = 100
 
 
 def has_capitals(rules: NormalisationRules) -> bool:
-    """Whether words are made lower-case from typed text, so that a table is of use."""
+    """Checks if words are lower-cased from typed text, so that a table of forms is useful."""
     return rules.mode == "words" and rules.lowercase
 
 
 class FormReader:
-    """Reads forms of words from the capitals of messages."""
+    """Extracts forms of words from the capitals of messages."""
 
     def __init__(self, rules: NormalisationRules):
         self._tokenizer = FastTokenizer(dataclasses.replace(rules, lowercase=False))
         self._language = rules.language
 
     def forms(self, chunks: Iterable[str]) -> list[str]:
-        """Words with a capital among the chunks, without what stands around them."""
+        """Returns the words with a capital in the chunks, without the surrounding punctuation."""
         joined = " ".join(filter(None, map(self._tokenizer.joined, chunks)))
         return [form for form in joined.split(" ") if form and form != self.lower(form)]
 
     def lower(self, form: str) -> str:
-        """The word of a form."""
+        """Returns the word of a form."""
         return casing.lower(form, self._language)
 
 
 class FormCounts:
-    """Counts the forms of train people's words, in bounded memory.
+    """Counts of the forms of train users' words, in bounded memory.
 
     Attributes:
-      inside: Forms with capitals inside sentences, and the people who typed them.
-      anywhere: The same and at starts of sentences, in lower case: how often a word was typed with
-        a capital.
+      inside: Capitalised forms inside sentences, and the number of users that typed them.
+      anywhere: The same including starts of sentences, in lower case: how often each word was typed
+        with a capital.
     """
 
     def __init__(self, reader: FormReader):
@@ -61,7 +61,7 @@ class FormCounts:
         self._reader = reader
 
     def add_person(self, capitals: Sequence[Capitals]) -> None:
-        """Everything a person typed; once for each person."""
+        """Adds all messages of a user. Call it once per user."""
         inside = self._reader.forms(chunk for message in capitals for chunk in message.inside)
         starting = self._reader.forms(chunk for message in capitals for chunk in message.starting)
         self.inside.add_person(inside)
@@ -71,9 +71,13 @@ class FormCounts:
 def choose_forms(
     forms: FormCounts, words: WordCounts, vocabulary: Vocabulary, *, min_users: int
 ) -> dict[str, str]:
-    """Word of the vocabulary -> the form to show, for words that have one with capitals.
+    """Returns word -> form to show, for the words of the vocabulary with a capitalised form.
 
-    Both counts are over all train people, of whom `min_users` >= 1 must have typed a form.
+    Args:
+      forms: Counts of forms over all train users.
+      words: Counts of words over all train users.
+      vocabulary: The vocabulary.
+      min_users: Minimum number of users that typed a form, >= 1.
     """
     by_word: dict[str, list[tuple[int, str]]] = collections.defaultdict(list)
     known = set(vocabulary.words)
@@ -93,9 +97,10 @@ def choose_forms(
 
 
 class CaseAccuracy:
-    """How right a table is about people it was not made from. Starts of sentences are apart.
+    """The accuracy of a table of forms for users that it was not made from.
 
-    Inside sentences, the words of the vocabulary are judged: is a word shown as it was typed?
+    Inside sentences, each word of the vocabulary counts as correct if it is shown as it was typed.
+    Starts of sentences are counted separately.
     """
 
     def __init__(self, table: dict[str, str], vocabulary: Vocabulary, reader: FormReader):
@@ -105,11 +110,11 @@ class CaseAccuracy:
         self._sums: collections.Counter[str] = collections.Counter()
 
     def add_person(self, messages: Sequence[str], capitals: Sequence[Capitals]) -> None:
-        """A person's messages, tokens joined by spaces, and the capitals in each."""
+        """Adds a user's messages, tokens joined by spaces, and the capitals in each."""
         inside = collections.Counter(
             self._reader.forms(chunk for message in capitals for chunk in message.inside)
         )
-        typed: collections.Counter[str] = collections.Counter()  # with capitals, inside
+        typed: collections.Counter[str] = collections.Counter()  # capitalised, inside sentences
         right: collections.Counter[str] = collections.Counter()
         for form, count in inside.items():
             word = self._reader.lower(form)
@@ -134,7 +139,7 @@ class CaseAccuracy:
         self._sums["messages_begun"] += sum(message.begins for message in capitals)
 
     def as_json(self) -> CaseFacts:
-        """Rates in [0, 1]; no words."""
+        """Returns rates in [0, 1], without words."""
         sums = self._sums
         right = sums["capitals_right"] + sums["lower_right"]
         return {
@@ -152,13 +157,13 @@ class CaseAccuracy:
 
 
 def to_bytes(table: dict[str, str]) -> bytes:
-    """A form a line."""
+    """Returns the content of the file: one form per line."""
     return "".join(f"{form}\n" for form in table.values()).encode()
 
 
 def read_forms(path: pathlib.Path) -> list[str]:
-    """What `to_bytes` wrote. Raises `DataError` if the file is damaged."""
+    """Reads the forms that `to_bytes` wrote. Raises `DataError` if the file is damaged."""
     try:
         return path.read_bytes().decode("utf-8").split("\n")[:-1]
     except UnicodeDecodeError:
-        raise DataError(f"{path}: is damaged, it is no UTF-8. Restore it from a copy.") from None
+        raise DataError(f"{path}: is damaged: not valid UTF-8. Restore it from a copy.") from None

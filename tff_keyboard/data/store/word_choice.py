@@ -1,8 +1,9 @@
-"""Chooses the vocabulary: the most frequent words that several train people typed.
+"""Chooses the vocabulary: the most frequent words that several train users typed.
 
-A vocabulary is released in the clear with every model, and no privacy of the training covers it. So
-a word needs `min_users` people who typed it, and what looks like a number or a key of somebody
-(`text.identifiers`) never enters. Among the rest, the most frequent words are taken.
+A vocabulary is released in clear text with every model, and the privacy of the training does not
+cover it. A word therefore needs `min_users` users that typed it, and words that look like a
+personal number or key (`text.identifiers`) are never included. Among the other words, the most
+frequent ones are chosen.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ _FEW_USERS, _MANY_USERS = 2, 5
 
 
 def usual_min_users(num_people: int) -> int:
-    """People who must have typed a word where a config does not say: 5 of 1,000 or more, else 2.
+    """Returns the default of `min_word_users`: 5 from 1,000 users on, else 2.
 
     >>> usual_min_users(999), usual_min_users(1000)
     (2, 5)
@@ -27,31 +28,37 @@ def usual_min_users(num_people: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class WordChoice:
-    """A vocabulary and what it left out, against that of the most frequent words alone."""
+    """A vocabulary, and its differences from one with the most frequent words alone."""
 
-    # The table; each of its words was typed by `facts["min_word_users"]` people
+    # The vocabulary; at least `facts["min_word_users"]` users typed each of its words
     vocabulary: Vocabulary
-    left_out: frozenset[str]  # words of the table by counts alone that are not in `vocabulary`
-    # Rows from here on stand in their place: they are not in the table by counts
+    left_out: frozenset[str]  # words of the vocabulary by counts alone that are not in `vocabulary`
+    # First of the rows that replace them: they are not in the vocabulary by counts alone
     first_instead: int
-    facts: dict[str, int]  # what a data card says of it
+    facts: dict[str, int]  # facts for the data card
 
 
 def choose_words(
     counts: WordCounts, *, size: int, min_count: int, min_users: int, rules: NormalisationRules
 ) -> WordChoice:
-    """The vocabulary of what train people typed.
+    """Chooses the vocabulary from the words of train users.
 
-    Words typed less often than `min_count` or by fewer people than `min_users` stay out, both >= 1;
-    `size` is V >= 5, with the special rows. Raises `ValueError` if `size` is too small, or no word
-    is left.
+    Args:
+      counts: Counts over train users.
+      size: V >= 5, including the special rows.
+      min_count: Minimum number of occurrences of a word, >= 1.
+      min_users: Minimum number of users that typed a word, >= 1.
+      rules: The normalisation rules.
+
+    Raises:
+      ValueError: If `size` is too small, or no word is left.
     """
     frequent = {word: count for word, count in counts.counts.items() if count >= min_count}
     by_count = {word: count for word, count in frequent.items() if not is_mask(word)}
     of_several = {w: count for w, count in by_count.items() if counts.people[w] >= min_users}
     allowed = {w: count for w, count in of_several.items() if not is_identifier(w)}
     if not allowed:
-        raise ValueError(f"none was typed {min_count} times by {min_users} people.")
+        raise ValueError(f"no word was typed {min_count} times by {min_users} users.")
     chosen = Vocabulary.from_counts(allowed, size, rules)
     plain = Vocabulary.from_counts(by_count, size, rules).words[NUM_SPECIAL:]
     rows = set(chosen.words)
@@ -66,7 +73,7 @@ def choose_words(
         "rows_by_counts": NUM_SPECIAL + len(plain),
         "rows_of_one_person_by_counts": _of_one_person(counts, plain),
     }
-    # Both tables are in the order of counts, so what moved up stands at the end.
+    # Both vocabularies are sorted by count, so the replacements are the last rows.
     return WordChoice(chosen, left_out, NUM_SPECIAL + len(plain) - len(left_out), facts)
 
 

@@ -1,1 +1,1 @@
-"""Text to words: tokenisers and their rules."""
+"""Converts text to words: tokenisers and their rules."""

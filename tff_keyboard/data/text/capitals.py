@@ -1,7 +1,7 @@
-"""Remembers where people typed capitals, beside lower-case tokens, for the truecase table.
+"""Records the capitals of messages in addition to lower-case tokens, for the truecase table.
 
-A capital at the start of a sentence says nothing about its word; inside it does. Sentences begin as
-on the keyboard (`tflite_export/keyboard/sentences.py`).
+A capital at the start of a sentence gives no information about its word; a capital inside does.
+Sentences begin as on the keyboard (`tff_keyboard_app/keyboard/sentences.py`).
 """
 
 import re
@@ -14,14 +14,14 @@ _LOOK_BACK = 8  # characters; enough for a dot, a bracket and some blanks
 
 
 class Capitals(NamedTuple):
-    """Capitals of one message. A chunk is what lies between white space, punctuation and all."""
+    """The capitals of one message. A chunk is the text between white space, with punctuation."""
 
     begins: bool  # whether the message begins with a capital
-    inside: list[str]  # chunks with a capital that begin no sentence
+    inside: list[str]  # chunks with a capital that do not begin a sentence
     starting: list[str]  # chunks with a capital that begin a sentence
 
     def line(self) -> str:
-        """One line of text; "" where there is no capital."""
+        """Returns the capitals as one line of text; "" if there are none."""
         if not self.inside and not self.starting:
             return ""
         return "\t".join(
@@ -30,7 +30,7 @@ class Capitals(NamedTuple):
 
     @classmethod
     def of_line(cls, line: str) -> "Capitals":
-        """What `line` wrote."""
+        """Parses the result of `line`."""
         if not line:
             return cls(False, [], [])
         begins, *chunks = line.split("\t")
@@ -38,7 +38,7 @@ class Capitals(NamedTuple):
 
 
 def capitals_of(text: str) -> Capitals:
-    """Where a message has capitals.
+    """Finds the capitals of a message.
 
     >>> capitals_of("Meet Ann. She has my NUS card")
     Capitals(begins=True, inside=['Ann.', 'NUS'], starting=['Meet', 'She'])
@@ -60,7 +60,7 @@ def capitals_of(text: str) -> Capitals:
 
 
 def capitals_line(text: str) -> str:
-    """`capitals_of(text).line()`, quickly where there is none or a first one only."""
+    """Returns `capitals_of(text).line()`, quickly if only the first letter is a capital."""
     rest = text[1:]
     if rest == rest.lower():
         return "^\t\t" + text.split(None, 1)[0] if text[:1] in _UPPER else ""

@@ -1,6 +1,6 @@
-"""Lower case and capitals by language, the same on every machine and in every locale.
+"""Lower case and capitals by language, identical on every machine and in every locale.
 
-Turkish has two letters i, and `ß` stays `ß`: its capital is `ẞ`, which comes back as `ß`.
+Turkish has two letters i. `ß` stays `ß`: its capital is `ẞ`, which becomes `ß` again.
 
 >>> lower("DIŞ İŞ", "tr"), lower("DIŞ İŞ", "en"), lower("GROẞ", "de")
 ('dış iş', 'diş i̇ş', 'groß')
@@ -10,7 +10,7 @@ Turkish has two letters i, and `ß` stays `ß`: its capital is `ẞ`, which come
 
 from collections.abc import Mapping
 
-# Lower case must not depend on the machine's locale, as ICU's does for these (Turkish dotted I,
+# Lower case must not depend on the machine's locale, as in ICU for these letters (Turkish dotted I,
 # Lithuanian accents), nor on the letters around a sigma: every capital sigma becomes a middle one.
 LOWER_FIRST = {"İ": "i\u0307", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į", "Σ": "σ"}
 _LOWER_FIRST_TURKISH = {**LOWER_FIRST, "İ": "i", "I": "ı"}
@@ -21,25 +21,25 @@ _CAPITALS_TURKISH = str.maketrans({"ß": "ẞ", "i": "İ", "ı": "I"})
 
 
 def has_two_i(language: str) -> bool:
-    """Whether I is the capital of ı, and İ that of i."""
+    """Checks if I is the capital of ı, and İ the capital of i."""
     return language == "tr"
 
 
 def lower_first(language: str) -> Mapping[str, str]:
-    """Letters that are made small before the rules of Unicode make small what is left."""
+    """Returns the letters that are lower-cased before Unicode's rules are applied to the others."""
     return _LOWER_FIRST_TURKISH if has_two_i(language) else LOWER_FIRST
 
 
 def lower(text: str, language: str) -> str:
-    """All of a word in lower case; a sigma at its end is a final one."""
+    """Returns a word in lower case. A sigma at its end becomes a final sigma."""
     return (text.translate(_SMALL_TURKISH) if has_two_i(language) else text).lower()
 
 
 def upper(text: str, language: str) -> str:
-    """All of a text in capitals."""
+    """Returns a text in capitals."""
     return text.translate(_CAPITALS_TURKISH if has_two_i(language) else _CAPITALS).upper()
 
 
 def capitalised(text: str, language: str) -> str:
-    """The text with a capital in front, and else as it is."""
+    """Returns the text with its first letter in upper case."""
     return upper(text[:1], language) + text[1:]

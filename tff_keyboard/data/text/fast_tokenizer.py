@@ -1,9 +1,9 @@
-"""A fast `PythonTokenizer` for `prepare`: what lies between blanks is cut once and remembered.
+"""A fast `PythonTokenizer` for `prepare`, which tokenises each distinct chunk only once.
 
-No token of the rules holds white space, and neither normal forms nor lower case look across it, so
-the tokens of a message are those of its chunks between white space. People type the same chunks
-again and again: most cost one look-up. `tests/data/text/test_text.py` holds this to the plain
-tokeniser on any string.
+No token contains white space, and neither normal forms nor lower case depend on text across white
+space. The tokens of a message are therefore the tokens of its chunks between white space. Users
+type the same chunks again and again, so most chunks take one lookup. `tests/data/text/test_text.py`
+compares it with the plain tokeniser on arbitrary strings.
 """
 
 import functools
@@ -15,7 +15,7 @@ _MOST_CHUNKS = 300_000  # about 70 MB
 
 
 class FastTokenizer:
-    """Cuts texts into tokens; equal to `PythonTokenizer` on every input.
+    """A tokeniser that is equal to `PythonTokenizer` on every input.
 
     >>> FastTokenizer(NormalisationRules()).joined("Haha see u @ 7:30!")
     'haha see u 7:30'
@@ -25,12 +25,12 @@ class FastTokenizer:
         self.rules = rules
         self._plain = PythonTokenizer(rules)
         self._joined_chunk = functools.lru_cache(_MOST_CHUNKS)(self._joined)
-        # In mode "whitespace" the rules, not Python, say what a blank is.
+        # In mode "whitespace" the rules define white space, not Python.
         self._has_chunks = rules.mode == "words"
 
     def joined(self, text: str) -> str:
-        """Tokens of a text with one space between them; "" if it has none."""
-        # Long runs are cut by place, which a chunk does not know.
+        """Returns the tokens of a text joined by single spaces; "" if it has none."""
+        # Long runs are cut by their position in the text, which a chunk does not have.
         if not self._has_chunks or len(text) > LONGEST_RUN:
             return self._joined(text)
         return " ".join(filter(None, map(self._joined_chunk, text.split())))

@@ -1,13 +1,14 @@
-"""Words that name one person, thing or moment: phone numbers, hashes, time stamps.
+"""Words that identify one person, object or moment: phone numbers, hashes, time stamps.
 
-A vocabulary goes to everybody's phone in the clear, and a keyboard completes its words. That two
-people typed a number does not make it a word: all its owner's friends type a telephone number. So
-these never enter a vocabulary, whoever typed them. They stay in the store, as OOV.
+A vocabulary is sent in clear text to every phone, and a keyboard completes its words. A number that
+two users typed is still not a word, because all friends of a person type that person's telephone
+number. Identifiers are therefore never in a vocabulary, regardless of the number of users. They
+stay in the store, as OOV.
 """
 
 import re
 
-# Marks that join digits to one number in `mode="words"` tokens; "_" and "/" in "whitespace" ones.
+# Characters that join digits in tokens of `mode="words"`; "_" and "/" also in "whitespace".
 _JOINTS = re.compile(r"(?<=\d)[-.,:'/_](?=\d)")
 _MANY_DIGITS = re.compile(r"\d{5}")
 _DATE_OR_CLOCK = re.compile(r"(?<!\d)\d{1,4}([-/:.])\d{1,2}\1\d{1,4}(?!\d)")
@@ -17,16 +18,16 @@ _SURELY_HEX = re.compile(r"0x[0-9a-f]{5,}|[0-9a-f]{16,}", re.IGNORECASE)
 
 
 def is_identifier(word: str) -> bool:
-    """Whether a token looks like what no vocabulary should hold.
+    """Checks if a token looks like an identifier, which must not be in a vocabulary.
 
-    - five digits or more in a row, marks between digits aside: numbers of telephones, accounts,
+    - five or more digits in a row, ignoring marks between digits: numbers of telephones, accounts,
       postcodes, network addresses, times to the second;
-    - hexadecimal: six places or more with two digits and a letter among them, or "0x" and five, or
-      sixteen of any kind; hyphens and colons aside, as in a UUID;
-    - dates and clock times of three parts (`1-2-13`).
+    - hexadecimal: six or more characters with at least two digits and a letter, or "0x" and five,
+      or any sixteen; ignoring hyphens and colons, as in a UUID;
+    - dates and clock times with three parts (`1-2-13`).
 
-    Clock times and versions of two parts are words that many type, and are left to the number of
-    people who typed them.
+    Clock times and versions with two parts are words that many users type. The number of users that
+    typed them decides.
 
     >>> all(map(is_identifier, ["90481234", "9048-1234", "01:09:36", "5f3a9c1e", "0xb7fff"]))
     True

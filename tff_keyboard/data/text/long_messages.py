@@ -1,4 +1,4 @@
-"""Cuts a paragraph into messages after sentence ends."""
+"""Splits a paragraph into messages at sentence ends."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,10 @@ SENTENCE_ENDS = frozenset({".", "!", "?", "...", "…", ";"})
 
 
 def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
-    """Consecutive pieces, each of at most `max_words` >= 1 tokens where the sentences allow it.
+    """Returns consecutive pieces of at most `max_words` >= 1 tokens, if the sentences allow it.
 
-    A piece ends after the last sentence end that fits, and where there is none, after the next one:
-    it never ends where nobody ended anything. Text in `mode="words"` has no punctuation, and so it
-    is not cut.
+    A piece ends after the last sentence end that fits, or after the next one if none fits. It never
+    ends inside a sentence. Text in `mode="words"` has no punctuation, so it is not split.
 
     >>> split_message("a b . c d e f g . h".split(), max_words=4)
     [['a', 'b', '.'], ['c', 'd', 'e', 'f', 'g', '.'], ['h']]

@@ -1,23 +1,23 @@
-"""Text to tokens in plain Python: the rules, and the patterns that `tokenizer.py` runs, too.
+"""Tokenises text in plain Python: the rules, and the patterns that `tokenizer.py` uses too.
 
-A phone has no TensorFlow operators for text, and it must cut what is typed into the very tokens the
-model was trained on. A property test holds the two together. docs/data.md gives the reasons.
+A phone has no TensorFlow operators for text, but must split typed text into exactly the tokens that
+the model was trained on. A property test compares the two. docs/data.md gives the reasons.
 
 `mode="words"`:
 
 1. Apostrophes and hyphens of all shapes become `'` and `-`.
-2. What is neither a word character (`data.word_characters`), nor ASCII, nor part of an emoji
-   becomes a space.
-3. NFKC, then lower case (`data.text.casing`, by language), then NFKC again, as `J̌` in lower case
-   has a composed form.
-4. The text is read from the left, and the longest first of these is a token; all else separates:
-   web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`), number with inner `.`, `,` or
-   `:`, word with inner `'` or `-`, emoji or flag.
+2. A character that is neither a word character (`data.text.word_characters`), nor ASCII, nor part
+   of an emoji becomes a space.
+3. NFKC, then lower case (`data.text.casing`, by language), then NFKC again, because `J̌` in lower
+   case has a composed form.
+4. The text is read from the left, and the first of the following that matches is a token; all other
+   text separates tokens: web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`), number
+   with inner `.`, `,` or `:`, word with inner `'` or `-`, emoji or flag.
 
 A run of more than `LONGEST_RUN` characters without white space is cut first, because normal forms
 take quadratic time in a run of combining marks.
 
-`mode="whitespace"`: cut at white space only; lower case if asked.
+`mode="whitespace"`: splits at white space only, and converts to lower case if requested.
 """
 
 import re
@@ -39,7 +39,7 @@ _EMOJI_MARK = word_characters.ranges_class(
 _NON_JOINER = chr(word_characters.ZERO_WIDTH_NON_JOINER)  # inside words of Persian
 _JOINER = chr(word_characters.ZERO_WIDTH_JOINER)  # inside words of Indic scripts, and in emoji
 
-# The patterns are common to RE2 and `re`; none has a look-around, and none can
+# The patterns work in RE2 and `re`. None has a look-around, and none can
 # take more than linear time.
 APOSTROPHES = "[`\u00b4\u2018\u2019\u201b\u02bc\u2032\uff07]"
 HYPHENS = "[\u2010\u2011\ufe63\uff0d]"
@@ -53,7 +53,7 @@ EMOJI = f"[{_EMOJI}][{_EMOJI_MARK}]{{0,2}}(?:{_JOINER}[{_EMOJI}][{_EMOJI_MARK}]{
 FLAG = f"[{_FLAG}][{_FLAG}]"
 WHITESPACE = f"[{word_characters.ranges_class(word_characters.WHITESPACE_RANGES)}]+"
 
-FINAL_SIGMA = "σ$"  # `casing` made a middle one of it
+FINAL_SIGMA = "σ$"  # `casing` has converted it to a middle sigma
 
 _APOSTROPHES = re.compile(APOSTROPHES)
 _HYPHENS = re.compile(HYPHENS)
@@ -63,18 +63,18 @@ _WHITESPACE = re.compile(WHITESPACE)
 _RUN = re.compile("\\S+", re.ASCII)
 _FINAL_SIGMA = re.compile("σ\\Z")
 _LOWER_FIRST: Mapping[int, str] = str.maketrans(casing.LOWER_FIRST)
-# Only these have a lower case in TensorFlow's Unicode, 13.0 here; a later Python knows more.
+# The characters with a lower case in TensorFlow's Unicode 13.0; later Python versions have more.
 _MAY_HAVE_CASE = re.compile(f"[{_WORD}\u2160-\u216f\u24b6-\u24cf\ua7c7\ua7c9\ua7f5]+")
 
 
 def token_pattern(language: str) -> str:
-    """Regular expression of a token, once the text is in its normal form and case."""
+    """Returns the regular expression of a token in text with its final normal form and case."""
     mask = MASK_OF_TWO_I if casing.has_two_i(language) else MASK
     return f"{URL}|{mask}|{NUMBER}|{WORD}|{EMOJI}|{FLAG}"
 
 
 class PythonTokenizer:
-    """Cuts texts into tokens without TensorFlow.
+    """A tokeniser that does not need TensorFlow.
 
     >>> PythonTokenizer(NormalisationRules()).tokenize(["See u @ 7:30, it’s GR8 😂 <TIME>!"])
     [['see', 'u', '7:30', "it's", 'gr8', '😂', '<time>']]
@@ -89,16 +89,16 @@ class PythonTokenizer:
         self._lower_first = str.maketrans(dict(casing.lower_first(rules.language)))
 
     def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-        """Tokens of each text, in order; a lone surrogate counts as `?`."""
+        """Returns the tokens of each text, in order. An unpaired surrogate counts as `?`."""
         return [self.tokenize_one(text) for text in texts]
 
     def tokenize_one(self, text: str) -> list[str]:
-        """Tokens of one text."""
+        """Returns the tokens of one text."""
         lowercase = self._rules.lowercase
         is_words = self._rules.mode == "words"
         is_plain = len(text) <= LONGEST_RUN and text.isascii() and text.isprintable()
         if is_words and is_plain and not (self._has_two_i and "I" in text):
-            # All that the rules below do to such text.
+            # A shortcut with the same result as the rules below for such text.
             text = text.replace("`", "'")
             found = self._token.findall(text.lower() if lowercase else text)
             return [URL_MASK if _URL.fullmatch(token) else token for token in found]
@@ -122,7 +122,9 @@ class PythonTokenizer:
 
 
 def cut_long_runs(text: str) -> str:
-    """Puts a space after every `LONGEST_RUN` characters without white space; both twins use it.
+    """Inserts a space after every `LONGEST_RUN` characters without white space.
+
+    Both tokenisers use it.
 
     >>> [len(part) for part in cut_long_runs("x" * 2500).split()]
     [1000, 1000, 500]
@@ -139,5 +141,5 @@ def cut_long_runs(text: str) -> str:
 
 
 def lower_case(text: str, first: Mapping[int, str] = _LOWER_FIRST) -> str:
-    """Lower case by letters alone; `first` are replaced before."""
+    """Returns the text in lower case, letter by letter. Replaces the letters in `first` before."""
     return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), text.translate(first))

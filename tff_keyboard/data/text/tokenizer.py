@@ -1,7 +1,7 @@
-"""Text to tokens inside a graph of TensorFlow, with tensorflow-text.
+"""Tokenises text inside a TensorFlow graph, with tensorflow-text.
 
-The rules and their patterns are those of `python_tokenizer.py`, which `prepare` and the phone
-apply; this form is for text that stands in a `tf.data.Dataset` (`data/client_data.py`).
+The rules and their patterns are those of `python_tokenizer.py`, which `prepare` and the phone use.
+This form is for text in a `tf.data.Dataset` (`data/client_data.py`).
 """
 
 import tensorflow as tf
@@ -16,22 +16,23 @@ _LONG_RUN = f"([^ \\t\\n\\v\\f\\r]{{{text_python.LONGEST_RUN}}})"
 
 
 class Tokenizer:
-    """Cuts texts into tokens; equal to `PythonTokenizer` on every input.
+    """A tokeniser for tensors of strings, equal to `PythonTokenizer` on every input.
 
     >>> Tokenizer(NormalisationRules()).tokens(tf.constant(["Haha see u @ 7:30!", "..."])).to_list()
     [[b'haha', b'see', b'u', b'7:30'], []]
 
     Args:
-      rules: How text becomes tokens; those of the vocabulary.
+      rules: How text becomes tokens; the rules of the vocabulary.
     """
 
     def __init__(self, rules: NormalisationRules):
         self._rules = rules
 
     def tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """[n, (tokens)] strings: those of each text, in order; a row is empty where there is none.
+        """Returns the tokens of each text in order, [n, (tokens)] strings. A row may be empty.
 
-        `texts` are [n] strings in UTF-8; a few thousand in a call are fastest.
+        Args:
+          texts: [n] strings in UTF-8. Calls with a few thousand texts are fastest.
         """
         whitespace = self._rules.mode == "whitespace"
         tokens = self._split(texts) if whitespace else self._find_words(texts)
@@ -42,8 +43,11 @@ class Tokenizer:
         return tokens
 
     def _split(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Cuts at white space. (`WhitespaceTokenizer` breaks the bytes of U+0085 and U+2028.)"""
-        texts = tf.strings.regex_replace(texts, "\\x00", " ")  # where some operators would stop
+        """Splits at white space.
+
+        `WhitespaceTokenizer` would break the bytes of U+0085 and U+2028.
+        """
+        texts = tf.strings.regex_replace(texts, "\\x00", " ")  # some operators stop at NUL
         tokens = tf_text.regex_split(texts, text_python.WHITESPACE)
         if self._rules.lowercase:
             tokens = tokens.with_flat_values(self._lower(tokens.flat_values))
@@ -58,7 +62,7 @@ class Tokenizer:
         if self._rules.lowercase:
             texts = tf_text.normalize_utf8(self._lower(texts), "NFKC")
         token = text_python.token_pattern(self._rules.language)
-        # Every character is in a delimiter, and the delimiters that are tokens are kept.
+        # Every character is part of a delimiter, and the delimiters that are tokens are kept.
         tokens = tf_text.regex_split(
             texts, delim_regex_pattern=f"{token}|{_ANY}", keep_delim_regex_pattern=token
         )
@@ -68,7 +72,7 @@ class Tokenizer:
         return tokens.with_flat_values(masked)
 
     def _lower(self, texts: tf.Tensor) -> tf.Tensor:
-        """Lower case of `[n]` strings without NUL, the same in every locale."""
+        """Returns [n] strings without NUL in lower case, identical in every locale."""
         for capital, small in casing.lower_first(self._rules.language).items():
             texts = tf.strings.regex_replace(texts, capital, small)
         texts = tf.strings.lower(texts)  # ASCII, so that no `I` is left for a Turkish locale

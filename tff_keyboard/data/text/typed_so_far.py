@@ -1,12 +1,12 @@
-"""Text with a cursor at its end, as a keyboard takes it: finished words and the one begun."""
+"""Splits text before the cursor into finished words and the unfinished word."""
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 
-_LETTER = "x"  # joins the word being typed, and is taken away again
+_LETTER = "x"  # appended to the unfinished word, and removed again
 
 
 def context_and_prefix(tokenizer: PythonTokenizer, typed: str) -> tuple[list[str], str]:
-    """The finished words, and the normalised start of the unfinished one ("" behind a space).
+    """Returns the finished words and the normalised unfinished one ("" after a space).
 
     >>> from tff_keyboard.data.vocabulary import NormalisationRules
     >>> tokenizer = PythonTokenizer(NormalisationRules())

@@ -1,13 +1,14 @@
-"""Which characters make up words: one table for TensorFlow and for pure Python.
+"""The characters that form words: one table for TensorFlow and for pure Python.
 
-TensorFlow's regular expressions, its ICU and each Python release know different editions of
-Unicode, so `\\p{L}` or `str.isalpha` would give a phone other tokens than training had. This table
-is written out instead, and both tokenisers build their patterns from it.
+TensorFlow's regular expressions, its ICU and each Python release have different versions of
+Unicode, so `\p{L}` or `str.isalpha` would give other tokens on a phone than in training. This table
+is therefore written out, and both tokenisers build their patterns from it.
 
-`WORD_RANGES` (`word_ranges.txt`) holds the letters, combining marks and decimal digits (categories
-L*, M*, Nd) of Unicode 12.1, the newest that tensorflow-text 2.14 knows, without invisible fillers,
-variation selectors, marks for symbols, and the modifier apostrophe U+02BC (an apostrophe to us).
-Made from the Unicode Character Database 12.1; letters added later separate words.
+`WORD_RANGES` (`word_ranges.txt`) contains the letters, combining marks and decimal digits
+(categories L*, M*, Nd) of Unicode 12.1, the latest version in tensorflow-text 2.14, without
+invisible fillers, variation selectors, marks for symbols, and the modifier apostrophe U+02BC
+(treated as an apostrophe). It was made from the Unicode Character Database 12.1. Letters added
+later separate words.
 
 >>> word_class = ranges_class(WORD_RANGES)
 >>> import re
@@ -17,21 +18,22 @@ Made from the Unicode Character Database 12.1; letters added later separate word
 
 import pathlib
 
-# A space in NFKC, or invisible: the separators of `mode="whitespace"`. This is
+# A space in NFKC, or invisible: the separators of `mode="whitespace"`. They are
 # the White_Space property, unchanged since Unicode 6.3, and NUL.
 WHITESPACE_RANGES = "0 9-d 20 85 a0 1680 2000-200a 2028-2029 202f 205f 3000"
 
-# Pictographs by block, so that emoji of later Unicode editions stay words too:
-# neither normalisation nor lower case touches them.
+# Pictographs by block, so that emoji of later Unicode versions are words too:
+# neither normalisation nor lower case changes them.
 EMOJI_RANGES = (
     "231a-231b 2328 23cf 23e9-23f3 23f8-23fa 25fb-25fe 2600-2775 2794-27bf 2b05-2b07 2b1b-2b1c "
     "2b50 2b55 1f000-1f0ff 1f300-1f3fa 1f400-1faff"
 )
 FLAG_RANGES = "1f1e6-1f1ff"  # two regional indicators make one flag
 SKIN_TONE_RANGES = "1f3fb-1f3ff"
-VARIATION_RANGES = "fe0e-fe0f"  # text or picture
-# Blanks, and what cannot be seen: controls, marks that join, hide or turn the text around them, and
-# surrogates. Categories Zs, Zl, Zp, Cc, Cf and Cs of Unicode 15.0, and U+2065, which is left free.
+VARIATION_RANGES = "fe0e-fe0f"  # choose text or picture form
+# Blanks and invisible characters: controls, marks that join, hide or reverse the text near them,
+# and
+# surrogates. Categories Zs, Zl, Zp, Cc, Cf and Cs of Unicode 15.0, and U+2065, which is unassigned.
 HIDDEN_RANGES = (
     "0-20 7f-a0 ad 600-605 61c 6dd 70f 890-891 8e2 1680 180e 2000-200f 2028-202f 205f-206f 3000 "
     "d800-dfff feff fff9-fffb 110bd 110cd 13430-1343f 1bca0-1bca3 1d173-1d17a e0001 e0020-e007f"
@@ -43,7 +45,7 @@ WORD_RANGES = pathlib.Path(__file__).with_name("word_ranges.txt").read_text("asc
 
 
 def parse_ranges(ranges: str) -> list[tuple[int, int]]:
-    """Code point ranges, both ends included, of a table above.
+    """Returns the code point ranges of a table above, both ends included.
 
     >>> parse_ranges("41-43 61")
     [(65, 67), (97, 97)]
@@ -56,7 +58,7 @@ def parse_ranges(ranges: str) -> list[tuple[int, int]]:
 
 
 def ranges_class(*tables: str) -> str:
-    """The inside of a regular-expression character class, for RE2 and for `re`.
+    """Returns the inside of a regular-expression character class, for RE2 and for `re`.
 
     >>> ranges_class("41-43 61", "ac00-d7a3")
     'A-Ca가-힣'
@@ -68,7 +70,7 @@ def ranges_class(*tables: str) -> str:
 
 
 def _literal(code_point: int) -> str:
-    """A character inside a class; ASCII other than letters and digits as an escape."""
+    """Returns a character for a class. Escapes ASCII other than letters and digits."""
     character = chr(code_point)
     if code_point < 0x80 and not character.isalnum():
         return f"\\x{code_point:02x}"

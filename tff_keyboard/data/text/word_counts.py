@@ -1,4 +1,4 @@
-"""Counts of words, and of the people who typed them, in bounded memory."""
+"""Counts of words, and of the users that typed them, in bounded memory."""
 
 import collections
 from collections.abc import Iterable
@@ -7,11 +7,11 @@ MAX_DISTINCT_WORDS = 2_000_000  # about 350 MB of short strings
 
 
 class WordCounts:
-    """Two counters that forget their rarest words when they grow too large.
+    """Two counters that drop their rarest words when they grow too large.
 
-    With at most `max_distinct` distinct words, counts are exact. Beyond that, a word is lost only
-    if it was among the rarest when the table was full; the frequent words of a vocabulary are not.
-    Counts are never too high, so a rule that asks for a number of people holds all the same.
+    With at most `max_distinct` distinct words, counts are exact. With more, a word is lost only if
+    it was among the rarest when the table was full, so the frequent words of a vocabulary are kept.
+    Counts are never too high, so a rule that requires a number of users always holds.
 
     >>> counts = WordCounts(max_distinct=2)
     >>> counts.add_person(["a", "a", "b", "c"])
@@ -19,9 +19,9 @@ class WordCounts:
     ({'a': 2}, {'a': 1}, 2)
 
     Attributes:
-      counts: Word to how often it was typed.
-      people: Word to how many people typed it; the same words.
-      forgotten: Distinct words dropped so far; 0 means that counts are exact.
+      counts: Word -> number of times it was typed.
+      people: Word -> number of users that typed it; the same words.
+      forgotten: Number of distinct words dropped so far; 0 means that counts are exact.
     """
 
     def __init__(self, max_distinct: int = MAX_DISTINCT_WORDS):
@@ -32,7 +32,7 @@ class WordCounts:
         self._max_distinct = max_distinct
 
     def add_person(self, words: Iterable[str]) -> None:
-        """Counts everything a person typed; once for each person."""
+        """Counts all words of a user. Call it once per user."""
         words = list(words)
         self.num_people += 1
         self.counts.update(words)

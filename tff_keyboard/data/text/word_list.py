@@ -1,7 +1,7 @@
-"""A public list of words with frequencies, such as one made of the `wordfreq` package.
+"""Reads a public list of words with frequencies, such as one made with the `wordfreq` package.
 
-A line is word<TAB>frequency, in UTF-8, plain or gzip: any number in proportion to how often the
-word is typed.
+A line is word<TAB>frequency, in UTF-8, plain or gzip. The frequency is any number in proportion to
+the word's use.
 """
 
 import math
@@ -15,9 +15,9 @@ from tff_keyboard.storage.errors import DataError
 
 
 def read_word_list(path: pathlib.Path, rules: NormalisationRules) -> dict[str, float]:
-    """Frequencies by word; lines that these rules would not leave one word are passed over.
+    """Returns word -> frequency. Skips lines that are not exactly one word under these rules.
 
-    Raises `DataError` if the file cannot be read, or a line is none of the list; says which.
+    Raises `DataError` if the file cannot be read, or a line is invalid. The error names the line.
     """
     tokenizer = PythonTokenizer(rules)
     found: dict[str, float] = {}
@@ -28,9 +28,7 @@ def read_word_list(path: pathlib.Path, rules: NormalisationRules) -> dict[str, f
         except ValueError:
             frequency = math.nan
         if not 0 <= frequency < math.inf:
-            raise DataError(
-                f"{path}, line {number}: must be a word, a TAB and a number of at least 0."
-            )
+            raise DataError(f"{path}, line {number}: must be a word, a TAB and a number >= 0.")
         words = tokenizer.tokenize_one(word)
         if len(words) == 1 and (words[0] == word or rules.lowercase):
             found[words[0]] = found.get(words[0], 0.0) + frequency

@@ -1,1 +1,1 @@
-"""Models read people's text; sums per person come out."""
+"""Counts the predictions of models on clients' text, as sums per client."""

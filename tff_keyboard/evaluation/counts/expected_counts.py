@@ -1,15 +1,15 @@
-"""How often a model expects people to type each word and pair of words, summed person by person.
+"""The number of times a model expects clients to type each word and word pair, summed over clients.
 
     u_k(w)    = sum over the positions of k's text of p(w | h)
     b_k(v, w) = the same over the positions whose last word is v
     sums      = sum over k of (u_k, b_k) min(1, C / |(u_k, b_k)|)
 
-So a person says what the model makes of their text, not what they typed, and moves the sums by at
-most C in L2: they can be noised like any sum of clients. Pairs are those of `likely_pairs`, which
-the model alone decides; no count chooses them.
+A client contributes the model's predictions on its text, not the words that it typed, and changes
+the sums by at most C in L2. The sums can therefore be noised like any sum over clients. The pairs
+are those of `likely_pairs`, which depend only on the model, not on any counts.
 
-The idea is Chen et al.'s (2019, "Federated learning of n-gram language models",
-https://arxiv.org/abs/1910.03432), who make an n-gram of a federated network by sampling from it.
+The idea is from Chen et al. (2019, "Federated learning of n-gram language models",
+https://arxiv.org/abs/1910.03432), who convert a federated network to an n-gram by sampling from it.
 """
 
 import dataclasses
@@ -23,25 +23,25 @@ from tff_keyboard.evaluation.counts.positions import text_batches
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.predictors.predictor import Predictor
 
-PAIRS = 50  # words behind a word that are counted
+PAIRS = 50  # number of next words that are counted for each word
 _SCORES_AT_ONCE = 2**23
 
 
 @dataclasses.dataclass(frozen=True)
 class ExpectedCounts:
-    """Sums over people."""
+    """Sums over clients."""
 
     following: np.ndarray  # [V, pairs] int64: w of each (v, w)
     unigrams: np.ndarray  # [V] float64
     bigrams: np.ndarray  # [V, pairs] float64
-    people: int  # how many were summed
-    typists: np.ndarray  # [V] int64, how many of them typed a word: exact, and never noised
+    people: int  # number of clients
+    typists: np.ndarray  # [V] int64, number of clients that typed each word: exact, without noise
 
 
 def likely_pairs(predictor: Predictor, pairs: int = PAIRS) -> np.ndarray:
-    """The words that a model finds likeliest behind each word alone: [V, pairs] int64, by id.
+    """Returns the most probable words after each single word, [V, pairs] int64, sorted by id.
 
-    Special ids are never among them; their own rows mean nothing.
+    Special ids are never included, and the rows of special ids have no meaning.
     """
     size = len(predictor.vocabulary)
     pairs = min(pairs, size - NUM_SPECIAL)
@@ -63,11 +63,14 @@ def expected_counts(
     clip_norm: float = math.inf,
     summed: Callable[[int], None] = lambda people: None,
 ) -> ExpectedCounts:
-    """The sums of the module's formula.
+    """Computes the sums of the module's formula.
 
-    `people` are the messages of each person, as words by the rules of the predictor's vocabulary;
-    `following` is of `likely_pairs`; `clip_norm` is C > 0, infinite does not clip; `summed` hears
-    of the number of people summed so far.
+    Args:
+      predictor: The model.
+      people: The messages of each client, as words by the rules of the predictor's vocabulary.
+      following: Result of `likely_pairs`.
+      clip_norm: C > 0; infinity means no clipping.
+      summed: Called with the number of clients summed so far.
     """
     vocabulary = predictor.vocabulary
     unigrams = np.zeros(len(vocabulary))

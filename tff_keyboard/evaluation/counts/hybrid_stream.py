@@ -1,12 +1,13 @@
-"""Evaluates a hybrid as it is used: person by person, message by message, learning as it goes.
+"""Evaluates a hybrid as it is used: client by client, message by message, learning after each one.
 
-Each person starts with a cache of what they typed before, if the text says so (`TypedText.before`),
-else an empty one. Messages are scored in the order typed, and a message is learnt, whole even where
-it is cut for scoring, before the next one. `predictor_evaluation.py` counts the scored positions
-like those of any model; the weights of the mixture are fitted by the same walk over other people.
+Each client starts with a cache of its earlier messages, if the text has any (`TypedText.before`),
+or with an empty cache. Messages are scored in the order typed. A message is learnt before the next
+one is scored, completely even if it is cut for scoring. `predictor_evaluation.py` counts the scored
+positions as for any other model. The weights of the mixture are fitted in the same way on other
+clients.
 
-A word out of the vocabulary that the cache knows is `named`: its rank is its place on the strip. So
-is a word of the lexicon behind the strip, which is on no strip before its first letter.
+An OOV word that the cache knows is `named`: its rank is its position on the strip. A word of the
+lexicon is `named` too, but is on no strip before its first letter.
 """
 
 import dataclasses
@@ -24,9 +25,10 @@ from tff_keyboard.predictors.hybrid import mixture
 from tff_keyboard.predictors.hybrid.hybrid_predictor import CacheTable, HybridPredictor
 from tff_keyboard.predictors.hybrid.word_cache import EDGE
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
 _SCORES_AT_ONCE = 2**24  # float32: 64 MB
-_MOST_EXTRAS = 4000  # words out of the vocabulary that one prefix index holds, of some people
+_MOST_EXTRAS = 4000  # maximum number of OOV words, of several clients, in one prefix index
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +37,8 @@ class _Message:
 
     owner: int
     words: list[str]
-    before: list[str]  # [n] the word before each target; `EDGE` for the first
-    # [n] ids of the words that are scored, and EOS where the message was not cut
+    before: list[str]  # [n] the previous word of each target; `EDGE` for the first
+    # [n] ids of the scored words, and EOS if the message was not cut
     targets: np.ndarray
     network: np.ndarray  # [n, V] float32 probabilities
     ngram: np.ndarray  # [n, V] float32 probabilities of the n-gram
@@ -45,7 +47,7 @@ class _Message:
 
     @property
     def typed(self) -> list[str]:
-        """[n] the word of each target, `EDGE` for the end."""
+        """The word of each target [n], `EDGE` for the end."""
         return [*self.words, EDGE][: len(self.targets)]
 
 
@@ -56,15 +58,16 @@ def positions(
     max_length: int = 0,
     reference: Vocabulary | None = None,
 ) -> Iterator[Positions]:
-    """Every position of a text, person by person, scored before anything behind it is learnt.
+    """Yields every position of a text, client by client, scored before anything after it is learnt.
 
-    What was learnt from one person is forgotten before the next one and at the end; the cache of
-    `hybrid` is empty before and after. Raises `ValueError` if `max_length` is negative.
+    The cache is cleared before the next client and at the end; the cache of `hybrid` is empty
+    before and after. Raises `ValueError` if `max_length` is negative.
     """
     limit = longest_target(max_length)
     for first, end in _groups(text, hybrid.vocabulary):
         extended = _extended(text, hybrid, first, end)
         index = PrefixIndex(extended)
+        shares = _tail_shares(hybrid.tail, extended)
         waiting: list[_Message] = []
         scores: list[np.ndarray] = []
         unknown: list[np.ndarray] = []
@@ -73,10 +76,10 @@ def positions(
             scores.append(_scores(message, hybrid.weights, extended))
             unknown.append(_unknown_by_models(message, hybrid.weights))
             if sum(map(len, scores)) * len(extended) >= _SCORES_AT_ONCE:
-                yield _score(waiting, scores, unknown, hybrid, index, reference)
+                yield _score(waiting, scores, unknown, hybrid, index, shares, reference)
                 waiting, scores, unknown = [], [], []
         if waiting:
-            yield _score(waiting, scores, unknown, hybrid, index, reference)
+            yield _score(waiting, scores, unknown, hybrid, index, shares, reference)
 
 
 def fit_weights(
@@ -86,7 +89,7 @@ def fit_weights(
     max_length: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> mixture.MixtureWeights:
-    """The weights under which this text is most probable; those of `hybrid` are not read.
+    """Returns the weights under which this text is most probable. Ignores the weights of `hybrid`.
 
     Raises `ValueError` if the text is empty.
     """
@@ -114,7 +117,7 @@ _NOTHING = np.empty([0, 0], np.float32)
 def _replay(
     hybrid: HybridPredictor, text: TypedText, first: int, end: int, limit: int
 ) -> Iterator[_Message]:
-    """Every message of people `first` to `end`, learnt once it has been handed out."""
+    """Yields every message of the clients from `first` to `end`, and learns it after the yield."""
     size = len(hybrid.vocabulary)
     for owner in range(first, end):
         hybrid.cache.forget_all()
@@ -147,7 +150,7 @@ def _replay(
 
 
 def _runs(messages: list[list[str]], limit: int, positions: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring messages whose padded batch has at most so many positions."""
+    """Yields runs of consecutive messages whose padded batch has at most `positions` positions."""
     start = 0
     while start < len(messages):
         end, longest = start + 1, min(len(messages[start]) + 1, limit)
@@ -161,7 +164,7 @@ def _runs(messages: list[list[str]], limit: int, positions: int) -> Iterator[tup
 
 
 def _groups(text: TypedText, vocabulary: Vocabulary) -> Iterator[tuple[int, int]]:
-    """Runs of people whose words out of the vocabulary fit into one index."""
+    """Yields runs of clients whose OOV words fit in one index."""
     start, words = 0, set[str]()
     for person, messages in enumerate(text.messages):
         own = _unknown([*_before(text, person), *messages], vocabulary)
@@ -187,7 +190,7 @@ def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
 
 
 def _extended(text: TypedText, hybrid: HybridPredictor, first: int, end: int) -> Vocabulary:
-    """The vocabulary, and behind it every other word that these people type or the lexicon has."""
+    """Returns the vocabulary, extended by all other words of these clients and of the lexicon."""
     own = set() if hybrid.tail is None else set(hybrid.tail.words)
     for person in range(first, end):
         own |= _unknown([*_before(text, person), *text.messages[person]], hybrid.vocabulary)
@@ -195,7 +198,7 @@ def _extended(text: TypedText, hybrid: HybridPredictor, first: int, end: int) ->
 
 
 def _cache_probabilities(message: _Message, size: int) -> np.ndarray:
-    """What the cache gave each target, OOV as a whole: [n] float64."""
+    """Returns the cache's probability of each target, with OOV as one class, [n] float64."""
     found = np.zeros(len(message.targets))
     if message.table.total > 0:
         for place, target in enumerate(message.targets):
@@ -208,7 +211,7 @@ def _cache_probabilities(message: _Message, size: int) -> np.ndarray:
 
 
 def _scores(message: _Message, weights: mixture.MixtureWeights, extended: Vocabulary) -> np.ndarray:
-    """The mixture in the ids of the extended vocabulary: [n, V + words] float32."""
+    """Returns the mixture in the ids of the extended vocabulary, [n, V + words] float32."""
     size = message.network.shape[1]
     scores = np.zeros([len(message.targets), len(extended)], np.float32)
     lambdas = weights.table[message.buckets].astype(np.float32)  # [n, 3]
@@ -226,7 +229,7 @@ def _scores(message: _Message, weights: mixture.MixtureWeights, extended: Vocabu
 
 
 def _unknown_by_models(message: _Message, weights: mixture.MixtureWeights) -> np.ndarray:
-    """What network and n-gram leave to OOV: [n] float32."""
+    """Returns the probability of OOV from network and n-gram, [n] float32."""
     lambdas = weights.table[message.buckets].astype(np.float32)
     return message.network[:, OOV] * lambdas[:, 0] + message.ngram[:, OOV] * lambdas[:, 1]
 
@@ -237,12 +240,19 @@ def _score(
     unknown: list[np.ndarray],
     hybrid: HybridPredictor,
     index: PrefixIndex,
+    shares: np.ndarray | None,
     reference: Vocabulary | None,
 ) -> Positions:
-    """Like `positions.score`, but of messages whose scores are rows in order.
+    """Scores messages like `positions.score`, but with one row of scores per target.
 
-    `score_parts` are [n, V + words] float32 probabilities, and `unknown` is [n] what the models
-    leave to OOV, both in parts; `index` has the vocabulary and the words behind it.
+    Args:
+      messages: The messages.
+      score_parts: [n, V + words] float32 probabilities, in parts.
+      unknown: [n] the models' probability of OOV, in parts.
+      hybrid: The model.
+      index: Index of the vocabulary and the further words.
+      shares: Result of `_tail_shares`.
+      reference: Vocabulary whose ids are ordered by frequency.
     """
     scores = np.concatenate(score_parts)
     size = len(hybrid.vocabulary)
@@ -251,7 +261,7 @@ def _score(
     words = [word for message in messages for word in message.typed]
     masked = np.array([is_mask(word) for word in words])
     lengths = np.where(masked, 0, [len(word) for word in words]).astype(np.int32)
-    # Where cache or lexicon know an OOV word, the strip may offer it: its id is one of the index.
+    # If cache or lexicon contain an OOV word, the strip may offer it, with its id in the index.
     known = set() if tail is None else set(tail.words)
     known_words = [
         word if message.table.id_of(word) >= size or word in known else None
@@ -262,7 +272,7 @@ def _score(
     asked = targets.copy()
     asked[named] = [index.vocabulary.id_of(word) for word in known_words if word is not None]
 
-    scores[:, OOV] += scores[:, size:].sum(axis=1)  # as one class, named or not
+    scores[:, OOV] += scores[:, size:].sum(axis=1)  # as one class, whether named or not
     rows = np.arange(len(targets))
     losses = -np.log(scores[rows, targets].astype(np.float64))
     ranks = target_ranks(scores, asked)
@@ -270,9 +280,9 @@ def _score(
     ahead[named] = _ahead_of_oov(scores[named, :size])
     offered = asked >= NUM_SPECIAL
     confidence = scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)
-    if tail is not None:  # behind the first letter
-        columns = [index.vocabulary.id_of(word) for word in tail.words]
-        scores[:, columns] += np.concatenate(unknown)[:, np.newaxis] * tail.shares
+    if shares is not None:  # after the first letter
+        for row, left in zip(scores, np.concatenate(unknown), strict=True):
+            row += left * shares
     typed = lengths.copy()
     typed[offered] = characters_typed(
         scores[offered], asked[offered], index, k=STRIP, word_ranks=ranks.words[offered]
@@ -297,8 +307,17 @@ def _score(
     )
 
 
+def _tail_shares(tail: TailLexicon | None, extended: Vocabulary) -> np.ndarray | None:
+    """Returns the lexicon share of each word, [V + words], 0 for others; None without a lexicon."""
+    if tail is None:
+        return None
+    shares = np.zeros(len(extended), tail.shares.dtype)
+    shares[[extended.id_of(word) for word in tail.words]] = tail.shares
+    return shares
+
+
 def _ahead_of_oov(scores: np.ndarray) -> np.ndarray:
-    """Ids of the table ranked before OOV: [n, V] -> [n]."""
+    """Returns the number of table ids that are ranked before OOV: [n, V] -> [n]."""
     own = scores[:, OOV, np.newaxis]
     ties = np.count_nonzero(scores[:, :OOV] == own, axis=1)
     return np.count_nonzero(scores > own, axis=1) + ties

@@ -1,7 +1,7 @@
-"""What a model predicts at every position of a text, reduced to what metrics and slices need.
+"""The predictions of a model at every position of a text, reduced to the inputs of metrics.
 
-`text_batches` cuts a text into batches of messages of about equal length; `score` turns the scores
-of a batch, [n, V], into `Positions`: n rows of some twenty numbers.
+`text_batches` cuts a text into batches of messages with similar lengths. `score` converts the
+scores of a batch, [n, V], to `Positions`: n rows of about twenty numbers.
 """
 
 import dataclasses
@@ -18,55 +18,55 @@ from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
 from tff_keyboard.predictors.prefix_index import PrefixIndex
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
-# Scores held at once: 2^24 float32 are 64 MB, 1,600 positions at V = 10,000.
+# Number of scores in memory: 2^24 float32 are 64 MB, 1,600 positions at V = 10,000.
 _SCORES_AT_ONCE = 2**24
 
-# A message is scored in one piece. One that fills a book would not fit into memory.
+# A message is scored in one piece. A message as long as a book would not fit in memory.
 LONGEST_MESSAGE = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Messages of about equal length."""
+    """Messages with similar lengths."""
 
     ids: np.ndarray  # [rows, time + 1] int32: BOS + words + EOS, cut, PAD on the right
-    owner: np.ndarray  # [rows], whose message
+    owner: np.ndarray  # [rows], the message's client
     message_words: np.ndarray  # [rows], words of the whole message
-    # [rows, time + 1] int32, characters of the word at each place; 0 for BOS, EOS, PAD and masks
+    # [rows, time + 1] int32, characters of each word; 0 for BOS, EOS, PAD and masks
     lengths: np.ndarray
-    masked: np.ndarray  # [rows, time + 1] bool, whether the place is a collector's mask
+    masked: np.ndarray  # [rows, time + 1] bool, whether the word is a mask
     reference: np.ndarray  # [rows, time + 1] int32, ids of the words in the reference vocabulary
-    # [rows, time + 1] int32, V + place of an OOV word in the lexicon; 0 for all others
+    # [rows, time + 1] int32, V + position of an OOV word in the lexicon; 0 for other words
     tail: np.ndarray
 
     @functools.cached_property
     def real(self) -> np.ndarray:
-        """[rows, time] bool: places that have a target. EOS, the last input of a row, has none."""
+        """Positions with a target, [rows, time] bool. EOS, the last input of a row, has none."""
         return self.ids[:, 1:] != PAD
 
     @property
     def inputs(self) -> np.ndarray:
-        """[rows, time] int32 for `Predictor.log_probabilities`, PAD where there is no target."""
+        """Input of `Predictor.log_probabilities`, [rows, time] int32; PAD without a target."""
         return np.where(self.real, self.ids[:, :-1], PAD)
 
 
 @dataclasses.dataclass(frozen=True)
 class Positions:
-    """n positions, one array [n] each."""
+    """n positions, with one array [n] each."""
 
-    owner: np.ndarray  # person whose message it is
-    place: np.ndarray  # place of the target in its message, from 0
+    owner: np.ndarray  # client of the message
+    place: np.ndarray  # position of the target in its message, from 0
     message_words: np.ndarray
-    # Id of the target in the reference vocabulary, whose ids are ordered by frequency
+    # Id of the target in the reference vocabulary, which is ordered by frequency
     reference: np.ndarray
-    targets: np.ndarray  # ids of the model's vocabulary
-    # Whether an OOV target is a word that the strip can offer by name; where it is, the ranks and
-    # `typed` are those of this word
+    targets: np.ndarray  # ids in the model's vocabulary
+    # Whether an OOV target is a word that the strip can offer by name. If so, the ranks and `typed`
+    # are those of this word.
     named: np.ndarray
     lengths: np.ndarray  # characters of the target; 0 for EOS and masks
     masked: np.ndarray  # whether it is a mask
     losses: np.ndarray  # -log p(target), nats, float64
-    # Rank on the strip, from 0 (special ids masked); meaningless where the target is special and
+    # Rank on the strip, from 0 (special ids masked); has no meaning if the target is special and
     # not `named`
     rank: np.ndarray
     rank_or_eos: np.ndarray  # rank on a strip that may suggest EOS
@@ -79,22 +79,22 @@ class Positions:
 
     @property
     def is_eos(self) -> np.ndarray:
-        """[positions] bool: ends of messages."""
+        """Ends of messages, [positions] bool."""
         return self.targets == EOS
 
     @property
     def is_oov(self) -> np.ndarray:
-        """[positions] bool: words out of the vocabulary."""
+        """OOV words, [positions] bool."""
         return self.targets == OOV
 
     @property
     def is_word(self) -> np.ndarray:
-        """In-vocabulary words."""
+        """In-vocabulary words, [positions] bool."""
         return self.targets >= NUM_SPECIAL
 
     @staticmethod
     def concatenate(parts: Sequence["Positions"]) -> "Positions":
-        """The positions of several batches."""
+        """Joins the positions of several batches."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return Positions(*map(np.concatenate, columns))
 
@@ -108,11 +108,16 @@ def text_batches(
     only: slice = slice(None),
     tail: TailLexicon | None = None,
 ) -> Iterator[Batch]:
-    """The messages of all people, normalised by the rules of `vocabulary`, sorted by length.
+    """Yields batches of the messages of all clients, sorted by length.
 
-    A message has `max_length` targets at most, its end included; 0 takes whole messages, up to
-    `LONGEST_MESSAGE` targets, and less is a `ValueError`. Words are frequent or rare in the order
-    of `reference`; the model's own if None. `only` are the batches to read.
+    Args:
+      text: Words by the rules of `vocabulary`.
+      vocabulary: The model's vocabulary.
+      max_length: Maximum number of targets in a message, including its end; 0 means whole messages,
+        up to `LONGEST_MESSAGE` targets. A negative value is a `ValueError`.
+      reference: Vocabulary that orders words by frequency; None means the model's own.
+      only: The batches to read.
+      tail: The lexicon of the strip, if any.
     """
     messages = _by_length(text)
     for rows, width in _bounds(messages, vocabulary, max_length)[only]:
@@ -120,7 +125,7 @@ def text_batches(
 
 
 def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 0) -> list[int]:
-    """Targets of each batch of `text_batches`."""
+    """Returns the number of targets in each batch of `text_batches`."""
     messages = _by_length(text)
     most = longest_target(max_length)
     return [
@@ -130,7 +135,7 @@ def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 
 
 
 def _by_length(text: TypedText) -> list[tuple[int, Sequence[str]]]:
-    """Owner and words of each message."""
+    """Returns the client and the words of each message, sorted by length."""
     messages = [(owner, words) for owner, person in enumerate(text.messages) for words in person]
     return sorted(messages, key=lambda item: len(item[1]))  # stable
 
@@ -138,9 +143,9 @@ def _by_length(text: TypedText) -> list[tuple[int, Sequence[str]]]:
 def _bounds(
     messages: Sequence[tuple[int, Sequence[str]]], vocabulary: Vocabulary, max_length: int
 ) -> list[tuple[slice, int]]:
-    """Messages and columns of each batch."""
+    """Returns the messages and the number of columns of each batch."""
     most = longest_target(max_length)
-    longest = [min(len(words) + 1, most) + 1 for _, words in messages]  # with BOS
+    longest = [min(len(words) + 1, most) + 1 for _, words in messages]  # including BOS
     positions = max(1, _SCORES_AT_ONCE // len(vocabulary))
     found, start = [], 0
     while start < len(messages):
@@ -153,7 +158,10 @@ def _bounds(
 
 
 def longest_target(max_length: int) -> int:
-    """Targets of a message that are read at most; `max_length` must be >= 0."""
+    """Returns the maximum number of targets that are read from a message.
+
+    Raises `ValueError` if `max_length` is negative.
+    """
     if max_length < 0:
         raise ValueError(f"`max_length` must be >= 0, got {max_length}.")
     return min(max_length or LONGEST_MESSAGE, LONGEST_MESSAGE)
@@ -202,11 +210,15 @@ def score(
     tail: TailLexicon | None = None,
     before: np.ndarray | None = None,
 ) -> Positions:
-    """What the scores of a batch, [n, V] log-probabilities at its `inputs`, say of its targets.
+    """Reduces the scores of a batch to the properties of its targets.
 
-    `index` has the model's vocabulary and, behind it, the words of `tail`, the lexicon behind the
-    strip, which offers completions only. `before`, [n, V], are the scores before the first letter
-    (`predictor.next_word_scores`), if others.
+    Args:
+      batch: The batch.
+      scores: [n, V] log-probabilities at the batch's `inputs`.
+      index: Index of the model's vocabulary, followed by the words of `tail`.
+      tail: The lexicon of the strip, which only offers completions.
+      before: [n, V], the scores before the first letter (`predictor.next_word_scores`), if they
+        differ.
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]
@@ -222,7 +234,7 @@ def score(
     if tail is not None:
         typing = np.concatenate([scores, scores[:, OOV, np.newaxis] + np.log(tail.shares)], axis=1)
         asked = np.where(named, batch.tail[:, 1:][real], targets)
-        rank = np.where(named, scores.shape[1], ranks.words)  # on no strip before its first letter
+        rank = np.where(named, scores.shape[1], ranks.words)  # no strip before its first letter
     offered = asked >= NUM_SPECIAL
     lengths = batch.lengths[:, 1:][real]
     typed = lengths.copy()
@@ -248,5 +260,5 @@ def score(
 
 
 def extended_vocabulary(vocabulary: Vocabulary, words: Iterable[str]) -> Vocabulary:
-    """A vocabulary with rows for further words behind its own."""
+    """Returns a vocabulary with further words after its own rows."""
     return Vocabulary((*vocabulary.words, *words), vocabulary.rules)

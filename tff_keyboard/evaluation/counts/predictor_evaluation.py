@@ -1,10 +1,10 @@
-"""Evaluates any `Predictor` on what people typed: sums per person, in whole and by slice.
+"""Evaluates any `Predictor` on clients' text: sums per client, in total and by slice.
 
-One pass over the text serves all metrics. The text is cut into parts, counted one by one and added
-up in order; what is cut where depends on the model's vocabulary and the text alone, so whoever
-counts a part, the sums have the same bits (`Compute`). Federated evaluation counts its sums in
-TensorFlow too (`tensorflow_sums.py`). Evaluate, compare, the parity gate, personalisation and
-train-server all count through this module.
+All metrics are computed in one pass over the text. The text is cut into parts, which are counted
+one by one and added in order. The parts depend only on the model's vocabulary and the text, so the
+sums have the same bits wherever a part is counted (`Compute`). Federated evaluation counts its sums
+in TensorFlow too (`tensorflow_sums.py`). Evaluation, comparison, the parity gate, personalisation
+and train-server all use this module.
 """
 
 import dataclasses
@@ -27,7 +27,6 @@ from tff_keyboard.evaluation.counts.positions import (
 )
 from tff_keyboard.evaluation.counts.slices import FAMILIES, SLICE_SUMS
 from tff_keyboard.evaluation.counts.typed_text import TypedText, some_people
-from tff_keyboard.evaluation.metrics import typists
 from tff_keyboard.evaluation.metrics.impressions import reciprocal_ranks
 from tff_keyboard.evaluation.metrics.keystrokes import keystrokes_with_selection
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, STRIP
@@ -36,32 +35,32 @@ from tff_keyboard.predictors.predictor import Predictor, next_word_scores
 from tff_keyboard.predictors.prefix_index import PrefixIndex
 from tff_keyboard.predictors.tail_lexicon import tail_of
 
-_POSITIONS_AT_ONCE = 2**16  # of a part, which are kept before they are added up: 9 MB
+_POSITIONS_AT_ONCE = 2**16  # positions of a part in memory before they are added up: 9 MB
 
-SliceSums = dict[str, dict[str, dict[str, np.ndarray]]]  # family -> slice -> sum -> [people]
+SliceSums = dict[str, dict[str, dict[str, np.ndarray]]]  # family -> slice -> sum -> [clients]
 
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What a model is worth on a text."""
+    """The sums of a model on a text, per client."""
 
-    sums: dict[str, np.ndarray]  # every name of `HOST_SUMS` -> [people], int64 or float64
-    # Family -> slice -> every name of `SLICE_SUMS` -> [people]; slices nobody has a position in are
-    # left out
+    sums: dict[str, np.ndarray]  # every name of `HOST_SUMS` -> [clients], int64 or float64
+    # Family -> slice -> every name of `SLICE_SUMS` -> [clients], without slices that have no
+    # positions
     slices: SliceSums
 
 
 @dataclasses.dataclass(frozen=True)
 class PartCounts:
-    """What a part of a text adds."""
+    """The contribution of a part of a text."""
 
-    people: np.ndarray  # [n] positions of people in the text, increasing
+    people: np.ndarray  # [n] positions of the clients in the text, increasing
     counts: Counts
     targets: int
 
 
 class Compute(Protocol):
-    """Counts the parts of a text, here or elsewhere."""
+    """Counts the parts of a text, on this machine or elsewhere."""
 
     def __call__(
         self,
@@ -73,11 +72,11 @@ class Compute(Protocol):
         reference: Vocabulary | None,
         scored: Callable[[int], None],
     ) -> Iterator[tuple[int, PartCounts]]:
-        """The position in `parts` and the `count_part` of each, each once, in any order."""
+        """Yields the position in `parts` and the `count_part` of each, each once, in any order."""
 
 
 class Counter:
-    """Adds up the positions of one model."""
+    """The sums of one model over the positions added so far."""
 
     def __init__(self, vocabulary: Vocabulary, people: int):
         self._vocabulary = vocabulary
@@ -98,17 +97,17 @@ class Counter:
         return PrefixIndex(self._vocabulary)
 
     def add(self, batch: Batch, scores: np.ndarray) -> None:
-        """Counts a batch of `text_batches`: [n, V] log-probabilities at its `inputs`."""
+        """Adds a batch of `text_batches`, given [n, V] log-probabilities at its `inputs`."""
         self.add_positions(score(batch, scores, self._index))
 
     def add_positions(self, positions: Positions) -> None:
-        """Counts positions that were scored already."""
+        """Adds positions that are already scored."""
         self._waiting.append(positions)
         if sum(map(len, self._waiting)) > _POSITIONS_AT_ONCE:
             self._add_up()
 
     def add_part(self, part: PartCounts) -> None:
-        """Counts what was counted elsewhere."""
+        """Adds a part that was counted elsewhere."""
         for name, values in part.counts.sums.items():
             self._sums[name][part.people] += values
         for family, slices in part.counts.slices.items():
@@ -118,7 +117,7 @@ class Counter:
                     self._slices[family][name][part.people, place] += values
 
     def counts(self) -> Counts:
-        """Counts of all batches so far."""
+        """Returns the counts of all positions so far."""
         self._add_up()
         slices: SliceSums = {}
         for family, table in self._slices.items():
@@ -156,11 +155,15 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     compute: Compute | None = None,
 ) -> Counts:
-    """Counts per person of any model; one that is a `HybridPredictor` learns as it goes.
+    """Returns the counts per client of any model. A `HybridPredictor` learns during the evaluation.
 
-    `text` is normalised by the rules of the predictor's vocabulary; `max_length` and `reference`
-    are those of `text_batches`. `progress` is called with (targets scored, targets in all).
-    `compute` counts the parts; None: they are counted here, one after the other.
+    Args:
+      predictor: The model.
+      text: Words by the rules of the predictor's vocabulary.
+      max_length: As for `text_batches`.
+      reference: As for `text_batches`.
+      progress: Called with (targets scored, total number of targets).
+      compute: Counts the parts; None counts them here, one after the other.
     """
     sizes = _sizes(predictor, text, max_length)
     done = 0
@@ -194,9 +197,9 @@ def count_part(
     reference: Vocabulary | None,
     scored: Callable[[int], None] = lambda targets: None,
 ) -> PartCounts:
-    """Counts a part of a text: batches of `text_batches`, or people, where the model learns.
+    """Counts a part of a text: batches of `text_batches`, or clients if the model learns.
 
-    `scored` is called with numbers of targets, as they are scored.
+    `scored` is called with the number of targets after each step.
     """
     positions = []
     first = 0
@@ -247,7 +250,7 @@ def one_by_one(
     reference: Vocabulary | None,
     scored: Callable[[int], None],
 ) -> Iterator[tuple[int, PartCounts]]:
-    """The `Compute` of this machine."""
+    """Counts all parts on this machine, one after the other. A `Compute`."""
     count = functools.partial(
         count_part, predictor, text, max_length=max_length, reference=reference, scored=scored
     )
@@ -255,7 +258,7 @@ def one_by_one(
 
 
 def _sizes(predictor: Predictor, text: TypedText, max_length: int) -> list[int]:
-    """Targets of each of what a part is a run of."""
+    """Returns the number of targets of each batch, or of each client if the model learns."""
     most = longest_target(max_length)
     if isinstance(predictor, HybridPredictor):
         return [sum(min(len(words) + 1, most) for words in person) for person in text.messages]
@@ -263,7 +266,7 @@ def _sizes(predictor: Predictor, text: TypedText, max_length: int) -> list[int]:
 
 
 def _cut(sizes: Sequence[int]) -> list[slice]:
-    """Runs with more than `_POSITIONS_AT_ONCE` targets, but for the last one; none is empty."""
+    """Returns non-empty runs with more than `_POSITIONS_AT_ONCE` targets, except the last."""
     parts, start, targets = [], 0, 0
     for end, size in enumerate(sizes, start=1):
         targets += size
@@ -274,13 +277,13 @@ def _cut(sizes: Sequence[int]) -> list[slice]:
 
 
 def _total(values: np.ndarray, key: np.ndarray, size: int, kind: type) -> np.ndarray:
-    """Sums of values that share a key: [size]."""
+    """Returns the sums of values with the same key, [size]."""
     totals = np.bincount(key, weights=values, minlength=size)
-    return totals if kind is float else totals.astype(np.int64)  # exact: far below 2^53
+    return totals if kind is float else totals.astype(np.int64)  # exact below 2^53
 
 
 def _columns(positions: Positions) -> dict[str, np.ndarray]:
-    """What each position adds to each sum of `HOST_SUMS`: name -> [n]."""
+    """Returns the contribution of each position to each sum of `HOST_SUMS`: name -> [n]."""
     is_word, is_eos, is_oov = positions.is_word, positions.is_eos, positions.is_oov
     is_first = positions.place == 0
     offered = is_word | positions.named
@@ -308,7 +311,6 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
         "typed_free": positions.typed,
         "typed_counted": keystrokes_with_selection(positions.typed, positions.lengths),
         "masked_words": positions.masked,
-        **_efforts(positions),
         "reciprocal_ranks": reciprocal_ranks(positions.rank, offered, STRIP),
         "impressions": everywhere,
         "impression_matches": on_strip,
@@ -318,13 +320,3 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
         "oov_hits_at_1": positions.named & (positions.rank < 1),
         "oov_hits_at_3": positions.named & on_strip,
     }
-
-
-def _efforts(positions: Positions) -> dict[str, np.ndarray]:
-    """Expected keys and seconds of each typist; without a strip they are the same for all."""
-    found = {}
-    for name, typist in typists.TYPISTS.items():
-        effort = typists.with_strip(positions.typed, positions.lengths, positions.rank, typist)
-        found[f"keys_{name}"], found[f"seconds_{name}"] = effort
-    found["plain_keys"], found["plain_seconds"] = typists.plain(positions.lengths, typist)
-    return found

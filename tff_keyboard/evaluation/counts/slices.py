@@ -1,13 +1,13 @@
-"""Parts of a text in which a model may be better or worse than its total says.
+"""Slices of a text, in which a model may be better or worse than in total.
 
     place        of the word in its message; the first word has no context
     length       of the message, in words
     frequency    of the word among the train users' words
-    confidence   what the model gives its first suggestion: the bins of a reliability curve
+    confidence   probability of the first suggestion: the bins of a reliability curve
 
-A slice is counted like the whole text (`predictor_evaluation.py`), so every metric of the table can
-be read in it, with its interval over people. Heavy and light typists are groups of people, not
-parts of their text: `people.py`.
+A slice is counted like the whole text (`predictor_evaluation.py`), so every metric can be computed
+for it, with its interval over clients. Heavy and light users are groups of clients, not slices of
+their text: see `people.py`.
 """
 
 import dataclasses
@@ -18,28 +18,28 @@ import numpy as np
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV
 from tff_keyboard.evaluation.counts.positions import Positions
 
-# Sums that are kept for slices; the others of `HOST_SUMS` are for the whole text only.
+# The sums that are counted for slices. The others in `HOST_SUMS` are only for the whole text.
 SLICE_SUMS = (
     "tokens", "eos_tokens", "oov_tokens", "nll", "nll_eos", "nll_oov", "hits_at_1", "hits_at_3",
     "characters", "oov_characters", "typed_free", "impressions", "impression_matches",
     "oov_hits_at_1", "oov_hits_at_3", "confidence",
 )  # fmt: skip
 
-CONFIDENCE_BINS = 15  # of equal width, as Guo et al. 2017
+CONFIDENCE_BINS = 15  # of equal width, as in Guo et al. 2017
 
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """A way to cut a text."""
+    """One way to divide a text into slices."""
 
     title: str
     labels: tuple[str, ...]
-    # Positions -> [n] int, the slice of each position; -1 where it belongs to none
+    # Positions -> [n] int, the slice of each position; -1 if it is in none
     index: Callable[[Positions], np.ndarray]
 
 
 def _bands(values: np.ndarray, starts: tuple[int, ...]) -> np.ndarray:
-    """Place of each value among bands that begin at `starts`; -1 below the first."""
+    """Returns the band of each value, where bands begin at `starts`; -1 below the first."""
     return np.searchsorted(starts, values, side="right") - 1
 
 

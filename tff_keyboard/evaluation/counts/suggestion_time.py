@@ -1,4 +1,4 @@
-"""Measures how long a model takes to make one strip of suggestions."""
+"""Measures the time that a model needs for one strip of suggestions."""
 
 import time
 
@@ -7,14 +7,14 @@ import numpy as np
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.predictors.predictor import Predictor
 
-_MESSAGES = 100  # that are typed for it, about
-_WORDS = 5  # of a message: two suggestions each
+_MESSAGES = 100  # approximate number of messages that are typed
+_WORDS = 5  # words of a message, with two suggestions each
 
 
 def suggestion_milliseconds(predictor: Predictor, text: TypedText) -> dict[str, float]:
-    """Median and 95th percentile of one `suggest`, "p50" and "p95" in milliseconds.
+    """Returns the median and 95th percentile of one `suggest`, "p50" and "p95" in milliseconds.
 
-    As a keyboard calls it: word by word, the strip of next words and the one after the first
+    Calls it like a keyboard: for each word, the strip of next words and the strip after the first
     character.
     """
     seconds: list[float] = []

@@ -1,6 +1,6 @@
-"""`FEDERATED_SUMS` of a batch in TensorFlow: what a client counts in federated evaluation.
+"""The `FEDERATED_SUMS` of a batch in TensorFlow, as clients count them in federated evaluation.
 
-`predictor_evaluation.py` counts the same in NumPy, from any model; a test holds the two together.
+`predictor_evaluation.py` counts the same sums in NumPy for any model. A test compares the two.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SUM_DTYPES: dict[str, tf.DType] = {
 
 
 def losses_of(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """-log p(target) in nats: logits [n, vocabulary], targets [n] -> [n] float32."""
+    """Returns -log p(target) in nats: logits [n, vocabulary], targets [n] -> [n] float32."""
     at_target = tf.gather(logits, targets, batch_dims=1)
     return tf.reduce_logsumexp(logits, axis=1) - at_target
 
@@ -25,10 +25,13 @@ def losses_of(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
 def batch_sums(
     logits: tf.Tensor, losses: tf.Tensor, targets: tf.Tensor, num_examples: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The sums of some positions of a batch, named, typed and in order as `SUM_DTYPES`.
+    """Returns the sums of some positions of a batch, by name, in the form of `SUM_DTYPES`.
 
-    `logits` are [n, vocabulary] float32 at real positions, `losses` [n] float32 in nats, `targets`
-    [n] int32 without PAD; `num_examples` messages are completed by these positions.
+    Args:
+      logits: [n, vocabulary] float32 at real positions.
+      losses: [n] float32, in nats.
+      targets: [n] int32 without PAD.
+      num_examples: Number of messages that these positions complete.
     """
     is_eos, is_oov = tf.equal(targets, EOS), tf.equal(targets, OOV)
     is_word = targets >= NUM_SPECIAL

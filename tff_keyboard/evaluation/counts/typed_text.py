@@ -1,7 +1,7 @@
-"""What people typed, as normalised words: the form in which any model can be evaluated on it.
+"""Clients' text as normalised words, on which any model can be evaluated.
 
-Words, not ids: models with different vocabularies are then compared on the same text, and a word
-that one of them does not know still has its length in characters.
+It contains words instead of ids, so models with different vocabularies can be compared on the same
+text, and a word that a model does not know still has a length in characters.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tff_keyboard.data.sources import formats
 from tff_keyboard.storage.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,30 +26,31 @@ Tokenize = Callable[[Sequence[str]], list[list[str]]]
 
 @dataclasses.dataclass(frozen=True)
 class TypedText:
-    """Messages by person."""
+    """Messages by client."""
 
     name: str
     people: tuple[str, ...]
-    # One list per person, in the order typed; each message is a list of words
+    # One list per client, in the order typed; each message is a list of words
     messages: tuple[list[Message], ...]
-    # Whether the people are blocks of one text, so that intervals speak about blocks
+    # Whether the clients are blocks of one text, so that intervals are over blocks
     pseudo_users: bool = False
-    # What each of them had typed before, oldest first; empty for nothing of anybody. A model that
-    # learns has learnt it, and it is not evaluated.
+    # Earlier messages of each client, oldest first; empty if there are none at all. A model that
+    # learns learns them first, and they are not evaluated.
     before: tuple[list[Message], ...] = ()
 
     @property
     def num_words(self) -> int:
-        """Words typed, by all."""
+        """Total number of typed words."""
         return sum(len(message) for person in self.messages for message in person)
 
 
 def of_population(
     store: "ClientStore", population: str, *, rules: "NormalisationRules | None" = None
 ) -> TypedText:
-    """What all people of a store's population typed.
+    """Returns the text of all clients of a store's population.
 
-    Raises `DataError` if nobody is in it, or it was cut into words by other than these `rules`.
+    Raises `DataError` if the population is empty, or the store has other normalisation rules than
+    `rules`.
     """
     if rules is not None:
         check_rules(store, rules)
@@ -60,30 +62,30 @@ def of_population(
 
 
 def check_rules(store: "ClientStore", rules: "NormalisationRules") -> None:
-    """Raises `DataError` where a store was not cut into words by these rules."""
+    """Raises `DataError` unless a store has these normalisation rules."""
     if store.vocabulary.rules != rules:
         raise DataError(
-            f"{store.directory} was cut into words by other rules than the model's. Prepare it "
-            "with that model's `data.mode`, `data.lowercase` and `data.language`."
+            f"{store.directory} has different tokenisation rules than the model. Prepare it "
+            "with the model's `data.mode`, `data.lowercase` and `data.language`."
         )
 
 
 def some_people(text: TypedText, which: slice) -> TypedText:
-    """A run of the people of a text."""
+    """Returns a text with some of the clients."""
     return dataclasses.replace(
         text, people=text.people[which], messages=text.messages[which], before=text.before[which]
     )
 
 
 def first_messages(text: TypedText, most: int) -> TypedText:
-    """At most so many messages of each person, the first ones; all with 0."""
+    """Returns the text with the first `most` messages of each client; all if `most` is 0."""
     if not most:
         return text
     return dataclasses.replace(text, messages=tuple(each[:most] for each in text.messages))
 
 
 def first_words(text: TypedText, most: int) -> TypedText:
-    """The first messages of each person, as many as have `most` words together, one at least."""
+    """Returns the text with the first messages of each client, up to `most` words, at least one."""
 
     def until(messages: list[Message]) -> list[Message]:
         totals = itertools.accumulate(map(len, messages))
@@ -93,28 +95,31 @@ def first_words(text: TypedText, most: int) -> TypedText:
 
 
 def first_people(text: TypedText, *, max_words: int) -> TypedText:
-    """As many people from the start as type about `max_words` words together, one at least."""
+    """Returns the first clients with about `max_words` words in total, at least one client."""
     words = itertools.accumulate(sum(map(len, person)) for person in text.messages)
     count = 1 + sum(total < max_words for total in words)
     return some_people(text, slice(count))
 
 
 def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int) -> TypedText:
-    """A text file, plain or .gz, one message a line, dealt out to pseudo-users in blocks of lines.
+    """Reads a text file, plain or .gz, with one message per line, as blocks of pseudo-clients.
 
-    The file says nothing about who typed what, yet an interval needs independent parts: its lines
-    are cut into `blocks` >= 2 runs of equal length (neighbours stay together, as they depend on
-    each other most), and each counts as a person. Lines without a word are left out. Raises
-    `DataError` if the file cannot be read, is not UTF-8, or holds fewer than two messages;
-    `ValueError` if `blocks` is out of range.
+    Uses only the text of a `user<TAB>text` file, a table or an exported chat. An interval needs
+    independent parts, so the lines are cut into `blocks` >= 2 runs of equal length, and each counts
+    as a client. Neighbouring lines stay together, because they depend on each other most. Lines
+    without a word are left out.
+
+    Raises:
+      DataError: If the file cannot be read, is not UTF-8, or has fewer than two messages.
+      ValueError: If `blocks` is out of range.
     """
     if blocks < 2:
-        raise ValueError(f"`blocks` must be >= 2, got {blocks}: an interval needs two at least.")
+        raise ValueError(f"`blocks` must be >= 2, got {blocks}: an interval needs at least two.")
     path = pathlib.Path(path)
     lines = _read_lines(path)
     messages = [words for words in tokenize(lines) if words]
     if len(messages) < 2:
-        raise DataError(f"{path}: holds {len(messages)} messages; at least 2 lines with words.")
+        raise DataError(f"{path}: has {len(messages)} messages, but at least 2 are required.")
     count = min(blocks, len(messages))
     bounds = [len(messages) * block // count for block in range(count + 1)]
     return TypedText(
@@ -126,12 +131,15 @@ def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: 
 
 
 def _read_lines(path: pathlib.Path) -> list[str]:
+    messages = formats.messages_of_file(path)
+    if messages is not None:
+        return [message.text for message in messages]
     try:
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or "not a whole gzip file"
+        reason = getattr(error, "strerror", None) or "not a complete gzip file"
         raise DataError(f"{path}: cannot be read ({reason}).") from None
     lines = []
     for number, line in enumerate(content.split(b"\n"), start=1):
@@ -139,4 +147,6 @@ def _read_lines(path: pathlib.Path) -> list[str]:
             lines.append(line.decode("utf-8"))
         except UnicodeDecodeError:
             raise DataError(f"{path}:{number}: is not UTF-8. Convert the file first.") from None
+    if all(line.count("\t") == 1 for line in lines if line):
+        return [line.partition("\t")[2] for line in lines]
     return lines

@@ -1,1 +1,1 @@
-"""What is counted: the table of all metrics, and the count behind each."""
+"""The table of all metrics, and the counts that they are computed from."""

@@ -1,23 +1,24 @@
-"""Prediction impression recall: how often a strip that was shown held the word typed next.
+"""Prediction impression recall: how often a strip that was shown contained the next word.
 
-Hard et al. 2018 (section 6, https://arxiv.org/abs/1811.03604) divide the predictions that match
-what the user entered by the times prediction candidates were shown. An impression is a strip of
-next words before any character of the word is typed, so a message of n words has n + 1: one before
-each word and one behind the last, which nothing matches. The first one of a message is the zero
-state (an opened keyboard). Opened keyboards nobody types on leave no trace in text.
+Hard et al. 2018 (section 6, https://arxiv.org/abs/1811.03604) divide the number of predictions that
+match the user's input by the number of times that prediction candidates were shown. An impression
+is a strip of next words before any character of the word is typed. A message of n words therefore
+has n + 1 impressions: one before each word and one after the last, which nothing matches. The first
+one of a message is the zero state (an opened keyboard). A keyboard that is opened without typing
+leaves no trace in the text.
 
     prediction_impression_recall = impression_matches / impressions
     zero_state_recall            = zero_state_matches / zero_state_impressions
     mrr_at_3                     = reciprocal_ranks / words typed
 
-where a reciprocal rank is 1 / place on the strip, and 0 for a word that is not on it.
+A reciprocal rank is 1 / position on the strip, and 0 for a word that is not on it.
 """
 
 import numpy as np
 
 
 def reciprocal_ranks(ranks: np.ndarray, is_word: np.ndarray, k: int) -> np.ndarray:
-    """[n] float64: 1 / place on a strip of k, 0 where the target is not on it or is no word.
+    """Returns 1 / position on a strip of k, or 0 if the target is not a word on it, [n] float64.
 
     >>> reciprocal_ranks(np.array([0, 1, 3]), np.array([True, True, True]), k=3)
     array([1. , 0.5, 0. ])

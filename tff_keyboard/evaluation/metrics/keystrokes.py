@@ -1,21 +1,23 @@
-"""Keystroke savings: how many characters a typist need not type.
+"""Keystroke savings: the share of characters that a user need not type.
 
-Before each character of a word the strip shows the k best vocabulary words that start with what is
-typed so far; with nothing typed, the k best next words. The typist takes the intended word as soon
-as it is on the strip and types on otherwise; words out of the vocabulary are typed in full.
+Before each character of a word the strip shows the k best vocabulary words that start with the
+typed characters; if none is typed, the k best next words. The user taps the intended word as soon
+as it is on the strip, and otherwise types on. Words that are not in the vocabulary are typed
+completely.
 
     typed = characters typed until the word is offered (all of them if it never is)
     KSS   = (characters - typed) / characters
 
-over all words, in characters that are not spaces: Unicode code points of the normalised words. Two
-countings of the tap that accepts a suggestion:
+The sums are over all words, in characters that are not spaces: Unicode code points of the
+normalised words. There are two ways to count the tap that accepts a suggestion:
 
   selection free       it costs nothing: the definition of Popov et al.
-  selection counted    it is one keystroke, so an accepted word costs typed + 1; taking a suggestion
-                       with one character to go then neither saves nor loses
+  selection counted    it is one keystroke, so an accepted word costs typed + 1; accepting a
+                       suggestion with one remaining character neither saves nor loses
 
-Spaces (accepting a word types its space too) and masks of the collectors (`<#>`, `<URL>`) are left
-out on both sides. A word equal to the typed prefix takes a place on the strip like any other.
+Spaces (accepting a word types its space too) and masks of the data collectors (`<#>`, `<URL>`) are
+left out of both sums. A word equal to the typed prefix takes a position on the strip like any
+other.
 
 Sources: Popov, Kudinov, Piontkovskaya, Vytovtov, Nevidomsky 2018, section 2.4,
 https://arxiv.org/abs/1712.07473; MacKenzie and Soukoreff 2002, Human-Computer Interaction 17.
@@ -36,17 +38,26 @@ def characters_typed(
     k: int = 3,
     word_ranks: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Characters typed of each target word until it is among the k suggestions.
+    """Returns the number of characters typed of each target until it is among the k suggestions.
 
-    With the vocabulary sorted, the words that start with the first j characters of the target are
-    one range inside that of j - 1, and the word is offered at the first j where fewer than k words
-    of that range rank above it. Positions are grouped by the first character of their target; a
-    running sum of "ranks above the target" over the group's range gives all lengths at once.
+    In the sorted vocabulary, the words that start with the first j characters of the target are a
+    range inside the range of j - 1. The word is offered at the first j for which fewer than k words
+    of the range rank above it. Positions are grouped by the first character of their target. A
+    running sum of "ranks above the target" over the group's range then gives the result for all
+    lengths at once.
 
-    `scores` [n, V] are log-probabilities or anything monotone in them, without NaN; `targets` [n]
-    are word ids; `word_ranks` [n] are `target_ranks(scores, targets).words`, where known already.
-    The result is [n] int32 in [0, length of the word]; the length where it is never offered. Raises
-    `ValueError` if `k`, suggestions on the strip, is below 1, or a target is special.
+    Args:
+      scores: [n, V] log-probabilities, or any monotone function of them, without NaN.
+      targets: [n] word ids.
+      index: Index of the vocabulary.
+      k: Number of suggestions on the strip, >= 1.
+      word_ranks: [n] `target_ranks(scores, targets).words`, if already known.
+
+    Returns:
+      [n] int32 in [0, length of the word]; the length if the word is never offered.
+
+    Raises:
+      ValueError: If `k` is out of range, or a target is special.
     """
     if k < 1:
         raise ValueError(f"`k` must be >= 1, got {k}.")
@@ -76,15 +87,15 @@ def characters_typed(
         columns = slice(1, longest + 1)
         ranks = np.take_along_axis(running, end[place, columns] - start, axis=1)
         ranks -= np.take_along_axis(running, first[place, columns] - start, axis=1)
-        # Ranks fall with the prefix length, so the number of lengths 1..j that are still too short
-        # is the last one that is.
+        # Ranks decrease with the prefix length, so the number of lengths 1..j that are too short is
+        # the largest of them.
         still_hidden = (ranks >= k) & (np.arange(1, longest + 1) < lengths[rows, np.newaxis])
         typed[rows] = 1 + np.count_nonzero(still_hidden, axis=1)
     return typed
 
 
 def keystrokes_with_selection(typed: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Keystrokes where a tap on the strip is one: `typed + 1` if a suggestion was taken.
+    """Returns keystrokes with a tap counted as one: `typed + 1` if a suggestion was accepted.
 
     >>> keystrokes_with_selection(np.array([0, 2, 5]), np.array([5, 5, 5]))
     array([1, 3, 5])

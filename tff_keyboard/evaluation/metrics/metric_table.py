@@ -1,18 +1,18 @@
-"""Every metric in one table: what it divides by what, how it is called, which way is better.
+"""The table of all metrics: numerator, denominator, name, and the better direction.
 
-A metric is a ratio of sums over a text, so sums of people add up to those of a population and each
-ratio can be jackknifed over people. Adding a metric is adding a row to `_ROWS`; one that needs a
-new sum names it in `HOST_SUMS` and counts it in `predictor_evaluation.py`.
+A metric is a ratio of sums over a text. Sums of clients add up to the sums of a population, and
+each ratio can be jackknifed over clients. To add a metric, add a row to `_ROWS`. If it needs a new
+sum, name the sum in `HOST_SUMS` and count it in `predictor_evaluation.py`.
 
 Denominators, by the end of a name:
 
   all       every target: words, EOS and OOV. EOS and OOV are never suggested, so always missed.
-  no_eos    words and OOV: what a person typed.
+  no_eos    words and OOV: all typed words.
   words     in-vocabulary words only.
   words_eos in-vocabulary words and EOS, with a strip that may suggest EOS.
 
-`accuracy*` follows TFF's Stack Overflow task instead (nothing masked, targets excluded).
-Keystrokes are those of `evaluation/metrics/keystrokes.py`, impressions those of
+`accuracy*` follows TFF's Stack Overflow task instead (nothing masked, targets excluded). Keystrokes
+are defined in `evaluation/metrics/keystrokes.py`, impressions in
 `evaluation/metrics/impressions.py`.
 
 >>> METRICS["kss"].format(0.87219)
@@ -24,12 +24,11 @@ Keystrokes are those of `evaluation/metrics/keystrokes.py`, impressions those of
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from tff_keyboard.evaluation.metrics.typists import TYPISTS
+STRIP = 3  # number of suggestions on a phone's strip
 
-STRIP = 3  # suggestions on a phone's strip
-
-# Sums over targets that are not PAD. Counts are int64, log-likelihoods float64: a float32 sum over
-# 10^6 tokens loses the third digit. These come from clients in federated evaluation, too.
+# Sums over targets that are not PAD. Counts are int64, log-likelihoods float64, because a float32
+# sum
+# over 10^6 tokens loses the third digit. Federated evaluation computes these sums on clients, too.
 FEDERATED_SUMS: dict[str, type] = {
     "examples": int,  # messages
     "tokens": int,  # targets: words, EOS and OOV
@@ -38,7 +37,7 @@ FEDERATED_SUMS: dict[str, type] = {
     "nll": float,  # nats, over all targets
     "nll_eos": float,
     "nll_oov": float,
-    "hits_at_1": int,  # special ids masked: hits are in-vocabulary words
+    "hits_at_1": int,  # special ids masked, so hits are in-vocabulary words
     "hits_at_3": int,
     "hits_at_1_eos_allowed": int,  # PAD, BOS, OOV masked: words or EOS
     "hits_at_3_eos_allowed": int,
@@ -47,28 +46,25 @@ FEDERATED_SUMS: dict[str, type] = {
     "argmax_hits_oov": int,
 }
 
-# What evaluation of a `Predictor` counts besides.
+# Further sums in the evaluation of a `Predictor`.
 HOST_SUMS: dict[str, type] = {
     **FEDERATED_SUMS,
-    "characters": int,  # of words that are no masks
+    "characters": int,  # of words that are not masks
     "oov_characters": int,
     "typed_free": int,  # keystrokes, a tap on the strip free
     "typed_counted": int,  # keystrokes, a tap counted as one
-    "masked_words": int,  # left out of keystrokes
-    "reciprocal_ranks": float,  # 1 / place on the strip, 0 if not on it
+    "masked_words": int,  # not in the keystroke sums
+    "reciprocal_ranks": float,  # 1 / position on the strip, 0 if not on it
     "impressions": int,  # strips of next words that were shown
     "impression_matches": int,
     "zero_state_impressions": int,  # the first of each message
     "zero_state_matches": int,
     "confidence": float,  # probability of the first word on the strip, over impressions
-    "plain_keys": float,  # expected of a typist, see evaluation/metrics/typists.py
-    "plain_seconds": float,
-    **{f"{what}_{typist}": float for typist in TYPISTS for what in ("keys", "seconds")},
-    "oov_hits_at_1": int,  # OOV words that a strip offered by name, from its owner's cache
+    "oov_hits_at_1": int,  # OOV words that a strip offered by name, from the user's cache
     "oov_hits_at_3": int,
 }
 
-# Zero where they are not counted: a model of a fixed table names no other word.
+# Zero if not counted, because a model with a fixed table offers no other words.
 OPTIONAL_SUMS = frozenset({"oov_hits_at_1", "oov_hits_at_3"})
 
 Signs = Mapping[str, int]
@@ -80,10 +76,6 @@ _WORDS = {"tokens": 1, "eos_tokens": -1, "oov_tokens": -1}
 _WORDS_EOS = {"tokens": 1, "oov_tokens": -1}
 _ALL = {"tokens": 1}
 _LOSS_NO_OOV = {"nll": 1, "nll_oov": -1}
-_EFFORT = {
-    "seconds": "expected time of typing, looks at the strip included (metrics/typists.py)",
-    "keys": "expected keys and taps, spaces and corrections included",
-}
 _LOSS_WORDS = {"nll": 1, "nll_oov": -1, "nll_eos": -1}
 
 
@@ -91,16 +83,18 @@ _LOSS_WORDS = {"nll": 1, "nll_oov": -1, "nll_eos": -1}
 class Metric:
     """One metric.
 
+    >>> METRICS["recall_at_3_no_eos"].better
+    'higher'
+
     Attributes:
       name: Name in files and tables.
-      above: Numerator, a signed sum of sums.
-      below: Denominator, of the same form.
+      above: Numerator: name of a sum -> its sign.
+      below: Denominator, in the same form.
       label: A few words for a table.
-      meaning: What is counted over what.
+      meaning: Description of numerator and denominator.
       kind: "percent", "perplexity" (exp of the ratio), "nats" or "ratio".
-      better: "higher", "lower", or "" for what is a fact of the text and not of the model.
-      headline: Whether tables for people show it; files hold all.
-      may_lose: Whether it can be below 0: what looking costs may exceed what it saves.
+      better: "higher", "lower", or "" for a property of the text instead of the model.
+      headline: Whether printed tables show it; files contain all metrics.
     """
 
     name: str
@@ -111,27 +105,26 @@ class Metric:
     kind: str = "percent"
     better: str = "higher"
     headline: bool = True
-    may_lose: bool = False
 
     def format(self, value: float) -> str:
-        """A value for people; percent without the sign."""
+        """Formats a value for tables; percent without the sign."""
         if self.kind == "percent":
             return f"{100 * value:.2f}"
         return f"{value:.1f}" if self.is_perplexity else f"{value:.4f}"
 
     def from_points(self, points: float) -> float:
-        """A difference in the metric's own unit, of one in the points that people speak of."""
+        """Converts a difference in percentage points to the metric's own unit."""
         return points / 100 if self.kind == "percent" else points
 
     @property
     def is_perplexity(self) -> bool:
-        """Whether it is exp of its ratio; differences are then factors."""
+        """Whether the metric is exp of its ratio. Differences are then factors."""
         return self.kind == "perplexity"
 
     @property
     def is_share(self) -> bool:
-        """Whether it lies between 0 and 1."""
-        return self.kind in ("percent", "ratio") and not self.may_lose
+        """Whether the metric is between 0 and 1."""
+        return self.kind in ("percent", "ratio")
 
     @property
     def neutral(self) -> float:
@@ -140,71 +133,66 @@ class Metric:
 
     @property
     def sums(self) -> set[str]:
-        """Names of the sums it needs: those of `OPTIONAL_SUMS` only if nothing else is above."""
+        """Names of the required sums. `OPTIONAL_SUMS` are required only if alone in `above`."""
         spared = OPTIONAL_SUMS if set(self.above) - OPTIONAL_SUMS else set()
         return {*self.above, *self.below} - spared
 
 
 _ROWS = (
     Metric("recall_at_1_all", HITS_AT_1, _ALL, "top-1 recall, all tokens",
-           "all targets, ends of message (always missed) among them", headline=False),
+           "all targets, including ends of messages, which are always misses", headline=False),
     Metric("recall_at_3_all", HITS_AT_3, _ALL, "top-3 recall, all tokens",
-           "the same on the strip of 3", headline=False),
+           "the same for a strip of 3", headline=False),
     Metric("recall_at_1_no_eos", HITS_AT_1, _WORDS_TYPED, "top-1 recall",
-           "words typed that were the first suggestion; OOV words count, and are missed by a model "
-           "of a fixed table"),
+           "share of typed words that were the first suggestion; a word that is not in the "
+           "vocabulary is a miss, unless the model has learned it"),
     Metric("recall_at_3_no_eos", HITS_AT_3, _WORDS_TYPED, "top-3 recall",
-           "words typed that were on the strip of 3"),
+           "share of typed words that were among the three suggestions"),
     Metric("recall_at_1_words", {"hits_at_1": 1}, _WORDS, "top-1 recall, in vocabulary",
            "the same over in-vocabulary words"),
     Metric("recall_at_3_words", {"hits_at_3": 1}, _WORDS, "top-3 recall, in vocabulary",
            "the same over in-vocabulary words"),
     Metric("recall_at_3_oov", {"oov_hits_at_3": 1}, {"oov_tokens": 1},
-           "top-3 recall, unknown words", "words out of the vocabulary that were on the strip of 3",
+           "top-3 recall, unknown words",
+           "share of words that are not in the vocabulary, but were on the strip of 3",
            headline=False),
     Metric("recall_at_1_words_eos", {"hits_at_1_eos_allowed": 1}, _WORDS_EOS,
-           "top-1, words and end", "words and ends of message, which may be suggested",
+           "top-1, words and end", "words and ends of messages, where the model may suggest an end",
            headline=False),
     Metric("recall_at_3_words_eos", {"hits_at_3_eos_allowed": 1}, _WORDS_EOS,
            "top-3, words and end", "the same on the strip of 3", headline=False),
     Metric("mrr_at_3_no_eos", {"reciprocal_ranks": 1}, _WORDS_TYPED, "MRR@3",
-           "mean of 1 / place on the strip, 0 if not on it", kind="ratio"),
+           "mean of 1 / position on the strip, or 0 if the word is not on it", kind="ratio"),
     Metric("kss", {"characters": 1, "typed_free": -1}, {"characters": 1}, "keystrokes saved",
-           "share of characters that need not be typed with a strip of 3; accepting is free"),
+           "share of characters that need not be typed with a strip of 3; taps are free"),
     Metric("kss_selection_counted", {"characters": 1, "typed_counted": -1}, {"characters": 1},
            "keystrokes saved, tap counted",
-           "the same with one keystroke for each accepted suggestion"),
+           "the same, but each accepted suggestion costs one keystroke"),
     Metric("kss_with_spaces", {"characters": 1, "typed_free": -1},
            {"characters": 1, **_WORDS_TYPED, "masked_words": -1}, "keystrokes saved, with spaces",
-           "the same with a space behind each word: a tap is one keystroke and types it, too"),
-    *(
-        Metric(f"{what}_saved_{typist}", {f"plain_{what}": 1, f"{what}_{typist}": -1},
-               {f"plain_{what}": 1}, f"{what} saved, {typist} typist", meaning,
-               headline=what == "seconds", may_lose=True)
-        for what, meaning in _EFFORT.items() for typist in TYPISTS
-    ),
+           "the same with a space after each word; a tap types both and costs one keystroke"),
     Metric("oov_cost", {"oov_characters": 1}, {"characters": 1}, "typed for unknown words",
-           "share of characters in words out of the vocabulary, which are typed in full",
+           "share of characters in words that are not in the vocabulary, which are typed in full",
            better=""),
     Metric("prediction_impression_recall", {"impression_matches": 1}, {"impressions": 1},
-           "impression recall", "next-word strips shown that held the word typed next"),
+           "impression recall", "share of next-word strips that contained the next word"),
     Metric("zero_state_recall", {"zero_state_matches": 1}, {"zero_state_impressions": 1},
            "zero-state recall", "the same for the first strip of a message"),
     Metric("accuracy", {"argmax_hits_words": 1, "argmax_hits_eos": 1, "argmax_hits_oov": 1}, _ALL,
-           "accuracy", "TFF's: nothing masked", headline=False),
+           "accuracy", "as in TFF, without masks", headline=False),
     Metric("accuracy_no_oov", {"argmax_hits_words": 1, "argmax_hits_eos": 1}, _WORDS_EOS,
-           "accuracy without OOV", "TFF's: nothing masked", headline=False),
+           "accuracy without OOV", "as in TFF, without masks", headline=False),
     Metric("accuracy_no_oov_or_eos", {"argmax_hits_words": 1}, _WORDS,
-           "accuracy without OOV and EOS", "TFF's: nothing masked", headline=False),
-    Metric("nats_per_token", {"nll": 1}, _ALL, "nats a token",
-           "mean negative log-likelihood over words, OOV and end of message",
+           "accuracy without OOV and EOS", "as in TFF, without masks", headline=False),
+    Metric("nats_per_token", {"nll": 1}, _ALL, "nats per token",
+           "mean negative log-likelihood over words, OOV and ends of messages",
            kind="nats", better="lower", headline=False),
-    Metric("nats_per_token_no_oov", _LOSS_NO_OOV, _WORDS_EOS, "nats a token without OOV",
+    Metric("nats_per_token_no_oov", _LOSS_NO_OOV, _WORDS_EOS, "nats per token without OOV",
            "the same without OOV targets", kind="nats", better="lower", headline=False),
-    Metric("nats_per_token_words", _LOSS_WORDS, _WORDS, "nats a word", "in-vocabulary words only",
+    Metric("nats_per_token_words", _LOSS_WORDS, _WORDS, "nats per word", "in-vocabulary words only",
            kind="nats", better="lower", headline=False),
     Metric("perplexity", {"nll": 1}, _ALL, "perplexity",
-           "exp of the mean negative log-likelihood, over words, OOV and end of message",
+           "exp of the mean negative log-likelihood over words, OOV and ends of messages",
            kind="perplexity", better="lower"),
     Metric("perplexity_no_oov", _LOSS_NO_OOV, _WORDS_EOS, "perplexity without OOV",
            "the same without OOV targets", kind="perplexity", better="lower"),
@@ -212,13 +200,17 @@ _ROWS = (
            "the same over in-vocabulary words only", kind="perplexity", better="lower",
            headline=False),
     Metric("oov_rate", {"oov_tokens": 1}, _WORDS_TYPED, "out of vocabulary",
-           "words typed that are not in the table", better=""),
+           "share of typed words that are not in the vocabulary", better=""),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}
-"""Name -> what is counted, in the order of tables."""
+"""Name -> metric, in the order of tables.
 
-# What people say for the metrics they name most.
+>>> METRICS["kss"].label
+'keystrokes saved'
+"""
+
+# Short names of the most common metrics.
 SHORT_NAMES = {
     "top-1": "recall_at_1_no_eos",
     "top-3": "recall_at_3_no_eos",
@@ -228,7 +220,7 @@ HEADLINES = tuple(metric for metric in _ROWS if metric.headline)
 
 
 def metric_called(word: str) -> Metric:
-    """The metric of a name or a short name, or a `ValueError`.
+    """Returns the metric with a name or a short name. Raises `ValueError` if there is none.
 
     >>> metric_called("top-3").name
     'recall_at_3_no_eos'
@@ -241,7 +233,7 @@ def metric_called(word: str) -> Metric:
 
 
 def computable(sums: Collection[str]) -> list[str]:
-    """Names of the metrics that these sums are enough for, in the order of the table."""
+    """Returns the names of the metrics that these sums are enough for, in table order."""
     return [name for name, metric in METRICS.items() if metric.sums <= set(sums)]
 
 
@@ -249,7 +241,7 @@ def _of_the_model(names: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in names if METRICS[name].better)
 
 
-# What a federated validation reports; and what needs the keystrokes of `HOST_SUMS`.
+# The metrics of a federated validation, and those that need the keystrokes in `HOST_SUMS`.
 FEDERATED_METRICS = _of_the_model(computable(FEDERATED_SUMS))
 KEYSTROKE_METRICS = _of_the_model(
     [name for name, metric in METRICS.items() if "characters" in metric.sums]

@@ -1,12 +1,13 @@
 """Recall@k of the suggestion strip, as counts of hits.
 
 A phone never offers PAD, BOS, EOS or OOV, so Hard et al. 2018 leave them out of the suggestions: a
-hit@k is a target among the k best words **after special ids are masked**. What the hits are divided
-by is a separate choice (`metric_table.py`). TFF's Stack Overflow task masks nothing: its accuracy
-is the share of targets that are the plain argmax.
+hit@k is a target among the k best words **after special ids are masked**. The denominator is a
+separate choice (`metric_table.py`). TFF's Stack Overflow task masks nothing: its accuracy is the
+share of targets that are the plain argmax.
 
-Both, and suggestions that may include EOS, come from one sorted list of the best `k + NUM_SPECIAL`
-ids. Ties go to the lower id (the more frequent word), as in `tf.math.top_k` and the exported model.
+Both, and suggestions that may include EOS, are computed from one sorted list of the best `k +
+NUM_SPECIAL` ids. Ties go to the lower id (the more frequent word), as in `tf.math.top_k` and the
+exported model.
 
 Sources: Hard et al. 2018, section 6, https://arxiv.org/abs/1811.03604; TFF's
 `simulation/baselines/stackoverflow/word_prediction_tasks.py`.
@@ -20,9 +21,14 @@ from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_IDS
 
 
 def best_ids(logits: tf.Tensor, k: int) -> tf.Tensor:
-    """The `k + NUM_SPECIAL` best ids of each row, best first: enough for k >= 1 after any masking.
+    """Returns the `k + NUM_SPECIAL` best ids of each row, best first, enough after any masking.
 
-    [n, vocabulary] float32 -> [n, min(k + NUM_SPECIAL, vocabulary)] int32.
+    Args:
+      logits: [n, vocabulary] float32.
+      k: Number of suggestions, >= 1.
+
+    Returns:
+      [n, min(k + NUM_SPECIAL, vocabulary)] int32.
     """
     if k < 1:
         raise ValueError(f"`k` must be >= 1, got {k}.")
@@ -37,10 +43,14 @@ def count_hits(
     masked_ids: Sequence[int] = SPECIAL_IDS,
     counted: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Counts targets [n] among the first `k` ids of `ranked` that are not masked, an int64 scalar.
+    """Counts the targets that are among the first `k` unmasked ids, as an int64 scalar.
 
-    `ranked` [n, m] is of `best_ids`, for this `k` or a larger one; `masked_ids` are never suggested
-    (none in TFF's convention); `counted` [n] bool says which positions count, all without it.
+    Args:
+      ranked: [n, m] result of `best_ids` for this `k` or a larger one.
+      targets: [n] ids.
+      k: Number of suggestions.
+      masked_ids: Ids that are never suggested (none in TFF's convention).
+      counted: [n] bool, the positions to count; None counts all.
     """
     allowed = tf.ones_like(ranked, tf.bool)
     for special in masked_ids:

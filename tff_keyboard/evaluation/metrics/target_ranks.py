@@ -1,10 +1,10 @@
-"""The rank of each target among all words, from which recall, MRR and keystrokes follow.
+"""The rank of each target among all words, from which recall, MRR and keystrokes are computed.
 
     rank = number of ids with a higher score, or an equal score and a lower id
 
-so that rank 0 is the first suggestion and a hit@k is rank < k. Ties go to the lower id, that is to
-the more frequent word, as in `tf.math.top_k`. One pass of comparisons serves every k and every
-choice of masked ids.
+Rank 0 is the first suggestion, and a hit@k is rank < k. Ties go to the lower id, that is, to the
+more frequent word, as in `tf.math.top_k`. One pass of comparisons serves every k and every choice
+of masked ids.
 """
 
 import dataclasses
@@ -18,23 +18,26 @@ from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL
 class TargetRanks:
     """Ranks of n targets, each [n] int64."""
 
-    # Special ids masked: the place on the strip. Meaningless where the target is special.
+    # Special ids masked: the position on the strip. No meaning if the target is special.
     words: np.ndarray
     words_or_eos: np.ndarray  # PAD, BOS and OOV masked: a strip that may offer to send the message
     all_ids: np.ndarray  # ranks with nothing masked
 
     def with_last(self, which: np.ndarray, rank: int) -> "TargetRanks":
-        """Ranks of which those chosen, [n] bool, are `rank`: they are on no strip."""
+        """Returns the ranks with `rank` at the positions `which` [n] bool, which no strip shows."""
         ranks = (self.words, self.words_or_eos, self.all_ids)
         return TargetRanks(*(np.where(which, rank, each) for each in ranks))
 
 
 def target_ranks(scores: np.ndarray, targets: np.ndarray) -> TargetRanks:
-    """Ranks of one target [n] a row of `scores` [n, V]: any monotone function of probability."""
+    """Returns the ranks of one target [n] in each row of `scores` [n, V].
+
+    The scores are any monotone function of the probability.
+    """
     rows = np.arange(len(targets))
     own = scores[rows, targets][:, np.newaxis]
     above = np.count_nonzero(scores > own, axis=1)
-    tied = np.flatnonzero(np.count_nonzero(scores == own, axis=1) > 1)  # the target itself is one
+    tied = np.flatnonzero(np.count_nonzero(scores == own, axis=1) > 1)  # the target itself is equal
     if len(tied):
         lower_id = np.arange(scores.shape[1]) < targets[tied, np.newaxis]
         above[tied] += np.count_nonzero((scores[tied] == own[tied]) & lower_id, axis=1)

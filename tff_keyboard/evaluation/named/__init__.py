@@ -1,1 +1,1 @@
-"""What a person means by a model's name, such as `hybrid:runs/a` or `ngram:500kB`."""
+"""Opens models by their names on the command line, such as `hybrid:runs/a` or `ngram:500kB`."""

@@ -1,4 +1,4 @@
-"""A model that has been opened, with what a table says about it."""
+"""An opened model with its facts for tables."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -17,32 +17,35 @@ class NamedPredictor:
     name: str
     kind: str  # "keras", "ngram", "tflite", "hybrid" or "aosp"
     predictor: Predictor
-    details: Mapping[str, Any]  # what else is worth keeping: order of an n-gram, bytes of a file
-    source: str  # the model's name as the person wrote it
+    details: Mapping[str, Any]  # other facts: order of an n-gram, bytes of a file
+    source: str  # the model's name on the command line
 
     @property
     def facts(self) -> ModelFacts:
-        """What an evaluation keeps of it."""
+        """The facts about the model in an evaluation."""
         return ModelFacts(name=self.name, kind=self.kind, source=self.source, details=self.details)
 
 
 def common_rules(models: Sequence[NamedPredictor]) -> NormalisationRules:
-    """The rules by which all of them, one at least, cut text into words.
+    """Returns the normalisation rules of all models, at least one.
 
-    Raises `UsageError` if they have different ones.
+    Raises `UsageError` if they have different rules.
     """
     rules = models[0].predictor.vocabulary.rules
     for other in models[1:]:
         if other.predictor.vocabulary.rules != rules:
             raise UsageError(
-                f"'{other.name}' cuts text into words by other rules than '{models[0].name}': they "
+                f"'{other.name}' has different tokenisation rules than '{models[0].name}', so they "
                 "cannot be compared on the same words."
             )
     return rules
 
 
 def vocabulary_by_frequency(models: Sequence[NamedPredictor]) -> Vocabulary | None:
-    """The first whose ids are ordered by frequency: an exported file sorts its words by letters."""
+    """Returns the first vocabulary with ids ordered by frequency, or None.
+
+    An exported file sorts its words alphabetically.
+    """
     for model in models:
         vocabulary = model.predictor.vocabulary
         if list(words := vocabulary.words[NUM_SPECIAL:]) != sorted(words):

@@ -1,15 +1,17 @@
-"""How a person names a model on the command line; parses the words and opens nothing.
+"""Parses the names of models on the command line, without opening them.
 
 A path is a run directory, a saved model, a directory or file with an n-gram, a `.tflite` file, or a
-`.combined` word list (`predictors/aosp/`).
-A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to so many
-n-grams), `ngram:1.44MB` (pruned and rounded to a file of so many bytes), `unigram`. `ngram+all`
-knows every word of the train people, not the store's table alone, and `ngram+own` also the person's
-own words, by a cache: `ngram+all+own:1.25M` is what Hard et al. 2018 compare with. `hybrid:PATH`
-puts a run or a `.tflite` file behind one strip with an n-gram file of 500 kB and a cache;
-`hybrid:1.44MB:PATH` takes an n-gram file of another size, and `hybrid+tail:PATH` has a lexicon of
-20,000 words beyond the table as well (`predictors/tail_lexicon.py`). A `.tflite` file with an
-n-gram beside it is the keyboard of both and a cache; `network:PATH` is its network alone.
+`.combined` word list (`tff_keyboard_app/aosp/`).
+
+A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to this number
+of n-grams), `ngram:1.44MB` (pruned and rounded to a file of this size), `unigram`. `ngram+all`
+contains every word of the train users, not only the store's vocabulary. `ngram+own` also learns the
+user's own words with a cache. `ngram+all+own:1.25M` is the baseline of Hard et al. 2018.
+
+`hybrid:PATH` combines a run or a `.tflite` file with an n-gram file of 500 kB and a cache.
+`hybrid:1.44MB:PATH` uses an n-gram file of another size, and `hybrid+tail:PATH` adds a lexicon of
+20,000 words that are not in the table (`predictors/tail_lexicon.py`). A `.tflite` file with an
+n-gram file next to it is the keyboard of both and a cache; `network:PATH` is its network alone.
 """
 
 import pathlib
@@ -35,7 +37,7 @@ def _says(pattern: re.Pattern[str], word: str, group: str) -> bool:
 
 
 def is_baseline(word: str) -> bool:
-    """Whether `word` names a baseline rather than a path.
+    """Checks if `word` is a baseline instead of a path.
 
     >>> [is_baseline(word) for word in ("unigram", "ngram", "ngram+own:3", "runs/ngram")]
     [True, True, True, False]
@@ -44,7 +46,7 @@ def is_baseline(word: str) -> bool:
 
 
 def has_every_word(word: str) -> bool:
-    """Whether a baseline knows every word of the train people.
+    """Checks if a baseline contains every word of the train users.
 
     >>> has_every_word("ngram+all:3"), has_every_word("ngram+own")
     (True, False)
@@ -53,7 +55,7 @@ def has_every_word(word: str) -> bool:
 
 
 def has_own_words(word: str) -> bool:
-    """Whether a baseline learns the words of the person that it is judged on.
+    """Checks if a baseline learns the words of the evaluated user.
 
     >>> has_own_words("ngram+all+own:1.25M"), has_own_words("ngram+all")
     (True, False)
@@ -62,12 +64,12 @@ def has_own_words(word: str) -> bool:
 
 
 def is_trained_here(word: str) -> bool:
-    """Whether opening `word` takes a store: a baseline, or the n-gram of a hybrid."""
+    """Checks if opening `word` needs a store: for a baseline, or for the n-gram of a hybrid."""
     return is_baseline(word) or is_hybrid(word)
 
 
 def path_of(word: str) -> pathlib.Path | None:
-    """The run or file that a word names; None for a baseline.
+    """Returns the run or file in a name, or None for a baseline.
 
     >>> path_of("hybrid:1.44MB:runs/sms"), path_of("ngram:3"), path_of("runs/sms")
     (PosixPath('runs/sms'), None, PosixPath('runs/sms'))
@@ -81,27 +83,27 @@ def path_of(word: str) -> pathlib.Path | None:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuses what no model can be, before anything heavy is imported.
+    """Rejects invalid names of models before anything heavy is imported.
 
-    Raises `UsageError` for a word that is given twice, or that names neither a baseline nor
-    something that is there.
+    Raises `UsageError` for a name that is given twice, or that is neither a baseline nor an
+    existing path.
     """
     if len(set(words)) < len(words):
-        raise UsageError("A model is given twice; every difference to itself is zero.")
+        raise UsageError("A model is given twice. Its difference to itself is always zero.")
     for word in words:
-        # Whose reader says what is missing.
+        # The reader of a file reports missing files.
         is_file = word.endswith((NGRAM_SUFFIX, TFLITE_SUFFIX, COMBINED_SUFFIX))
         path = path_of(word)
         if path is not None and not is_file and not path.is_dir():
             raise UsageError(
-                f"'{word}' is no model: give a run directory, a .tflite, .ngram or .combined file, "
-                "or one of the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and "
-                "'unigram'."
+                f"'{word}' is not a model. Pass a run directory, a .tflite, .ngram or .combined "
+                "file, or one of the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' "
+                "and 'unigram'."
             )
 
 
 def names_of(words: Sequence[str]) -> list[str]:
-    """Short names of models: the last part of a path where that tells them apart.
+    """Returns short names of models: the last part of the path, if that is unique.
 
     >>> names_of(["runs/sms/", "ngram", "a/keyboard.tflite", "b/keyboard.tflite"])
     ['sms', 'ngram', 'a/keyboard.tflite', 'b/keyboard.tflite']
@@ -121,12 +123,12 @@ def names_of(words: Sequence[str]) -> list[str]:
 
 
 def is_hybrid(word: str) -> bool:
-    """Whether `word` names a network together with an n-gram."""
+    """Checks if `word` is a network together with an n-gram."""
     return _HYBRID.fullmatch(word) is not None
 
 
 def has_tail(word: str) -> bool:
-    """Whether `word` names a hybrid with a lexicon of words beyond the table.
+    """Checks if `word` is a hybrid with a lexicon of words that are not in the table.
 
     >>> has_tail("hybrid+tail:runs/sms"), has_tail("hybrid:runs/sms")
     (True, False)
@@ -135,7 +137,7 @@ def has_tail(word: str) -> bool:
 
 
 def is_network_alone(word: str) -> bool:
-    """Whether of an exported file only the network is meant.
+    """Checks if only the network of an exported file is used.
 
     >>> is_network_alone("network:k.tflite"), is_network_alone("hybrid:k.tflite")
     (True, True)
@@ -146,7 +148,7 @@ def is_network_alone(word: str) -> bool:
 
 
 def ngram_of(word: str) -> str:
-    """The n-gram that opening `word` trains, as `predictors.ngram.ngram_spec` reads it.
+    """Returns the n-gram that opening `word` trains, for `predictors.ngram.ngram_spec`.
 
     >>> ngram_of("hybrid:1.44MB:runs/sms"), ngram_of("hybrid:runs/sms"), ngram_of("ngram+own:3")
     ('ngram:1.44MB', 'ngram:500kB', 'ngram:3')

@@ -1,10 +1,10 @@
-"""Models that are trained as soon as they are named: an n-gram, or a network joined with one.
+"""Models that are trained when they are opened: an n-gram, or a network combined with one.
 
-Both take the pooled text of a store's train clients; a hybrid's weights, which say how far each of
-its parts is believed, are fitted on the store's validation people. The n-gram of a hybrid goes on
-phones and lists nothing that one person alone typed (`predictors/ngram/ngram_people.py`); it is the
-same here and in an export. A baseline stays here and lists everything; it may know more words than
-the store's table, and the person's own (`references.py`).
+Both use the pooled text of a store's train clients. The mixture weights of a hybrid are fitted on
+the store's validation clients. The n-gram of a hybrid is sent to phones and lists nothing that only
+one user typed (`predictors/ngram/ngram_people.py`); it is the same here and in an export. A
+baseline stays on this machine and lists everything; it may contain more words than the store's
+vocabulary, and the user's own words (`references.py`).
 """
 
 import collections
@@ -30,29 +30,29 @@ from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, counted
 from tff_keyboard.storage.errors import UsageError
 
-LEAST_PEOPLE = 2  # who typed an n-gram or a word, for a hybrid to list it
-TAIL_WORDS = 20_000  # of a lexicon, where nobody says
+LEAST_PEOPLE = 2  # minimum number of users of an n-gram or word that a hybrid lists
+TAIL_WORDS = 20_000  # default number of words in a lexicon
 
-_FIT_WORDS = 60_000  # of validation people; more change no weight in the second digit
-_FIT_WORDS_OF_ONE = 1_000  # so that where people write much, many of them are heard
+_FIT_WORDS = 60_000  # of validation clients; more words change no weight in the second digit
+_FIT_WORDS_OF_ONE = 1_000  # per client, so that the words come from many clients
 
 
 class TrainText(NamedTuple):
-    """What the train clients of a store typed."""
+    """The text of a store's train clients."""
 
-    messages: list[np.ndarray]  # ids of the words of each message, [words] int
-    owners: list[int]  # person of each message, a number from 0 on
+    messages: list[np.ndarray]  # word ids of each message, [words] int
+    owners: list[int]  # client of each message, a number from 0 on
 
 
 def read_train_text(store: ClientStore) -> TrainText:
-    """All of it, or a `DataError` where there is none."""
+    """Reads the text of all train clients. Raises `DataError` if there is none."""
     counts = store.num_examples("train")
     owners = np.repeat(np.arange(len(counts)), counts).tolist()
     return TrainText(store.all_examples("train"), owners)
 
 
 def read_spec(word: str) -> ngram_spec.NGramSpec:
-    """The n-gram that `word`, a baseline or a hybrid, asks for, or a `UsageError`."""
+    """Returns the n-gram spec of a baseline or a hybrid. Raises `UsageError` if it is invalid."""
     try:
         return ngram_spec.parse(references.ngram_of(word))
     except ValueError as error:
@@ -62,11 +62,21 @@ def read_spec(word: str) -> ngram_spec.NGramSpec:
 def open_baseline(
     word: str, name: str, spec: ngram_spec.NGramSpec, text: TrainText, store: ClientStore
 ) -> NamedPredictor:
-    """The n-gram that `word`, as the person wrote it, names, with the words it asks for.
+    """Opens the n-gram that `word` names, with the words it includes.
 
-    With the person's own words it is a hybrid without a network: n-gram and cache, weights fitted
-    on the store's validation people. `text` is `read_train_text` of the store. Raises `UsageError`
-    if it cannot be as small as asked for, `DataError` if there are no people to fit weights on.
+    With the user's own words it is a hybrid without a network: n-gram and cache, with weights
+    fitted on the store's validation clients.
+
+    Args:
+      word: The name on the command line.
+      name: Short name for tables.
+      spec: Result of `read_spec`.
+      text: Result of `read_train_text` for the store.
+      store: The store.
+
+    Raises:
+      UsageError: If the n-gram cannot be as small as requested.
+      DataError: If there are no clients to fit weights on.
     """
     vocabulary, messages = store.vocabulary, text.messages
     if references.has_every_word(word):
@@ -77,7 +87,7 @@ def open_baseline(
         return named
     ngram = named.predictor
     assert isinstance(ngram, NGramPredictor)
-    hybrid = HybridPredictor(ngram, ngram, mixture.EQUAL)  # the n-gram's weight is that of both
+    hybrid = HybridPredictor(ngram, ngram, mixture.EQUAL)  # the n-gram gets both weights
     fitted_on = fit_on_validation(hybrid, store, name)
     details = {**named.details, "weights": hybrid.weights.to_json(), "weights_fitted_on": fitted_on}
     return dataclasses.replace(named, kind="hybrid", predictor=hybrid, details=details)
@@ -86,9 +96,10 @@ def open_baseline(
 def every_word(
     messages: Sequence[Sequence[str]], vocabulary: Vocabulary
 ) -> tuple[Vocabulary, list[np.ndarray]]:
-    """A table of all words of some messages, by the rules of another, and the messages in its ids.
+    """Returns a vocabulary of all words in some messages, and the messages in its ids.
 
-    The rows of `vocabulary` come first, in their order: equal words tie alike. Masks are OOV.
+    The rows of `vocabulary` come first, in order, so that ties are resolved in the same way. Masks
+    are OOV.
     """
     counts = collections.Counter(itertools.chain(*messages))
     known = set(vocabulary.words)
@@ -108,9 +119,9 @@ def train_baseline(
     messages: Sequence[np.ndarray],
     vocabulary: Vocabulary,
 ) -> NamedPredictor:
-    """Trains an n-gram to compare with; `word` is its name as the person wrote it.
+    """Trains an n-gram as a baseline; `word` is its name on the command line.
 
-    Raises `UsageError` if it cannot be as small as asked for.
+    Raises `UsageError` if it cannot be as small as requested.
     """
     try:
         predictor, data = ngram_spec.train(spec, messages, vocabulary)
@@ -125,10 +136,10 @@ def train_baseline(
 def train_for_hybrid(
     spec: ngram_spec.NGramSpec, text: TrainText, vocabulary: Vocabulary
 ) -> tuple[NGramPredictor, bytes]:
-    """Trains the n-gram that stands beside a network, of a spec in bytes.
+    """Trains the n-gram of a hybrid, with a spec in bytes.
 
-    The result is what a reader of its file has, and the content of the file. Raises `ValueError` if
-    the vocabulary alone is larger than the size wanted.
+    Returns the n-gram as read from its file, and the content of the file. Raises `ValueError` if
+    the vocabulary alone is larger than the requested size.
     """
     predictor, data = ngram_spec.train(
         spec, text.messages, vocabulary, owners=text.owners, least_people=LEAST_PEOPLE
@@ -138,9 +149,10 @@ def train_for_hybrid(
 
 
 def people_needed(store: ClientStore, wanted: int = 0) -> int:
-    """People who typed a listed word, at least: `wanted`, or as its table had; two in any case.
+    """Returns the minimum number of users of a listed word: `wanted`, or the store's; at least two.
 
-    Raises `DataError` if the table was chosen with differential privacy, which exact counts break.
+    Raises `DataError` if the vocabulary was chosen with differential privacy, which exact counts
+    would break.
     """
     store.require_exact_counts()
     return max(LEAST_PEOPLE, wanted or store.card["vocabulary"].get("min_word_users", 0))
@@ -153,11 +165,17 @@ def count_tail(
     *,
     least_people: int = 0,
 ) -> TailLexicon:
-    """The lexicon of what a store's train people typed beyond its table, and of a public list.
+    """Builds the lexicon of the train users' OOV words and a public list.
 
-    A word that is not on the list, a file of `word_list.py`, needs `people_needed` of
-    `least_people`. There are `size` words at most. Raises `DataError` if there is no such list, and
-    as `people_needed`; `UsageError` if no word is left.
+    Args:
+      store: The store.
+      size: Maximum number of words.
+      word_list: The public list, a file of `word_list.py`.
+      least_people: Minimum number of users of a word that is not on the list; see `people_needed`.
+
+    Raises:
+      DataError: If the list is missing, and as for `people_needed`.
+      UsageError: If no word is left.
     """
     known = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
     least = people_needed(store, least_people)
@@ -166,8 +184,8 @@ def count_tail(
         return counted(typed, store.vocabulary, size=size, least_people=least, frequencies=known)
     except ValueError as error:
         raise UsageError(
-            f"{store.directory}: {error}. Give a public list with --word-list, or leave the "
-            "lexicon out."
+            f"{store.directory}: {error}. Pass a public list with --word-list, or leave out the "
+            "lexicon."
         ) from None
 
 
@@ -178,15 +196,22 @@ def join_hybrid(
     store: ClientStore,
     tail: TailLexicon | None = None,
 ) -> NamedPredictor:
-    """A network with an n-gram and a cache, weights fitted on the store's validation people.
+    """Combines a network with an n-gram and a cache. Fits the weights on the validation clients.
 
-    The `source` of `model` is the word for the hybrid; `tail` is a lexicon behind the strip. Raises
-    `UsageError` if `model` is no network, or its vocabulary is not that of the store; `DataError`
-    if the store has no validation people.
+    Args:
+      model: The network. Its `source` is the name of the hybrid.
+      spec: The n-gram.
+      text: The train text of the store.
+      store: The store.
+      tail: A lexicon for the strip, if any.
+
+    Raises:
+      UsageError: If `model` is not a network, or has another vocabulary than the store.
+      DataError: If the store has no validation clients.
     """
     word = model.source
     if not isinstance(model.predictor, Network) or model.kind == "ngram":
-        raise UsageError(f"'{word}': a hybrid takes a run directory or a .tflite file.")
+        raise UsageError(f"'{word}': a hybrid requires a run directory or a .tflite file.")
     try:
         ngram, data = train_for_hybrid(spec, text, store.vocabulary)
         hybrid = HybridPredictor(model.predictor, ngram, mixture.EQUAL, tail=tail)
@@ -201,9 +226,9 @@ def join_hybrid(
 
 
 def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) -> str:
-    """Sets the weights of the mixture to those under which the validation people are likeliest.
+    """Sets the mixture weights that maximise the likelihood of the validation clients' text.
 
-    It says in words who it was fitted on. Raises `DataError` if the store has no validation people.
+    Returns a description of the clients. Raises `DataError` if the store has no validation clients.
     """
     everybody = typed_text.of_population(store, "validation")
     text = typed_text.first_people(
@@ -213,9 +238,9 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
         hybrid.weights = hybrid_stream.fit_weights(
             hybrid, text, progress=lambda done, total: line.update(text.num_words * done / total)
         )
-    return f"{len(text.people)} people of 'validation'"
+    return f"{len(text.people)} clients of 'validation'"
 
 
 def ngram_details(predictor: NGramPredictor) -> dict[str, object]:
-    """What a table says about an n-gram: its order, and how many n-grams of each length."""
+    """Returns facts about an n-gram: its order, and the number of n-grams per length."""
     return {"order": predictor.model.order, "ngrams": predictor.model.num_ngrams}

@@ -1,1 +1,1 @@
-"""What a model is worth on a text, as typed values and files, alone and beside others."""
+"""Results of models on a text, alone and in comparisons, as typed values and files."""

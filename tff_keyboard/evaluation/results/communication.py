@@ -1,8 +1,8 @@
-"""Accounts for what a federated training sent over the network, from the metrics of its run.
+"""Computes the communication of a federated training from the metrics of its run.
 
-    down   the model and what is to be rehearsed, to every client that was asked
-    up     what every client that reported sent: measured by the aggregator where it measures
-           (compression, clients that topK spares), the whole model otherwise
+    down   the model and the rehearsal messages, to every selected client
+    up     the uploads of all clients that reported: as measured by the aggregator if it measures
+           them (compression, clients that topK skips), otherwise the whole model
 
 The columns are those of Popov et al. 2018, Table 4, https://arxiv.org/abs/1712.07473.
 """
@@ -20,29 +20,35 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 @dataclasses.dataclass(frozen=True)
 class Communication:
-    """Totals of a run; sizes in bytes."""
+    """Totals of a run. Sizes are in bytes."""
 
-    rounds: int  # rounds done
+    rounds: int  # finished rounds
     parameters: int
-    model_bytes: int  # the model as it is sent down, float32
-    uploads_per_round: float  # clients that reported, on average
-    upload_bytes: float  # one client's upload, on average
-    rehearsal_bytes: float  # general messages sent to one client in one round, on average
+    model_bytes: int  # the model as sent to clients, float32
+    uploads_per_round: float  # mean number of clients that reported
+    upload_bytes: float  # mean upload of one client
+    rehearsal_bytes: float  # mean size of rehearsal messages per client and round
     bytes_down: int  # bytes to all clients, in all rounds
     bytes_up: int  # bytes from all clients, in all rounds
 
     @property
     def total_bytes(self) -> int:
-        """Both directions."""
+        """Bytes in both directions."""
         return self.bytes_down + self.bytes_up
 
 
 def account(
     rows: Iterable[Mapping[str, Any]], *, parameters: int, bytes_per_parameter: int = 4
 ) -> Communication:
-    """Adds a run up, of a model whose parameters are sent down in so many bytes each.
+    """Returns the communication totals of a run.
 
-    Raises `ValueError` if there are no rows, or they are not those of federated training.
+    Args:
+      rows: Metrics of each round.
+      parameters: Number of model parameters.
+      bytes_per_parameter: Size of a parameter sent to clients.
+
+    Raises:
+      ValueError: If there are no rows, or they are not from federated training.
     """
     rows = list(rows)
     if not rows:
@@ -50,7 +56,7 @@ def account(
     needed = {"clients", "clients_selected", "bytes_down", "bytes_up"}
     missing = sorted(needed - rows[0].keys())
     if missing:
-        raise ValueError(f"Its rounds have no {missing[0]!r}: it was not trained federatedly.")
+        raise ValueError(f"Its rounds have no {missing[0]!r}: it is not a federated training.")
     reports = sum(row["clients"] for row in rows)
     selected = sum(row["clients_selected"] for row in rows)
     rehearsal = sum(row.get("bytes_rehearsal", 0) for row in rows)
@@ -68,13 +74,13 @@ def account(
 
 
 def num_parameters(run_path: pathlib.Path) -> int:
-    """Parameters of the model that a run has left; an `OSError` where there is none."""
+    """Returns the number of parameters of a run's model. Raises `OSError` if there is no model."""
     with np.load(RunDirectory(run_path).weights) as arrays:
         return sum(int(arrays[name].size) for name in arrays.files)
 
 
 def _uploaded(row: Mapping[str, Any]) -> int:
-    """What was sent; of clients that topK spares, their share of it."""
+    """Returns the bytes that were sent, without the share of clients that topK skips."""
 
     def measured(name: str, otherwise: float) -> float:
         return next((x for key, x in row.items() if key.endswith(f"/{name}")), otherwise)

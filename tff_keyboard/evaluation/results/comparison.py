@@ -1,14 +1,14 @@
-"""Compares models on the same people: paired differences, verdicts, shares of people better off.
+"""Compares models on the same clients: paired differences, verdicts, shares of clients better off.
 
-Every interval is a 95 % jackknife over people (`evaluation/statistics/jackknife.py`). A difference
-leaves the same person out of both models, so that what makes a person easy or hard to predict
-cancels. The verdict is what its interval says and nothing more; among many some will miss:
+Every interval is a 95 % jackknife over clients (`evaluation/statistics/jackknife.py`). A difference
+leaves the same client out of both models, so that effects of easy and difficult clients cancel. The
+verdict depends only on the interval; among many verdicts some will be wrong:
 
-    better / worse         the interval lies on one side of zero
-    not distinguishable    it does not
+    better / worse         the interval is on one side of zero
+    not distinguishable    it contains zero
 
 Perplexities are compared as a ratio, exp of the paired difference in nats: 0.9 is 10 % lower. With
-different vocabularies they are not compared: knowing fewer words is an easier task.
+different vocabularies they are not compared, because a smaller vocabulary is an easier task.
 """
 
 import dataclasses
@@ -25,25 +25,25 @@ from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference
 
 FORMAT = "tff-keyboard comparison 4"
 
-FEWEST_SEEDS = 3  # that a claim about a rule rests on
+FEWEST_SEEDS = 3  # minimum number of seeds for a claim about an aggregator
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Difference in one metric, a model to the first one."""
+    """The difference of a model to the first one in one metric."""
 
-    interval: Interval  # paired difference; of a perplexity the factor
-    verdict: str  # "better", "worse", "not distinguishable", or "" where there is nothing to say
-    better_off: Interval  # share of people for whom the model is better than the first
+    interval: Interval  # paired difference, or the factor for a perplexity
+    verdict: str  # "better", "worse", "not distinguishable", or "" if undefined
+    better_off: Interval  # share of clients for which the model is better than the first
 
     def to_json(self) -> dict[str, object]:
-        """Plain values."""
+        """Returns plain values."""
         share = self.better_off.to_json()["value"]
         return {**self.interval.to_json(), "verdict": self.verdict, "people_better_off": share}
 
 
 def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
-    """What an interval of a difference says; "" where it says nothing, or nothing is `better`.
+    """Returns the verdict of an interval of a difference; "" if it is unknown or nothing is better.
 
     >>> verdict(Interval(0.02, 0.01, 0.03, 0.005, 9), better="higher")
     'better'
@@ -58,10 +58,12 @@ def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
 
 
 def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral: float) -> str:
-    """What trainings with several seeds say together: `pooled` if `FEWEST_SEEDS` lie on one side.
+    """Returns `pooled` if at least `FEWEST_SEEDS` seeds are all on one side.
 
-    `pooled` is the `verdict` of the interval over people and seeds (`pooled_difference`), and
-    `of_seeds` has the difference of each seed by itself; None where it has none.
+    Args:
+      pooled: The `verdict` of the interval over clients and seeds (`pooled_difference`).
+      of_seeds: The difference of each seed alone; None if it has none.
+      neutral: The difference of a model to itself.
 
     >>> verdict_over_seeds("better", [0.95, 0.93, 0.97], neutral=1.0)
     'better'
@@ -77,7 +79,7 @@ def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral
 
 
 def difference(first: Sums, second: Sums, metric: Metric) -> Difference:
-    """Difference of the first model to the second, on the same people."""
+    """Returns the difference of the first model to the second, on the same clients."""
     interval = metric_difference(first, second, metric.name)
     said = verdict(interval, better=metric.better, neutral=metric.neutral)
     return Difference(interval, said, share_better(first, second, metric.name))
@@ -85,30 +87,33 @@ def difference(first: Sums, second: Sums, metric: Metric) -> Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Models on one text; differences are to the first.
+    """Several models on one text. Differences are to the first model.
+
+        comparison = Comparison((read_evaluation(old), read_evaluation(new)))
+        print(comparison.differences[0]["recall_at_3_no_eos"].verdict)
 
     Attributes:
-      evaluations: One a model, of the same text.
+      evaluations: One evaluation per model, of the same text.
 
     Raises:
-      ValueError: There is none, or their texts differ.
+      ValueError: If there is no evaluation, or their texts differ.
     """
 
     evaluations: tuple[Evaluation, ...]
 
     def __post_init__(self) -> None:
         if not self.evaluations:
-            raise ValueError("A comparison needs a model.")
-        pooled_sums(self.evaluations)  # refuses other people
+            raise ValueError("A comparison requires at least one model.")
+        pooled_sums(self.evaluations)  # raises if the clients differ
 
     @property
     def first(self) -> Evaluation:
-        """The one that the others are compared with."""
+        """The evaluation that the others are compared with."""
         return self.evaluations[0]
 
     @property
     def text(self) -> TextFacts:
-        """What all were evaluated on."""
+        """The text of all evaluations."""
         return self.first.text
 
     @property
@@ -118,7 +123,7 @@ class Comparison:
 
     @functools.cached_property
     def differences(self) -> list[dict[str, Difference]]:
-        """Differences of each later model, by metric, of the metrics that can be compared."""
+        """Differences of each later model: metric name -> difference, for comparable metrics."""
         sums = self.first.sums
         return [
             {metric.name: difference(model.sums, sums, metric) for metric in self.comparable(model)}
@@ -126,14 +131,14 @@ class Comparison:
         ]
 
     def comparable(self, model: Evaluation) -> list[Metric]:
-        """Headline metrics that say something about this model next to the first."""
+        """Returns the headline metrics in which this model can be compared with the first."""
         both = set(computable(model.sums)) & set(computable(self.first.sums))
         same_words = model.model.vocabulary_fingerprint == self.first.model.vocabulary_fingerprint
         headlines = [metric for metric in HEADLINES if metric.name in both and metric.better]
         return [metric for metric in headlines if same_words or not metric.is_perplexity]
 
     def to_json(self) -> dict[str, object]:
-        """Plain values; `from_json` makes an equal comparison of them."""
+        """Returns plain values, from which `from_json` builds an equal comparison."""
         first, *others = self.names
         found = [{name: one.to_json() for name, one in each.items()} for each in self.differences]
         return {
@@ -148,7 +153,10 @@ class Comparison:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Comparison":
-        """Reads what `to_json` wrote; else a `KeyError`, `TypeError` or `ValueError`."""
+        """Reads the result of `to_json`.
+
+        Raises `KeyError`, `TypeError` or `ValueError` if it is invalid.
+        """
         if content["format"] != FORMAT:
             raise ValueError("another version")
         text = TextFacts.from_json(content["text"])
@@ -158,15 +166,18 @@ class Comparison:
 def pooled_difference(
     evaluations: Sequence[Evaluation], controls: Sequence[Evaluation], name: str
 ) -> Interval:
-    """Paired difference of two methods, each the sum over its seeds.
+    """Returns the paired difference of two methods, each summed over its seeds.
 
-    With several seeds, as many of both, its interval is for other people and other seeds: the
-    differences of single seeds scatter, too (`evaluation/statistics/jackknife.py:with_seeds`). With
-    one it is over people alone. Of a perplexity it is the factor. Raises `ValueError` if the
-    evaluations are not of the same people, or not as many.
+    With several seeds, the same number for both methods, the interval covers other clients and
+    other seeds, because the differences of single seeds vary, too
+    (`evaluation/statistics/jackknife.py:with_seeds`). With one seed it is over clients alone. For a
+    perplexity it is the factor. Raises `ValueError` if the evaluations have different clients, or
+    their numbers differ.
     """
     pooled_sums([*evaluations, *controls])
     if len(evaluations) != len(controls):
-        raise ValueError("A paired difference needs as many evaluations of both methods.")
+        raise ValueError(
+            "A paired difference requires the same number of evaluations for both methods."
+        )
     seeds = [(one.sums, other.sums) for one, other in zip(evaluations, controls, strict=True)]
     return metric_difference(pooled_sums(evaluations), pooled_sums(controls), name, seeds=seeds)

@@ -1,12 +1,12 @@
-"""Golden prompts: beginnings of messages, and what must or must not be on the strip behind them.
+"""Golden prompts: beginnings of messages, with words that must or must not be suggested next.
 
-    # what has been typed <TAB> words of which one must be suggested, !words that must not
+    # typed text <TAB> words of which at least one must be suggested, !words that must not be
     see you <TAB>later tomorrow soon
     i am on my w<TAB>way !wali
 
-A space before the <TAB> asks for the next word; without it the last word is not finished yet. Empty
-lines and lines that begin with # are left out. A team writes them for its language: figures over a
-million words do not show a strip that everybody sees.
+After a space before the <TAB> the next word is suggested; otherwise the last word is unfinished.
+Empty lines and lines that begin with # are ignored. A team writes prompts for its language, because
+averages over a million words do not show a bad strip that every user sees.
 """
 
 import dataclasses
@@ -25,17 +25,17 @@ _MOST_BYTES = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-    """One line."""
+    """One line of the file."""
 
-    line: int  # its number, from 1
-    typed: str  # what stands in the input field
-    wanted: tuple[str, ...]  # one of them must be on the strip; () for any strip
-    unwanted: tuple[str, ...]  # None of them may be
+    line: int  # number of the line, from 1
+    typed: str  # text in the input field
+    wanted: tuple[str, ...]  # at least one must be on the strip; () allows any strip
+    unwanted: tuple[str, ...]  # none of them may be on the strip
 
     def failure(self, strip: Sequence[str]) -> str:
-        """What is wrong with a strip; "" if nothing is."""
+        """Returns the failure of a strip, or "" if it passes."""
         if set(strip) & set(self.unwanted):
-            return "a word that must not be is on the strip"
+            return "an unwanted word is on the strip"
         if self.wanted and not set(strip) & set(self.wanted):
             return "none of the wanted words is on the strip"
         return ""
@@ -52,20 +52,20 @@ class Prompts:
 
 @dataclasses.dataclass(frozen=True)
 class PromptReport:
-    """What a model shows for every prompt."""
+    """The result of a model for all prompts."""
 
     prompts: Prompts
     failures: tuple[tuple[Prompt, str], ...]
 
     def table(self) -> str:
-        """A line for each failure, and how many passed."""
+        """Returns a line with the number of passed prompts, and a line for each failure."""
         count = len(self.prompts.prompts)
-        lines = [f"golden prompts: {count - len(self.failures)} of {count} as wanted"]
+        lines = [f"golden prompts: {count - len(self.failures)} of {count} passed"]
         lines += [f"  {self.prompts.path}:{p.line}: {what}" for p, what in self.failures]
         return "\n".join(lines)
 
     def check(self, model: str) -> None:
-        """Raises a `CheckFailed` that says which lines failed, if one did."""
+        """Raises `CheckFailed` with the failed lines, if any prompt failed."""
         if self.failures:
             lines = ", ".join(str(prompt.line) for prompt, _ in self.failures[:10])
             more = ", .." if len(self.failures) > 10 else ""
@@ -77,9 +77,9 @@ class PromptReport:
 
 
 def read_prompts(path: pathlib.Path) -> Prompts:
-    """The prompts of a UTF-8 file.
+    """Reads the prompts in a UTF-8 file.
 
-    Raises `DataError` if it cannot be read, a line breaks the format, or there is none.
+    Raises `DataError` if the file cannot be read, a line is invalid, or there is no prompt.
     """
     try:
         with path.open("rb") as file:
@@ -89,16 +89,20 @@ def read_prompts(path: pathlib.Path) -> Prompts:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise DataError(f"{path}: cannot be read as prompts ({reason}).") from None
     if len(data) > _MOST_BYTES:
-        raise DataError(f"{path}: more than {_MOST_BYTES:,} bytes are no list of prompts.")
+        raise DataError(
+            f"{path}: more than {_MOST_BYTES:,} bytes are too large for a list of prompts."
+        )
     lines = enumerate(text.split("\n"), start=1)
     prompts = tuple(_parse(path, n, s) for n, s in lines if s.strip() and not s.startswith("#"))
     if not prompts:
-        raise DataError(f"{path}: has no prompts. Write what is typed, a <TAB>, wanted words.")
+        raise DataError(
+            f"{path}: has no prompts. Write lines of typed text, a <TAB> and wanted words."
+        )
     return Prompts(path, prompts, hashlib.sha256(data).hexdigest())
 
 
 def check_prompts(predictor: Predictor, prompts: Prompts) -> PromptReport:
-    """Asks a model about every prompt."""
+    """Checks the suggestions of a model for every prompt."""
     tokenizer = PythonTokenizer(predictor.vocabulary.rules)
     failures = []
     for prompt in prompts.prompts:
@@ -115,7 +119,7 @@ def _parse(path: pathlib.Path, number: int, line: str) -> Prompt:
     unwanted = tuple(word[1:] for word in words.split() if word.startswith("!"))
     if not tab or not (wanted or unwanted) or "" in unwanted:
         raise DataError(
-            f"{path}:{number}: a prompt is what is typed, a <TAB> and words, those that must not "
-            "be suggested with ! before them."
+            f"{path}:{number}: a prompt must be typed text, a <TAB> and words. Unwanted words "
+            "start with !."
         )
     return Prompt(number, typed, wanted, unwanted)

@@ -1,14 +1,14 @@
-"""May a new model take the place of the one in use? Paired non-inferiority over people.
+"""Paired non-inferiority over clients: whether a new model may replace the current one.
 
-    d = new - old, on the same people;  [low, high] its 95 % jackknife interval;  m the margin
-    no worse    low >= -m     whatever the true difference is, it is no loss beyond the margin
+    d = new - old, on the same clients;  [low, high] its 95 % jackknife interval;  m the margin
+    no worse    low >= -m     for any true difference in the interval, the loss is within the margin
     worse       high < -m
-    undecided   else: too few people to say
+    undecided   otherwise: too few clients
 
-(signs the other way round where lower is better). Only "no worse" opens the gate: that a
-difference is "not distinguishable" from zero may mean nothing but few people. As the interval has
-two sides, the chance to let a model through that loses m or more is 2.5 % for each metric. Source:
-Piaggio et al. 2012 (CONSORT, non-inferiority), https://doi.org/10.1001/jama.2012.87802.
+(with opposite signs if lower is better). Only "no worse" passes the gate, because a difference that
+is "not distinguishable" from zero may only mean that there are few clients. The interval is
+two-sided, so a model that loses m or more passes with a probability of 2.5 % for each metric.
+Source: Piaggio et al. 2012 (CONSORT, non-inferiority), https://doi.org/10.1001/jama.2012.87802.
 """
 
 import dataclasses
@@ -20,29 +20,29 @@ from tff_keyboard.evaluation.results.comparison import Comparison
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.storage.errors import CheckFailed, UsageError
 
-_EXAMPLE = "Write for instance --fail-if-worse=top-3:0.2,kss:0.2."
+_EXAMPLE = "Example: --fail-if-worse=top-3:0.2,kss:0.2."
 
 NO_WORSE, WORSE, UNDECIDED = "no worse", "worse", "undecided"
 
 
 @dataclasses.dataclass(frozen=True)
 class Margin:
-    """How much of a metric a new model may lose."""
+    """The allowed loss of a new model in one metric."""
 
     metric: Metric
-    # Size of the margin: percentage points; percent of a perplexity; else the metric's unit
+    # Size: in percentage points, in percent of a perplexity, or else in the metric's unit
     points: float
 
     @property
     def limit(self) -> float:
-        """The worst difference that is let through; of a perplexity a factor."""
+        """The worst allowed difference; a factor for a perplexity."""
         if self.metric.is_perplexity:
             return 1 + self.points / 100
         size = self.metric.from_points(self.points)
         return size if self.metric.better == "lower" else -size
 
     def verdict(self, difference: Interval) -> str:
-        """`NO_WORSE`, `WORSE` or `UNDECIDED`; the last with an interval that is not known.
+        """Returns `NO_WORSE`, `WORSE` or `UNDECIDED`; the last one if the interval is unknown.
 
         >>> margin = parse_margins("kss:0.2")[0]
         >>> [margin.verdict(Interval(0.0, low, high, 0.001, 9))
@@ -61,7 +61,7 @@ class Margin:
 
 @dataclasses.dataclass(frozen=True)
 class GateLine:
-    """One metric of one model."""
+    """The result of one model in one metric."""
 
     model: str
     margin: Margin
@@ -80,9 +80,9 @@ class GateLine:
 
 
 def parse_margins(text: str) -> tuple[Margin, ...]:
-    """Margins of a command line, as "top-3:0.2,kss:0.2".
+    """Parses margins from the command line, such as "top-3:0.2,kss:0.2".
 
-    Raises `UsageError` if it names no metric that is compared, or no number >= 0.
+    Raises `UsageError` if a metric is unknown or not compared, or a number is not >= 0.
     """
     compared = {metric.name: metric for metric in HEADLINES if metric.better}
     margins = []
@@ -91,7 +91,7 @@ def parse_margins(text: str) -> tuple[Margin, ...]:
         metric = compared.get(SHORT_NAMES.get(name, name))
         if metric is None:
             known = ", ".join([*SHORT_NAMES, *compared])
-            raise UsageError(f"{name!r} is no metric of {known}. {_EXAMPLE}")
+            raise UsageError(f"{name!r} is not one of the metrics {known}. {_EXAMPLE}")
         try:
             points = float(number)
         except ValueError:
@@ -103,18 +103,18 @@ def parse_margins(text: str) -> tuple[Margin, ...]:
 
 
 def gate_lines(comparison: Comparison, margins: Sequence[Margin]) -> list[GateLine]:
-    """Every later model against the first.
+    """Compares every later model with the first.
 
-    Raises `CheckFailed` if a metric cannot be compared: the models have other vocabularies.
+    Raises `CheckFailed` if a metric cannot be compared because the vocabularies differ.
     """
     lines = []
     for model, found in zip(comparison.evaluations[1:], comparison.differences, strict=True):
         for margin in margins:
             if margin.metric.name not in found:
                 raise CheckFailed(
-                    f"{margin.metric.name} of '{model.model.name}' cannot be compared with that of "
-                    f"'{comparison.first.model.name}': not the same vocabulary, or not counted for "
-                    "both. Take another metric for --fail-if-worse."
+                    f"{margin.metric.name} of '{model.model.name}' cannot be compared with "
+                    f"'{comparison.first.model.name}': the vocabularies differ, or one model does "
+                    "not have it. Choose another metric for --fail-if-worse."
                 )
             interval = found[margin.metric.name].interval
             lines.append(GateLine(model.model.name, margin, interval, margin.verdict(interval)))
@@ -122,12 +122,13 @@ def gate_lines(comparison: Comparison, margins: Sequence[Margin]) -> list[GateLi
 
 
 def check_lines(lines: list[GateLine]) -> None:
-    """Raises a `CheckFailed` that says which metrics of which models are not "no worse"."""
+    """Raises `CheckFailed` with the metrics and models that are not "no worse", if any."""
     failed = [line for line in lines if line.verdict != NO_WORSE]
     if failed:
         named = [f"{line.model} {line.margin.metric.name}: {line.verdict}" for line in failed]
         undecided = any(line.verdict == UNDECIDED for line in failed)
-        few = " Undecided: too few people for this margin." if undecided else ""
+        few = " Undecided: too few clients for this margin." if undecided else ""
         raise CheckFailed(
-            f"Not shown to be no worse than the first model: {', '.join(named)}.{few}"
+            "The comparison does not show that the model is within the margin: "
+            f"{', '.join(named)}.{few}"
         )

@@ -1,18 +1,19 @@
-"""What one model is worth on one text, as a typed value and as a file.
+"""The result of one model on one text, as a typed value and as a file.
 
-A file holds sums per person, from which every metric and interval is made again when it is read:
-`metrics` in it is for readers of the file. People have names that only their store can undo
-(`ClientStore.pseudonym`) and are sorted by them, since the order of their ids would undo them: two
-evaluations on equal stores have the same names in the same order.
+A file contains sums per client, from which every metric and interval is computed again when it is
+read; its `metrics` are only for readers of the file. Clients have pseudonyms that only their
+store can resolve (`ClientStore.pseudonym`). They are sorted by pseudonym, because the order of the
+ids would reveal the ids. Two evaluations on equal stores have the same pseudonyms in the same
+order.
 
     {"format": "tff-keyboard evaluation 4",
      "text":   name, people, words, words_left_out, max_length, pseudo_users, store, store_path
      "model":  name, kind, source, vocabulary_rows, vocabulary_fingerprint, details
      "metrics": name -> value, low, high
-     "sums":   name -> list over people
-     "slices": family -> slice -> name -> list over people
+     "sums":   name -> list over clients
+     "slices": family -> slice -> name -> list over clients
      "seconds", "suggestion_milliseconds"
-     "general": an evaluation on the general corpus of a fine-tuning run, where there is one}
+     "general": an evaluation on the general corpus of a fine-tuning run, if there is one}
 """
 
 import dataclasses
@@ -42,54 +43,57 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFacts:
-    """What was evaluated on."""
+    """Facts about the evaluated text."""
 
     name: str  # a population, or the name of a file
-    people: tuple[str, ...]  # their pseudonyms, sorted, in the order of the sums
+    people: tuple[str, ...]  # pseudonyms of the clients, sorted, in the order of the sums
     words: int
-    # Words beyond `max_length` targets of their message; None where a file does not say
+    # Words beyond `max_length` targets of their message; None if unknown
     words_left_out: int | None = None
-    max_length: int = 0  # targets of a message at most, 0 for whole messages
-    pseudo_users: bool = False  # whether the people are blocks of lines of one text
-    store: str | None = None  # hash of the client store's card; None for a file of text
+    max_length: int = 0  # maximum number of targets in a message; 0 for whole messages
+    pseudo_users: bool = False  # whether the clients are blocks of lines of one text
+    store: str | None = None  # hash of the client store's card; None for a text file
     store_path: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Plain values."""
+        """Returns plain values."""
         return {**dataclasses.asdict(self), "people": list(self.people)}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "TextFacts":
-        """Reads what `to_json` wrote."""
+        """Reads the result of `to_json`."""
         return cls(**{**content, "people": tuple(content["people"])})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """Which model was evaluated."""
+    """Facts about the evaluated model."""
 
     name: str
     kind: str = "keras"  # "keras", "ngram" or "tflite"
-    source: str = ""  # how it was named on the command line; "" where a file does not say
-    vocabulary_rows: int = 0  # V; 0 where a file does not say
-    # Fingerprint of its words and rules; "" where a file does not say
+    source: str = ""  # its name on the command line; "" if unknown
+    vocabulary_rows: int = 0  # V; 0 if unknown
+    # Fingerprint of its words and rules; "" if unknown
     vocabulary_fingerprint: str = ""
-    # Anything else worth keeping: order of an n-gram, bytes of a file
+    # Other facts: order of an n-gram, bytes of a file
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One model on one text.
+    """The result of one model on one text.
+
+        evaluation = evaluate_run("runs/sms", "held_out")
+        print(evaluation.metrics["recall_at_3_no_eos"].value)
 
     Attributes:
       model: The model.
       text: The text.
-      sums: Name -> [people], of `HOST_SUMS` or a part of them.
-      slices: Family -> slice -> name -> [people]; empty where a file has none.
-      seconds: What it took.
-      suggestion_milliseconds: "p50" and "p95" of one call of `suggest`, where measured.
-      general: The same model on the general corpus, where there is one.
+      sums: Name -> [clients], for all or some names in `HOST_SUMS`.
+      slices: Family -> slice -> name -> [clients]; empty if a file has none.
+      seconds: Duration of the evaluation.
+      suggestion_milliseconds: "p50" and "p95" of one call of `suggest`, if measured.
+      general: Result of the same model on the general corpus, if there is one.
     """
 
     model: ModelFacts
@@ -102,38 +106,38 @@ class Evaluation:
 
     @functools.cached_property
     def metrics(self) -> dict[str, Interval]:
-        """Every metric its sums are enough for, with its interval over people."""
+        """Every metric that its sums are enough for, with its interval over clients."""
         return {name: sums_lib.metric_interval(self.sums, name) for name in computable(self.sums)}
 
     @functools.cached_property
     def spreads(self) -> dict[str, Spread]:
-        """Every metric over people, each of whom counts once."""
+        """Every metric over clients with equal weights."""
         return {name: spread(self.sums, name) for name in self.metrics}
 
     @functools.cached_property
     def parts(self) -> dict[str, dict[str, Part]]:
-        """Parts of the text by family: slices, heavy and light typists."""
+        """Parts of the text by family: slices, heavy and light users."""
         return breakdown(self.sums, self.slices)
 
     @functools.cached_property
     def reliability(self) -> list[Bin]:
-        """What first suggestions claim and how often they are right; empty if not counted."""
+        """Probability and correctness of first suggestions; empty if not counted."""
         return reliability(self.slices.get("confidence", {}))
 
     @property
     def effective_people(self) -> float:
-        """Kish's effective number of people, by words typed."""
+        """Kish's effective number of clients, by words typed."""
         return effective_number(self.sums["tokens"] - self.sums["eos_tokens"])
 
     def to_json(self) -> dict[str, object]:
-        """Plain values; `from_json` makes an equal evaluation of them."""
+        """Returns plain values, from which `from_json` builds an equal evaluation."""
         content = {"format": FORMAT, "text": self.text.to_json(), **self.body_to_json()}
         if self.general is not None:
             content["general"] = self.general.to_json()
         return content
 
     def body_to_json(self) -> dict[str, object]:
-        """All but format, text and general corpus, which a comparison writes once."""
+        """Returns all but format, text and general corpus, which a comparison writes once."""
         return {
             "model": dataclasses.asdict(self.model),
             "seconds": self.seconds,
@@ -148,7 +152,10 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Evaluation":
-        """Reads what `to_json` wrote; else a `KeyError`, `TypeError` or `ValueError`."""
+        """Reads the result of `to_json`.
+
+        Raises `KeyError`, `TypeError` or `ValueError` if it is invalid.
+        """
         if content["format"] != FORMAT:
             raise ValueError("another version")
         evaluation = cls.body_from_json(content, TextFacts.from_json(content["text"]))
@@ -159,7 +166,7 @@ class Evaluation:
 
     @classmethod
     def body_from_json(cls, content: Mapping[str, Any], text: TextFacts) -> "Evaluation":
-        """Reads what `body_to_json` wrote."""
+        """Reads the result of `body_to_json`."""
         people = len(text.people)
         return cls(
             model=ModelFacts(**content["model"]),
@@ -175,13 +182,13 @@ class Evaluation:
 
 
 def pooled_sums(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
-    """Sums added over evaluations (seeds) of the same people, who stay one person each.
+    """Adds the sums of several evaluations (seeds) on the same clients, client by client.
 
-    Raises `ValueError` if the evaluations are not of the same people and text.
+    Raises `ValueError` if the evaluations have different clients or texts.
     """
     texts = {(e.text.store, e.text.name, e.text.max_length, e.text.people) for e in evaluations}
     if len(texts) != 1:
-        raise ValueError("Evaluations can be pooled or compared on the same people only.")
+        raise ValueError("Evaluations can be pooled or compared only on the same clients.")
     return {
         name: np.sum([evaluation.sums[name] for evaluation in evaluations], axis=0)
         for name in evaluations[0].sums
@@ -190,29 +197,29 @@ def pooled_sums(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
 
 
 def arrays(lists: Mapping[str, Sequence[float]], people: int) -> dict[str, np.ndarray]:
-    """Sums of a file, checked and typed: name -> [people]. Names nobody knows are left out.
+    """Checks and converts the sums in a file: name -> [clients]. Ignores unknown names.
 
-    Raises `ValueError` if a sum is not a finite number for each person.
+    Raises `ValueError` if a sum does not have a finite number for each client.
     """
     found: dict[str, np.ndarray] = {}
     for name, values in lists.items():
         if name in HOST_SUMS:
             found[name] = np.asarray(values, np.float64).astype(HOST_SUMS[name])
             if found[name].shape != (people,) or not np.isfinite(found[name]).all():
-                raise ValueError(f"{name} is not a number for each person")
+                raise ValueError(f"{name} does not have one number per client")
     return found
 
 
 def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], again: str) -> _T:
-    """What `parse` (a `from_json`) makes of a file of results.
+    """Reads a file of results with `parse`, which is a `from_json`.
 
-    Raises `DataError` if it cannot be read, is damaged, or is of a version that is not known.
+    Raises `DataError` if the file cannot be read, is damaged, or has an unknown version.
     """
     try:
         return parse(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DataError(
-            f"{path}: holds no results that this version reads. Run `{again}` again."
+            f"{path}: this version cannot read these results. Run `{again}` again."
         ) from None
 
 

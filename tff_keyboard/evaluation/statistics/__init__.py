@@ -1,1 +1,1 @@
-"""From sums per person to figures with intervals, and how many people a test needs."""
+"""Computes figures with intervals from sums per client."""

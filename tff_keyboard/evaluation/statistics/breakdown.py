@@ -1,4 +1,4 @@
-"""Where a model is better or worse than its total says: slices of the text, groups of people."""
+"""Where a model is better or worse than in total: slices of the text, and groups of clients."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,17 +16,20 @@ TYPISTS = "typists"
 class Part:
     """A part of a text."""
 
-    people: int  # number of people whose text was looked at
-    share: float  # share of all words typed
-    # metric of `SLICE_METRICS`, where its sums are enough for it -> its interval
+    people: int  # number of clients with text in this part
+    share: float  # share of all typed words
+    # name in `SLICE_METRICS`, if the sums are enough for it -> its interval
     intervals: Mapping[str, Interval]
 
 
 def breakdown(sums: Sums, slices: Mapping[str, Mapping[str, Sums]]) -> dict[str, dict[str, Part]]:
-    """The parts of each family of slices, and of `TYPISTS`: heavy, then light ones.
+    """Returns the parts of each family of slices, and of `TYPISTS`: heavy, then light users.
 
-    `sums` are those of the whole text, `slices` family -> slice -> sums of the same people.
-    Confidence is left out: it is a curve (`reliability.py`).
+    Leaves out the confidence, which is a curve (`reliability.py`).
+
+    Args:
+      sums: Sums of the whole text.
+      slices: Family -> slice -> sums of the same clients.
     """
     families = {name: found for name, found in slices.items() if name != "confidence"}
     families[TYPISTS] = {

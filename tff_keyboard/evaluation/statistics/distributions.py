@@ -1,49 +1,23 @@
-"""Quantiles of Student's t and tails of the normal distribution, and a root: without SciPy.
+"""Quantiles of Student's t, without SciPy.
 
-SciPy is 110 MB, and what judges an exported model runs without it. Student's t with n degrees of
-freedom is, by the regularised incomplete beta function I,
+SciPy takes 110 MB, and the check of an exported model runs without it. For Student's t with n
+degrees of freedom and the regularised incomplete beta function I,
 
     P(|T| > t) = I_x(n / 2, 1 / 2),   x = n / (n + t^2)
 
-with I from its continued fraction. Source: Abramowitz & Stegun 1964, 26.5.8 and 26.7.1; the
-fraction is evaluated by Lentz 1976, Applied Optics 15.
+where I is computed from its continued fraction. Source: Abramowitz & Stegun 1964, 26.5.8 and
+26.7.1; the fraction is evaluated by Lentz 1976, Applied Optics 15.
 """
 
 import math
-import statistics
 from collections.abc import Callable
 
-import numpy as np
-
-_NORMAL = statistics.NormalDist()
-_ROOT_2 = math.sqrt(2)
-_MOST_TERMS = 10_000  # of the fraction; about sqrt(n) are needed
+_MOST_TERMS = 10_000  # terms of the fraction; about sqrt(n) are needed
 _TINY, _LARGEST = 1e-300, 1e300
-
-_complement = np.frompyfunc(math.erfc, 1, 1)
-
-
-def normal_tail(x: np.ndarray) -> np.ndarray:
-    """P(Z > x) of each value of an array."""
-    return 0.5 * _complement(x / _ROOT_2).astype(np.float64)
-
-
-def normal_density(x: np.ndarray) -> np.ndarray:
-    """Density of Z at each value."""
-    return np.exp(-0.5 * np.square(x)) / math.sqrt(2 * math.pi)
-
-
-def normal_quantile(probability: float) -> float:
-    """z with P(Z < z) = `probability`, in (0, 1).
-
-    >>> round(normal_quantile(0.975), 6)
-    1.959964
-    """
-    return _NORMAL.inv_cdf(probability)
 
 
 def t_quantile(probability: float, freedom: float) -> float:
-    """t with P(T < t) = `probability`, in (0, 1), for degrees of freedom > 0, also fractions.
+    """Returns t with P(T < t) = `probability`, in (0, 1), for (also fractional) `freedom` > 0.
 
     >>> round(t_quantile(0.975, 10), 6), round(t_quantile(0.25, 1), 6)
     (2.228139, -1.0)
@@ -65,10 +39,10 @@ def t_quantile(probability: float, freedom: float) -> float:
 def root(
     function: Callable[[float], float], low: float, high: float, *, within: float = 1e-14
 ) -> float:
-    """Where a function that rises through 0 between `low` and `high` does so.
+    """Finds the root of a function that increases through 0 between `low` and `high`.
 
-    By the false position, halved where it stays on one side (Illinois: Dowell & Jarratt 1971,
-    BIT 11); `within` is the error allowed, relative above 1 and absolute below.
+    Uses the false position, halved when it stays on one side (Illinois: Dowell & Jarratt 1971, BIT
+    11). `within` is the allowed error, relative above 1 and absolute below.
 
     >>> round(root(lambda x: x * x - 2, 0.0, 2.0), 12)
     1.414213562373
@@ -94,13 +68,13 @@ def root(
 
 
 def _t_tails(t: float, freedom: float) -> float:
-    """P(|T| > t)."""
+    """Returns P(|T| > t)."""
     square = t * t
     return _beta_share(freedom / 2, 0.5, freedom / (freedom + square), square / (freedom + square))
 
 
 def _beta_share(a: float, b: float, x: float, rest: float) -> float:
-    """I_x(a, b), with `rest` = 1 - x to all its digits."""
+    """Returns I_x(a, b), given `rest` = 1 - x to full precision."""
     if x > (a + 1) / (a + b + 2):  # the fraction of the other tail is shorter
         return 1 - _beta_share(b, a, rest, x)
     if x == 0:
@@ -112,10 +86,10 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of I_x(a, b), two terms at a time."""
+    """Evaluates the continued fraction of I_x(a, b), two terms at a time."""
 
     def large(value: float) -> float:
-        """Not zero, for Lentz's method."""
+        """Replaces values near zero, as Lentz's method requires."""
         return value if abs(value) > _TINY else _TINY
 
     above, below = 1.0, 1 / large(1 - (a + b) * x / (a + 1))

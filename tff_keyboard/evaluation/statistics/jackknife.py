@@ -1,26 +1,26 @@
-"""95 % intervals over people, by the delete-one-user jackknife.
+"""95 % intervals over clients, by the delete-one-user jackknife.
 
-A population ratio is R = sum_k a_k / sum_k b_k (hits over words, nats over tokens). Words of one
-person are not independent, so the unit that is left out is a person:
+A population ratio is R = sum_k a_k / sum_k b_k (hits over words, nats over tokens). The words of
+one client are not independent, so the unit that is left out is a client:
 
     R_(k) = (A - a_k) / (B - b_k),    mean = average of R_(k)
     s.e.^2 = (K - 1) / K * sum_k (R_(k) - mean)^2
     interval = R -+ t * s.e.,  t the 97.5 % quantile of Student's t with
                min(n - 1, K / g) degrees of freedom, at least one
-    n = (sum_k b_k)^2 / sum_k b_k^2,  the effective number of people
+    n = (sum_k b_k)^2 / sum_k b_k^2,  the effective number of clients
     g = K sum_k d_k^4 / (sum_k d_k^2)^2 - 3,  d_k = R_(k) - mean: their excess kurtosis
 
-Few people type much of a corpus. n, Kish's effective sample size, is K where all type the same;
-with K - 1 degrees of freedom the interval of an uneven corpus would cover the truth far less often
-than it promises. Where those who type most are also the hardest to predict, a few people make most
-of the error, and g is large: a variance estimated from K values has 2 K / (2 + g) degrees of
-freedom (Satterthwaite), and K / g, about half of that, makes up for a g that samples from long
-tails show too small. docs/evaluation.md and tests/evaluation/metrics/test_coverage.py have the
-coverage.
+A few clients type a large part of a corpus. n, Kish's effective sample size, is K if all clients
+type the same amount. With K - 1 degrees of freedom the interval of an uneven corpus would cover the
+true value far less often than 95 % of the time. If the heaviest users are also the most difficult
+to predict, a few clients cause most of the error, and g is large: a variance estimated from K
+values has 2 K / (2 + g) degrees of freedom (Satterthwaite). K / g, about half of that, corrects for
+the fact that samples from long tails underestimate g. docs/evaluation.md and
+tests/evaluation/metrics/test_coverage.py report the coverage.
 
-A person with b_k = 0 carries no information about the ratio and is left out of K. The interval of
-the difference of two models on the same people leaves the same person out of both ratios, so what
-the two share cancels.
+A client with b_k = 0 contains no information about the ratio and is left out of K. The interval of
+the difference of two models on the same clients leaves the same client out of both ratios, so their
+common part cancels.
 
 Sources: Efron & Tibshirani 1993, chapter 11; ratio estimators: Cochran 1977, section 6.17;
 effective sample size: Kish 1965, section 11.7; degrees of freedom: Satterthwaite 1946, Biometrics
@@ -40,13 +40,17 @@ from tff_keyboard.evaluation.statistics.distributions import t_quantile
 class Interval(NamedTuple):
     """A ratio, or a difference of ratios, with its 95 % interval.
 
+    >>> found = ratio_interval(np.array([4, 5, 6]), np.array([10, 10, 10]))
+    >>> f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    '0.50 [0.25, 0.75]'
+
     Attributes:
-      value: The figure over all clients; nan if the denominators sum to 0.
+      value: The value over all clients; nan if the denominators sum to 0.
       low: Lower end; nan with fewer than two clients that count.
       high: Upper end.
       standard_error: Standard error of `value`.
       clients: Number of clients that counted.
-      effective_clients: n above; nan where nobody counted.
+      effective_clients: n above; nan if no client counted.
     """
 
     value: float
@@ -57,7 +61,7 @@ class Interval(NamedTuple):
     effective_clients: float = math.nan
 
     def to_json(self) -> dict[str, float | None]:
-        """`value`, `low` and `high`; JSON has no NaN, so None stands for it.
+        """Returns `value`, `low` and `high`, with None for NaN, which JSON does not have.
 
         >>> Interval(0.5, math.nan, math.nan, math.nan, 1).to_json()
         {'value': 0.5, 'low': None, 'high': None}
@@ -67,7 +71,7 @@ class Interval(NamedTuple):
 
 
 def effective_number(weights: np.ndarray) -> float:
-    """Kish's effective number of `weights` >= 0: how many equal ones would say as much.
+    """Returns Kish's effective number of `weights` >= 0: the equivalent number of equal weights.
 
     >>> effective_number(np.array([5.0, 5.0, 5.0])), effective_number(np.array([9.0, 0.0]))
     (3.0, 1.0)
@@ -79,16 +83,31 @@ def effective_number(weights: np.ndarray) -> float:
 def ratio_interval(
     numerators: np.ndarray, denominators: np.ndarray, *, level: float = 0.95
 ) -> Interval:
-    """Interval of sum(numerators) / sum(denominators), [clients] finite and [clients] >= 0.
+    """Returns the interval of sum(numerators) / sum(denominators).
 
     >>> interval = ratio_interval(np.array([1, 2, 3]), np.array([10, 10, 10]))
     >>> round(interval.value, 4), round(interval.low, 4), round(interval.high, 4)
     (0.2, -0.0484, 0.4484)
+
+    Args:
+      numerators: [clients] finite.
+      denominators: [clients] >= 0.
+      level: Confidence level.
     """
     numerators, denominators = _checked(numerators, denominators)
     counted = denominators > 0
     value, without = _leave_one_out(numerators[counted], denominators[counted])
     return _interval(value, without, denominators[counted], level)
+
+
+def clipped_to_shares(interval: Interval) -> Interval:
+    """Returns an interval with its ends clipped to [0, 1], for a ratio that is a share.
+
+    >>> clipped_to_shares(ratio_interval(np.array([1, 2, 3]), np.array([10, 10, 10]))).low
+    0.0
+    """
+    low, high = (float(np.clip(end, 0.0, 1.0)) for end in (interval.low, interval.high))
+    return interval._replace(low=low, high=high)
 
 
 def difference_interval(
@@ -99,10 +118,10 @@ def difference_interval(
     *,
     level: float = 0.95,
 ) -> Interval:
-    """Interval of (first ratio - second ratio), [clients] each, the same ones in the same order.
+    """Returns the interval of (first ratio - second ratio) on the same clients, [clients] each.
 
-    A client counts unless it has no denominator in either. Raises `ValueError` if lengths differ,
-    or a value is not finite, or a denominator is negative.
+    A client counts unless both of its denominators are 0. Raises `ValueError` if lengths differ, a
+    value is not finite, or a denominator is negative.
     """
     first = _checked(first_numerators, first_denominators)
     second = _checked(second_numerators, second_denominators)
@@ -118,18 +137,22 @@ def difference_interval(
 
 
 def with_seeds(interval: Interval, of_seeds: Sequence[float], *, level: float = 0.95) -> Interval:
-    """The interval of a mean over trainings, for other people and other seeds.
+    """Extends the interval of a mean over trainings to other seeds.
 
-    An interval over people tells nothing of another training's seed. The reach over seeds is that
-    of Student's mean of S values, t(S - 1) s / sqrt(S); the two reaches add as squares, which
-    covers what it says or more, whichever of them is the larger (Graybill and Wang 1980).
-
-    `of_seeds` are the values of the trainings alone, on the scale of `interval`; of one there is
-    nothing to learn about seeds, and the interval stays.
+    An interval over clients contains no information about another training's seed. The half-width
+    over seeds is that of Student's mean of S values, t(S - 1) s / sqrt(S). The squares of the two
+    half-widths add up, which covers at least the stated level, whichever of them is larger
+    (Graybill and Wang 1980).
 
     >>> joint = with_seeds(Interval(0.22, 0.14, 0.29, 0.04, 1769), [0.09, 0.34])
     >>> round(joint.low, 2), round(joint.high, 2)
     (-1.37, 1.81)
+
+    Args:
+      interval: The interval over clients.
+      of_seeds: The values of the single trainings, on the scale of `interval`. With one value the
+        interval is returned unchanged.
+      level: Confidence level.
     """
     seeds = len(of_seeds)
     if seeds < 2:
@@ -161,7 +184,7 @@ def _checked(numerators: ArrayLike, denominators: ArrayLike) -> tuple[np.ndarray
 def _leave_one_out(
     numerators: np.ndarray, denominators: np.ndarray
 ) -> tuple[np.floating, np.ndarray]:
-    """The ratio of all, and the ratio without each client."""
+    """Returns the ratio over all clients, and the ratios without each client."""
     above, below = numerators.sum(), denominators.sum()
     with np.errstate(invalid="ignore", divide="ignore"):
         return above / below, (above - numerators) / (below - denominators)

@@ -1,10 +1,10 @@
-"""How a metric differs between people: what a total over all words hides.
+"""Differences of a metric between clients, which a total over all words hides.
 
-Totals weigh people by what they typed, so three heavy typists can be two thirds of a figure. Here
-every person counts once: mean, deciles and the worst tenth of the values of single people, and the
-share of people for whom one model is better than another. People with few words have a noisy value
-of their own, so only those with `FEWEST_WORDS` count; all do where fewer than ten people have so
-many.
+Totals weight clients by their number of words, so three heavy users can determine two thirds of a
+figure. Here every client has the same weight: mean, deciles and worst tenth of the values of single
+clients, and the share of clients for which one model is better than another. The value of a client
+with few words is noisy, so only clients with at least `FEWEST_WORDS` words count; all count if
+fewer than ten clients have as many.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
 from tff_keyboard.evaluation.statistics.sums import Sums, parts
 
-FEWEST_WORDS = 100  # of a person who counts
+FEWEST_WORDS = 100  # minimum number of words of a client that counts
 _FEWEST_PEOPLE = 10
 
 DECILES = tuple(tenth / 10 for tenth in range(1, 10))
@@ -24,26 +24,26 @@ DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """One metric over people."""
+    """The distribution of one metric over clients."""
 
-    mean: Interval  # mean of the people's own values, each counting once, with its 95 % interval
+    mean: Interval  # mean of the clients' values with equal weights, with its 95 % interval
     deciles: tuple[float, ...]
-    worst_tenth: float  # mean over the tenth of the people (rounded up) whom the model serves worst
+    worst_tenth: float  # mean over the worst-served tenth of the clients (rounded up)
 
 
 def words_typed(sums: Sums) -> np.ndarray:
-    """Words of each person that were evaluated, OOV included: [people]."""
+    """Returns the number of evaluated words of each client, including OOV, [clients]."""
     return np.asarray(sums["tokens"] - sums["eos_tokens"], np.float64)
 
 
 def who_counts(sums: Sums, fewest_words: int = FEWEST_WORDS) -> np.ndarray:
-    """People whose own values say something: [people] bool."""
+    """Returns the clients that count, [clients] bool."""
     enough = words_typed(sums) >= fewest_words
     return enough if np.count_nonzero(enough) >= _FEWEST_PEOPLE else words_typed(sums) > 0
 
 
 def values_of_people(sums: Sums, name: str) -> np.ndarray:
-    """A metric of each person: [people]; nan where the denominator is 0."""
+    """Returns a metric of each client, [clients]; nan if the denominator is 0."""
     above, below = parts(sums, METRICS[name])
     ratio = np.divide(above, below, out=np.full(len(below), math.nan), where=below > 0)
     with np.errstate(over="ignore"):
@@ -51,9 +51,9 @@ def values_of_people(sums: Sums, name: str) -> np.ndarray:
 
 
 def spread(sums: Sums, name: str) -> Spread:
-    """Mean, deciles and worst tenth of a metric over the people who count.
+    """Returns the mean, deciles and worst tenth of a metric over the clients that count.
 
-    A perplexity is averaged in nats: its mean is the geometric one.
+    A perplexity is averaged in nats, so its mean is the geometric mean.
     """
     metric = METRICS[name]
     values = values_of_people(sums, name)[who_counts(sums)]
@@ -76,7 +76,7 @@ def spread(sums: Sums, name: str) -> Spread:
 
 
 def share_better(first: Sums, second: Sums, name: str) -> Interval:
-    """Share of the people who count for whom the first model is better; a tie is half a person."""
+    """Returns the share of clients for which the first model is better; a tie counts half."""
     one, other = values_of_people(first, name), values_of_people(second, name)
     counted = who_counts(first) & np.isfinite(one) & np.isfinite(other)
     gain = np.sign(one[counted] - other[counted])
@@ -86,9 +86,9 @@ def share_better(first: Sums, second: Sums, name: str) -> Interval:
 
 
 def typists(sums: Sums) -> dict[str, np.ndarray]:
-    """Groups of people by how much they typed: name -> [people] bool.
+    """Returns groups of clients by their number of words: name -> [clients] bool.
 
-    `heavy` are the fewest people who typed half of all words, `light` all others.
+    `heavy` is the smallest group of clients that typed half of all words, `light` are all others.
     """
     words = words_typed(sums)
     order = np.argsort(-words, kind="stable")

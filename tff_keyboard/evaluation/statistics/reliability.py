@@ -1,8 +1,8 @@
-"""Is a suggestion that claims 30 % right 30 % of the time?
+"""Calibration: whether suggestions with a probability of 30 % are correct 30 % of the time.
 
-The strip of next words claims, with its first suggestion, a probability over the whole vocabulary.
-Positions are put into bins of equal width by that claim, as Guo et al. 2017
-(https://arxiv.org/abs/1706.04599) do; every strip that is shown counts, also the one behind the
+The first suggestion on a strip of next words has a probability over the whole vocabulary. Positions
+are put into bins of equal width by this probability, as in Guo et al. 2017
+(https://arxiv.org/abs/1706.04599). Every strip that is shown counts, including the one after the
 last word, which nothing matches.
 
     claimed_b, right_b = mean probability, share of first suggestions that were the next word
@@ -20,16 +20,16 @@ from tff_keyboard.evaluation.statistics.sums import Sums, combine
 
 @dataclasses.dataclass(frozen=True)
 class Bin:
-    """Positions whose first suggestion claims about the same."""
+    """Positions whose first suggestions have similar probabilities."""
 
-    label: str  # its range of probability
+    label: str  # range of the probability
     positions: int  # number of positions
     claimed: float  # mean probability of the first suggestion
-    right: float  # share of them that were the next word
+    right: float  # share of first suggestions that were the next word
 
 
 def reliability(slices: Mapping[str, Sums]) -> list[Bin]:
-    """The curve, a point a bin that holds positions, of the slices "confidence" of `Counts`."""
+    """Returns the curve, one point per non-empty bin, from the "confidence" slices of `Counts`."""
     bins = []
     for label, sums in slices.items():
         shown, claimed = int(np.sum(sums["impressions"])), float(np.sum(sums["confidence"]))
@@ -39,7 +39,7 @@ def reliability(slices: Mapping[str, Sums]) -> list[Bin]:
 
 
 def expected_calibration_error(bins: list[Bin]) -> float:
-    """ECE, in [0, 1]; nan without positions."""
+    """Returns the ECE, in [0, 1]; nan without positions."""
     total = sum(point.positions for point in bins)
     if not total:
         return float("nan")

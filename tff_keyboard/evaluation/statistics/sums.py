@@ -1,7 +1,8 @@
-"""From sums per person to metrics: totals, jackknife intervals, paired differences.
+"""Computes metrics from sums per client: totals, jackknife intervals, paired differences.
 
-A sum is named as in `metric_table.py`; here it is an array over people. A perplexity is exp of its
-ratio, and its interval exp of the ratio's; its difference between two models is their quotient.
+A sum has a name in `metric_table.py`; here it is an array over clients. A perplexity is exp of its
+ratio, and its interval is exp of the ratio's interval. The difference of two perplexities is their
+quotient.
 """
 
 import math
@@ -19,18 +20,19 @@ from tff_keyboard.evaluation.metrics.metric_table import (
 )
 from tff_keyboard.evaluation.statistics.jackknife import (
     Interval,
+    clipped_to_shares,
     difference_interval,
     ratio_interval,
     with_seeds,
 )
 
-Sums = Mapping[str, np.ndarray]  # name -> [people]
+Sums = Mapping[str, np.ndarray]  # name -> [clients]
 
 
 def combine(sums: Mapping[str, Any], signs: Signs) -> np.ndarray:
-    """A signed sum of named sums, in float64; per person where the inputs are.
+    """Returns a signed sum of named sums, in float64; per client if the inputs are per client.
 
-    Those of `OPTIONAL_SUMS` are zero where they are not there.
+    Missing `OPTIONAL_SUMS` are zero.
     """
     shape = np.shape(next(iter(sums.values())))
     terms = [
@@ -42,15 +44,19 @@ def combine(sums: Mapping[str, Any], signs: Signs) -> np.ndarray:
 
 
 def parts(sums: Mapping[str, Any], metric: Metric) -> tuple[np.ndarray, np.ndarray]:
-    """Numerator and denominator of a metric, [people] each."""
+    """Returns the numerator and the denominator of a metric, [clients] each."""
     return combine(sums, metric.above), combine(sums, metric.below)
 
 
 def metric_value(sums: Mapping[str, Any], name: str) -> float:
-    """A metric over all people; nan where its denominator is 0.
+    """Returns a metric over all clients; nan if its denominator is 0.
+
+    >>> sums = {"hits_at_3": [4, 6], "tokens": [12, 22], "eos_tokens": [2, 2]}
+    >>> f"{metric_value(sums, 'recall_at_3_no_eos'):.3f}"
+    '0.333'
 
     Args:
-      sums: Sums that the metric needs by name, each a scalar or an array over people.
+      sums: The sums that the metric needs, by name, each a scalar or an array over clients.
       name: Name in the metric table.
     """
     metric = METRICS[name]
@@ -62,12 +68,18 @@ def metric_value(sums: Mapping[str, Any], name: str) -> float:
 
 
 def metric_interval(sums: Sums, name: str) -> Interval:
-    """A metric over all people, with its 95 % jackknife interval over them.
+    """Returns a metric over all clients, with its 95 % jackknife interval.
 
-    A share is never below 0 or above 1, and neither is its interval.
+    The interval of a share is clipped to [0, 1].
+
+    >>> sums = {"tokens": np.full(3, 12), "eos_tokens": np.full(3, 2)}
+    >>> sums["hits_at_3"] = np.array([4, 5, 6])
+    >>> found = metric_interval(sums, "recall_at_3_no_eos")
+    >>> round(found.value, 2), round(found.low, 2), round(found.high, 2)
+    (0.5, 0.25, 0.75)
 
     Args:
-      sums: Sums that the metric needs by name, [people] each.
+      sums: The sums that the metric needs, by name, [clients] each.
       name: Name in the metric table.
     """
     metric = METRICS[name]
@@ -76,20 +88,27 @@ def metric_interval(sums: Sums, name: str) -> Interval:
         return _exponential(interval)
     if not metric.is_share:
         return interval
-    low, high = (float(np.clip(end, 0.0, 1.0)) for end in (interval.low, interval.high))
-    return interval._replace(low=low, high=high)
+    return clipped_to_shares(interval)
 
 
 def metric_difference(
     first: Sums, second: Sums, name: str, *, seeds: Sequence[tuple[Sums, Sums]] = ()
 ) -> Interval:
-    """Paired `first - second` on the same people; for a perplexity the factor `first / second`.
+    """Returns the paired difference `first - second` on the same clients.
+
+    For a perplexity, returns the factor `first / second`.
+
+    >>> words = {"tokens": np.full(3, 12), "eos_tokens": np.full(3, 2)}
+    >>> first = words | {"hits_at_3": np.array([5, 6, 7])}
+    >>> second = words | {"hits_at_3": np.array([4, 5, 6])}
+    >>> round(metric_difference(first, second, "recall_at_3_no_eos").value, 2)
+    0.1
 
     Args:
-      first: Sums of a model; for a method with several seeds the sums over them.
-      second: Sums of the other model, on the same people.
+      first: Sums of a model; for a method with several seeds, the sums over them.
+      second: Sums of the other model, on the same clients.
       name: Name of the metric.
-      seeds: Both of each seed, where the interval is to be for other seeds, too.
+      seeds: Sums of both models for each seed, if the interval should cover other seeds, too.
     """
     metric = METRICS[name]
     interval = difference_interval(*parts(first, metric), *parts(second, metric))
@@ -99,13 +118,16 @@ def metric_difference(
 
 
 def federated_metrics(sums: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of a federated validation.
+    """Returns the metrics of a federated validation.
+
+        metrics = federated_metrics(sums)  # one array over clients for each name in FEDERATED_SUMS
+        print(metrics["recall_at_3_no_eos"])
 
     Args:
-      sums: Every name of `FEDERATED_SUMS`, each a scalar or an array over clients (added up here).
+      sums: Every name in `FEDERATED_SUMS`, each a scalar or an array over clients, which is summed.
 
     Returns:
-      Every name of `FEDERATED_METRICS`; nan where a denominator is 0.
+      Every name in `FEDERATED_METRICS`; nan if a denominator is 0.
     """
     return {name: metric_value(sums, name) for name in FEDERATED_METRICS}
 
@@ -116,7 +138,7 @@ def _exp(value: float) -> float:
 
 
 def _exponential(interval: Interval) -> Interval:
-    """exp of an interval; the standard error by the delta method."""
+    """Returns exp of an interval, with the standard error by the delta method."""
     value, low, high = (_exp(end) for end in interval[:3])
     return interval._replace(
         value=value, low=low, high=high, standard_error=value * interval.standard_error

@@ -1,1 +1,1 @@
-"""What the models are built of: recurrence, embedding, dropout, packed sequences."""
+"""Building blocks of the models: recurrence, embedding, dropout, packed sequences."""

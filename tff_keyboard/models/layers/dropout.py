@@ -1,14 +1,15 @@
 """Dropout that a resumed run repeats bit for bit.
 
-A stateful generator inside a client's graph would start anew in each process. The mask here is a
-pure function of the batch and of a weight that training moves, so it differs from step to step and
-from client to client, and is the same when a round is computed again.
-Source: Srivastava et al. 2014, inverted form (values kept are divided by the keep rate).
+A stateful generator inside a client's graph would start anew in each process. Here the mask depends
+only on the batch and on a trained weight. It therefore differs from step to step and from client to
+client, and is the same when a round is computed again.
+
+Source: Srivastava et al. 2014, inverted form (kept values are divided by the keep rate).
 """
 
 import tensorflow as tf
 
-# Options of models that say how they are trained and not what they are.
+# Options of models that only change their training.
 RATES = ("dropout", "embedding_dropout", "output_dropout")
 
 
@@ -21,10 +22,14 @@ def check_rate(rate: float, name: str = "dropout") -> None:
 def dropout(
     values: tf.Tensor, rate: float, ids: tf.Tensor, weight: tf.Tensor, *, salt: int
 ) -> tf.Tensor:
-    """Zeroes each float32 entry of `values` with probability `rate` in [0, 1), scales up the rest.
+    """Sets each entry of `values` to zero with probability `rate`, and scales up the others.
 
-    One half of the key is the batch, `ids` int32 with one entry at least, the other a trained
-    float32 weight; `salt` tells apart several masks in one step.
+    Args:
+      values: Any shape, float32.
+      rate: In [0, 1).
+      ids: The batch, int32 with at least one entry: one half of the key.
+      weight: A trained float32 weight: the other half of the key.
+      salt: Distinguishes several masks in one step.
     """
     if rate == 0.0:
         return values

@@ -1,6 +1,6 @@
-"""Initial weights as a function of (seed, name, shape): equal in any process, graph or order.
+"""Initial weights that depend only on (seed, name, shape), in any process, graph or order.
 
-Seed None means zeros: for models whose weights are assigned before they are used. A federated
+Seed None means zeros, for models whose weights are assigned before they are used. A federated
 client builds its model anew in every round and overwrites the weights at once.
 """
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 
 def uniform(limit: float, *, seed: int | None, name: str) -> Callable[..., tf.Tensor]:
-    """Uniform in [-limit, limit), drawn from a stateless generator keyed by seed and name."""
+    """Returns an initialiser that is uniform in [-limit, limit), keyed by seed and name."""
 
     def initialise(shape, dtype=tf.float32, **_):
         if seed is None:
@@ -24,15 +24,18 @@ def uniform(limit: float, *, seed: int | None, name: str) -> Callable[..., tf.Te
 
 
 def glorot(fan_in: int, fan_out: int, *, seed: int | None, name: str) -> Callable[..., tf.Tensor]:
-    """Glorot & Bengio 2010, eq. 16, for **one** gate: gates side by side do not add to the fan."""
+    """Returns the initialiser of Glorot & Bengio 2010, eq. 16, for **one** gate.
+
+    Gates in the same matrix do not add to the fan.
+    """
     return uniform(math.sqrt(6.0 / (fan_in + fan_out)), seed=seed, name=name)
 
 
 def per_gate_constants(units: int, values: Sequence[float]) -> Callable[..., tf.Tensor]:
-    """A bias vector of `len(values)` gates of `units` each, constant within a gate."""
+    """Returns an initialiser for a bias with one value per gate of `units` entries."""
 
     def initialise(shape, dtype=tf.float32, **_):
-        del shape  # it is len(values) * units by construction
+        del shape  # the shape is [len(values) * units]
         return tf.repeat(tf.constant(values, dtype), units)
 
     return initialise

@@ -1,12 +1,12 @@
-"""Packed sequences: real positions only, in the order a recurrence visits them.
+"""Packed sequences: the positions of real tokens only, in the order a recurrence visits them.
 
-A batch of messages padded to the longest is half padding. Sorted by length, the rows still running
-at step t are the first `counts[t]`, so a batch can be stored as one matrix
+A batch of messages padded to the longest is half padding. If the rows are sorted by length, the
+rows still running at step t are the first `counts[t]`, so a batch can be stored as one matrix
 
     [rows of step 0; rows of step 1; ...]        step t begins at row `starts[t]`
 
-with no padding: products over all positions, elementwise sweeps and the steps themselves touch
-real positions only. The same idea as cuDNN's and PyTorch's packed sequences.
+without padding. Matrix products over all positions, elementwise operations and the steps themselves
+then only process real tokens. cuDNN and PyTorch have the same packed sequences.
 """
 
 from typing import NamedTuple
@@ -15,17 +15,19 @@ import tensorflow as tf
 
 
 class Packing(NamedTuple):
-    """Where each packed row comes from."""
+    """The order of packed rows, and the rows of each step."""
 
-    positions: tf.Tensor  # [n, 2] int32, (row, time) in the padded batch of each packed position
-    counts: tf.Tensor  # [steps] int32, rows of each step, not increasing; every count is > 0
-    starts: tf.Tensor  # [steps] int32, where each step begins
+    positions: tf.Tensor  # [n, 2] int32, (row, time) of each packed row in the padded batch
+    counts: tf.Tensor  # [steps] int32, rows of each step, > 0, not increasing
+    starts: tf.Tensor  # [steps] int32, first packed row of each step
 
 
 def pack(lengths: tf.Tensor, time: tf.Tensor | int) -> Packing:
-    """The packing of a batch: `lengths` [batch] int32 >= 0 real positions come first in each row.
+    """Returns the packing of a batch.
 
-    `time` is the width of the padded batch, >= every length.
+    Args:
+      lengths: [batch] int32 >= 0, the number of real tokens at the start of each row.
+      time: Width of the padded batch, >= every length.
     """
     longest_first = tf.argsort(lengths, direction="DESCENDING", stable=True)
     running = tf.range(time)[:, tf.newaxis] < tf.gather(lengths, longest_first)  # [time, batch]
@@ -38,5 +40,5 @@ def pack(lengths: tf.Tensor, time: tf.Tensor | int) -> Packing:
 
 
 def unpack(values: tf.Tensor, packing: Packing, batch: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
-    """[n, dim] packed -> [batch, time, dim], zeros at padding."""
+    """Converts packed values [n, dim] to [batch, time, dim], with zeros at padding."""
     return tf.scatter_nd(packing.positions, values, [batch, time, tf.shape(values)[1]])

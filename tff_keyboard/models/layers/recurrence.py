@@ -1,16 +1,16 @@
 """Runs a recurrent cell over packed sequences with a hand-written backward pass.
 
 Automatic differentiation of a loop over time computes a weight-gradient product *per step*: thin,
-memory-bound matrix products. Here the loops hold only what depends on the step before:
+memory-bound matrix products. Here the loops contain only operations that depend on the previous
+step:
 
     forward    state[t], saved[t]          = cell.forward(pre[t], state[t-1])
     backward   d_pre[t], d_state[t-1], ... = cell.backward(factors[t], d_state[t])
 
 The products with the inputs (`pre = inputs @ kernel + bias`) and the weight gradients (`sum over t
-of left[t]^T right[t]`) stay outside, one GEMM each for all steps. Positions are packed
-(`packing.py`): rows whose message has ended leave the state, and come back with zero gradient on
-the way back. A cell supplies its equations and their derivatives; nothing else about it is known
-here.
+of left[t]^T right[t]`) are outside the loops, as one GEMM each for all steps. Positions are packed
+(`packing.py`): rows whose message has ended leave the state, and enter the backward pass with zero
+gradient. A cell defines its equations and their derivatives; this module is independent of them.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ Tensors = tuple[tf.Tensor, ...]
 class Cell(Protocol):
     """The equations of one recurrent cell and their derivatives.
 
-    `weights` are what a step multiplies with; their order is the cell's own. `forward`, `factors`
-    and `backward` work on one step, tensors [rows, width]; `weight_gradients` on all positions at
-    once, tensors [n, width] packed.
+    `weights` are the tensors that a step multiplies with, in an order of the cell's choice.
+    `forward`, `factors` and `backward` process one step, tensors [rows, width]. `weight_gradients`
+    processes all positions at once, packed tensors [n, width].
 
     Attributes:
       state_sizes: Widths of the state's parts; the first is the output.
       saved_sizes: Widths of the tensors that `forward` saves.
-      right_sizes: Widths of the tensors that `backward` keeps beside `d_pre`.
+      right_sizes: Widths of the tensors that `backward` keeps in addition to `d_pre`.
     """
 
     @property
@@ -44,27 +44,38 @@ class Cell(Protocol):
     def right_sizes(self) -> Sequence[int]: ...
 
     def forward(self, pre: tf.Tensor, state: Tensors, weights: Tensors) -> tuple[Tensors, Tensors]:
-        """`(new state, saved)`."""
+        """Returns `(new state, saved)`."""
 
     def factors(self, before: Tensors, saved: Tensors) -> Tensors:
-        """What `backward` needs of the forward pass; `before` is the state before each step."""
+        """Returns the tensors that `backward` needs from the forward pass.
+
+        Args:
+          before: The state before the step.
+          saved: The saved tensors of the step.
+        """
 
     def backward(
         self, factors: Tensors, d_state: Tensors, weights: Tensors
     ) -> tuple[tf.Tensor, Tensors, Tensors]:
-        """`(d_pre, d_state before the step, rights)`."""
+        """Returns `(d_pre, d_state before the step, rights)`."""
 
     def weight_gradients(
         self, before: Tensors, saved: Tensors, d_pre: tf.Tensor, rights: Tensors
     ) -> Tensors:
-        """Gradients of `weights`."""
+        """Returns the gradients of `weights`."""
 
 
 def run(cell: Cell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packing) -> tf.Tensor:
-    """Runs `cell` from the zero state over all steps; differentiable in `pre` and `weights`.
+    """Runs `cell` from the zero state over all steps. Differentiable in `pre` and `weights`.
 
-    `pre` is [n, width], the packed pre-activations from the inputs; `weights` are tensors (read
-    variables first). The output is `state[0]` at every position, [n, cell.state_sizes[0]] packed.
+    Args:
+      cell: The equations.
+      pre: [n, width], the packed pre-activations from the inputs.
+      weights: Tensors (read variables first).
+      packing: The packing of the n positions.
+
+    Returns:
+      `state[0]` at every position, [n, cell.state_sizes[0]] packed.
     """
 
     @tf.custom_gradient
@@ -84,12 +95,12 @@ def run(cell: Cell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packi
 
 
 def sum_of_products(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """`sum over positions of left^T right` in one GEMM: [n, m], [n, k] -> [m, k]."""
+    """Computes `sum over positions of left^T right` in one GEMM: [n, m], [n, k] -> [m, k]."""
     return tf.matmul(left, right, transpose_a=True)
 
 
 def _forward(cell, pre, weights, steps):
-    """The loop over time: TensorArrays of the outputs, the states before and what is saved."""
+    """Runs the forward loop. Returns TensorArrays of outputs, states before, saved tensors."""
 
     def body(t, state, outputs, before, saved):
         state = tuple(steps.first_rows(t, part) for part in state)
@@ -113,7 +124,7 @@ def _forward(cell, pre, weights, steps):
 
 
 def _backward(cell, before, saved, d_outputs, weights, steps, pre_size):
-    """The loop back: gradients at `pre`, and the cell's own `rights`, packed."""
+    """Runs the backward loop. Returns the gradients of `pre` and the cell's `rights`, packed."""
 
     def body(t, d_state, d_pres, rights):
         # Rows that ended at step t had no later step: their gradient starts from zero.
@@ -138,10 +149,10 @@ def _backward(cell, before, saved, d_outputs, weights, steps, pre_size):
 
 
 class _Steps:
-    """A packing as the loops read it: one small lookup a step for each way to cut.
+    """A packing in a form that needs one small lookup per step for each kind of slice.
 
-    A loop over time spends as long on the bookkeeping of a step as on its arithmetic, so whatever
-    does not depend on the step before is stacked here, once.
+    The bookkeeping of a step in a loop over time takes as long as its arithmetic, so everything
+    that does not depend on the previous step is stacked here once.
     """
 
     def __init__(self, packing):
@@ -155,15 +166,15 @@ class _Steps:
         self._paddings = tf.stack([tf.stack([zeros, ended], 1), tf.zeros_like(self._begins)], 1)
 
     def rows_of(self, t, values):
-        """Step t's rows of packed values [n, width]."""
+        """Returns the rows of step t from packed values [n, width]."""
         return self._cut(values, tf.gather(self._begins, t), t)
 
     def first_rows(self, t, values):
-        """The rows that are still there at step t, of the step before."""
+        """Returns the rows of step t - 1 that continue at step t."""
         return self._cut(values, [0, 0], t)
 
     def with_ended_rows(self, t, values):
-        """Rows of step t + 1, and zeros for those that ended with step t."""
+        """Returns the rows of step t + 1, followed by zeros for the rows that end with step t."""
         return tf.pad(values, tf.gather(self._paddings, t))
 
     def _cut(self, values, begin, t):
@@ -173,7 +184,7 @@ class _Steps:
 
 
 def _zeros(rows, size):
-    # The number of rows changes from step to step, so the loop must not take it for a constant.
+    # The number of rows changes from step to step, so it must not be constant in the loop.
     return tf.compat.v1.placeholder_with_default(tf.zeros([rows, size]), [None, size])
 
 
@@ -184,7 +195,7 @@ def _arrays(steps, sizes):
             steps.number,
             element_shape=[None, size],
             infer_shape=False,
-            clear_after_read=False,  # the way back reads, then the weight gradients concatenate
+            clear_after_read=False,  # read by the backward pass and the weight gradients
         )
         for size in sizes
     )
@@ -200,5 +211,5 @@ def _read(arrays, t):
 
 def _concat(arrays, sizes):
     if tf.executing_eagerly() and len(arrays) and not arrays[0].size():
-        return tuple(tf.zeros([0, size]) for size in sizes)  # eager arrays cannot do this
+        return tuple(tf.zeros([0, size]) for size in sizes)  # an eager `concat` would fail
     return tuple(array.concat() for array in arrays)

@@ -1,9 +1,9 @@
-"""Embedding lookup of a table that is also the output table, with one dense gradient.
+"""Embedding lookup in a table that is also the output table, with one dense gradient.
 
 Automatic differentiation gives a tied table two gradients, a sparse one (lookup) and a dense one
-(softmax), writes the sparse one out as a second [vocabulary, dim] matrix and adds the two. Here
-the table *passes through* the lookup: its dense gradient comes back first, and the looked-up
-rows' gradients are added into it in place.
+(softmax), expands the sparse one to a second [vocabulary, dim] matrix and adds the two. Here the
+table *passes through* the lookup: the dense gradient arrives first, and the gradients of the
+looked-up rows are added to it in place.
 """
 
 import tensorflow as tf
@@ -11,9 +11,11 @@ import tensorflow as tf
 
 @tf.custom_gradient
 def lookup_tied(table: tf.Tensor, ids: tf.Tensor):
-    """`(table[ids] [..., dim], table)`, the second of which the output layer must be computed from.
+    """Returns `(table[ids] [..., dim], table)`. Compute the output layer from the second one.
 
-    `table` is [vocabulary, dim] float32, `ids` are [...] int32.
+    Args:
+      table: [vocabulary, dim] float32.
+      ids: [...] int32.
     """
 
     def gradient(d_rows, d_table):
@@ -25,7 +27,7 @@ def lookup_tied(table: tf.Tensor, ids: tf.Tensor):
 
 @tf.custom_gradient
 def lookup(table: tf.Tensor, ids: tf.Tensor):
-    """`tf.gather(table, ids)` whose gradient is dense, as TFF's optimizers need it."""
+    """Returns `tf.gather(table, ids)` with a dense gradient, which TFF's optimizers need."""
 
     def gradient(d_rows):
         d_rows = tf.reshape(d_rows, [-1, tf.shape(d_rows)[-1]])

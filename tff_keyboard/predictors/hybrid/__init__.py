@@ -1,1 +1,1 @@
-"""A network, an n-gram and the owner's own words behind one strip. NumPy only."""
+"""Combines a network, an n-gram and the owner's words in one predictor. NumPy only."""

@@ -1,9 +1,9 @@
-"""A person's cache at rest: one file that only its owner can read.
+"""The file of a user's word cache, which only its owner can read.
 
-Two lines: the format's name, and JSON with sorted keys, so that equal caches are equal files. The
-file is created with mode 0600 before a byte is in it and replaces the old one whole. What was
-forgotten is not in the new file; whether the disk still holds blocks of the old one is beyond this
-program (encrypt the disk).
+The file has two lines: the format's name, and JSON with sorted keys, so that equal caches are equal
+files. It is created with mode 0600 before anything is written, and replaces the old file
+completely. Forgotten words are not in the new file. Blocks of the old file may remain on the disk,
+which this program cannot prevent (encrypt the disk).
 """
 
 import json
@@ -16,21 +16,21 @@ from tff_keyboard.storage.errors import DataError
 
 _FORMATS = "tff-keyboard word cache "
 FORMAT = f"{_FORMATS}2"
-# 21,750 words and as many pairs of 40 characters each, all of them escaped: more than `WordCache`
-# of the default half life and floor can hold. A person's is some 30 kB.
+# 21,750 words and as many pairs of 40 characters each, all escaped: more than `WordCache` with the
+# default half life and floor can contain. The cache of a user takes about 30 kB.
 MOST_BYTES = 24_000_000
 
 _BROKEN = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 
 
 class DamagedCacheError(DataError):
-    """A file that was a word cache of this format, and is whole no longer."""
+    """A damaged file that was a word cache of this format."""
 
 
 def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
-    """Writes the file, whole or not at all.
+    """Writes the file atomically.
 
-    Raises `ProgramError` if it cannot be written; what was there is still there.
+    Raises `ProgramError` if it cannot be written. An existing file is then unchanged.
     """
     content = {
         "half_life": cache.half_life,
@@ -46,14 +46,15 @@ def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> WordCache:
-    """Reads what `save` wrote.
+    """Reads a file that `save` wrote.
 
-    Raises `DataError` if it cannot be read, or is something else; `DamagedCacheError` if it is too
-    large, damaged, or holds what no cache can.
+    Raises:
+      DataError: If it cannot be read, or is another kind of file.
+      DamagedCacheError: If it is too large, damaged, or has content that no cache can have.
     """
     try:
         if not pathlib.Path(path).is_file() and pathlib.Path(path).exists():
-            raise DataError(f"{path}: not a file. Give another name for the word cache.")
+            raise DataError(f"{path}: not a file. Choose another name for the word cache.")
         with pathlib.Path(path).open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
@@ -61,13 +62,13 @@ def load(path: str | os.PathLike[str]) -> WordCache:
     first, _, text = data.partition(b"\n")
     if first != FORMAT.encode() and first.startswith(_FORMATS.encode()):
         raise DataError(
-            f"{path}: a word cache that another version wrote, its first line is not {FORMAT!r}. "
-            "It stays as it is: give another name for the word cache."
+            f"{path}: another version wrote this word cache: its first line is not {FORMAT!r}. "
+            "The file is unchanged. Choose another name for the word cache."
         )
     if data and first != FORMAT.encode():
         raise DataError(
-            f"{path}: not a word cache, its first line is not {FORMAT!r}. It stays as it is: give "
-            "another name for the word cache."
+            f"{path}: not a word cache: its first line is not {FORMAT!r}. The file is unchanged. "
+            "Choose another name for the word cache."
         )
     try:
         if not data:
@@ -79,20 +80,20 @@ def load(path: str | os.PathLike[str]) -> WordCache:
         cache.restore(content["words"], content["pairs"], content["uses"], content["kept"])
     except _BROKEN as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
-        raise DamagedCacheError(f"{path}: not a whole word cache ({reason}).") from None
+        raise DamagedCacheError(f"{path}: not a complete word cache ({reason}).") from None
     return cache
 
 
 def load_or_fresh(path: str | os.PathLike[str]) -> tuple[WordCache, str | None]:
-    """The cache of a file, a new one where there is none or a damaged one.
+    """Returns the cache in a file, or a new cache if the file is missing or damaged.
 
-    Beside it, one line that says what is wrong with the file; None where nothing is. The file stays
-    as it is until the next `save`. Raises `DataError` if it cannot be read, or never was a cache of
-    this format: nothing may replace it.
+    Also returns one line that describes the damage, or None. The file does not change until the
+    next `save`. Raises `DataError` if the file cannot be read, or was never a cache of this format,
+    because then it must not be replaced.
     """
     if not os.path.lexists(path):
         return WordCache(), None
     try:
         return load(path), None
     except DamagedCacheError as error:
-        return WordCache(), f"{error} A fresh one takes its place: what was learnt is lost."
+        return WordCache(), f"{error} An empty cache replaces it: the learned words are lost."

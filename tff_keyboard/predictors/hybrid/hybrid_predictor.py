@@ -1,17 +1,18 @@
-"""Network, n-gram and the owner's cache as one `Predictor`.
+"""A network, an n-gram and the owner's cache as one `Predictor`.
 
     p(w) = lambda_1 p_network(w) + lambda_2 p_ngram(w) + lambda_3 p_cache(w)
 
-with the weights of the position's bucket (`mixture.py`). The two models speak of a fixed table in
-which all other words are one row, OOV; the cache knows words by name. So the strip may offer a word
-out of the table with lambda_3 p_cache(w), and the row OOV of `log_probabilities` holds what the
-models give it and all such words together: perplexities compare with those of any model of the same
-table.
+with the weights of the position's bucket (`mixture.py`). The two models use a fixed table in which
+all other words are one row, OOV; the cache contains words by name. The strip may therefore offer a
+word that is not in the table with probability lambda_3 p_cache(w). The row OOV of
+`log_probabilities` is the sum of its probability in the models and the probabilities of all such
+words, so perplexities are comparable with those of any model with the same table.
 
-A word out of the table is offered from its second use on, or once its owner insisted on it: a slip
-is made once, too. Offering it at once would gain 1.1 points of keystrokes saved. Some words are
-never learnt (`learnable.py`). Behind the first letters, words of a lexicon are offered as well
-(`predictors/tail_lexicon.py`): they share what the two models leave to OOV.
+A word that is not in the table is offered from its second use on, or once its owner has rejected a
+correction of it, because typing errors usually occur once. Offering it from the first use would
+gain 1.1 points of keystrokes saved. Some words are never learnt (`learnable.py`). After the first
+letters, words of a lexicon are offered as well (`predictors/tail_lexicon.py`). They share the
+models' probability of OOV.
 
 NumPy only, so that a phone runtime can use it with an exported network.
 """
@@ -31,23 +32,25 @@ from tff_keyboard.predictors.predictor import Predictor, Suggestion, best_with_p
 from tff_keyboard.predictors.prefix_index import PrefixIndex, range_of
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, completed
 
-OFFERED_FROM = 2  # uses; whoever slips once should not be offered it
+_KEPT_CONTEXTS = 4  # a strip needs a sentence, and the sentence with one or two more words
+OFFERED_FROM = 2  # number of uses; a typing error that was made once is not offered
 
 
 @runtime_checkable
 class Network(Predictor, Protocol):
-    """A predictor that also gives the whole distribution behind one context."""
+    """A predictor that also returns the whole distribution after one context."""
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
-        """[V] float32 probabilities of the next id."""
+        """Returns the probabilities of the next id, [V] float32."""
         ...
 
 
 class CacheTable:
-    """What a cache says in the ids of a vocabulary, until it learns or forgets.
+    """The content of a cache in the ids of a vocabulary, valid until the cache changes.
 
-    A word out of the vocabulary has an id of its own, V + e for place e among the sorted `extras`,
-    after `offered_from` uses, or where its owner insisted on it; the others are OOV.
+    A word that is not in the vocabulary has its own id, V + e for position e in the sorted
+    `extras`, after `offered_from` uses, or if its owner has rejected a correction of it. All other
+    words are OOV.
     """
 
     def __init__(self, cache: WordCache, vocabulary: Vocabulary, offered_from: int = OFFERED_FROM):
@@ -63,23 +66,23 @@ class CacheTable:
         self._ids, self._shares = self._row(cache.words, max(1, sum(cache.words.values())))
 
     def id_of(self, word: str) -> int:
-        """Id in [0, V + extras): of a word of the table, one that may be offered, or `EDGE`."""
+        """Returns the id in [0, V + extras) of a table word, an offered word or `EDGE`."""
         if word == EDGE:
             return EOS
         return self.extra_ids.get(word, self._vocabulary.id_of(word))
 
     def familiarity(self, previous: str | None) -> int:
-        """What is known of the word before: `mixture.familiarity`."""
+        """Returns the cache's familiarity with the previous word; see `mixture.familiarity`."""
         return mixture.familiarity(self.total, self._followed(previous))
 
     def _followed(self, previous: str | None) -> float:
-        """Occurrences of a word with something behind it; `EDGE` is the start of a message."""
+        """Returns the uses of a word with a following word. `EDGE` is the start of a message."""
         if previous is None:
             return 0.0
         return sum(self._cache.pairs.get(previous, {}).values()) / UNIT
 
     def _row(self, counts: Mapping[str, int], unit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Counts by id, each id once: int64 [n] and float64 [n], in `unit`."""
+        """Returns distinct ids [n] int64 and their counts [n] float64, in `unit`."""
         by_id: dict[int, int] = {}
         for word, count in counts.items():
             word_id = self.id_of(word)
@@ -88,12 +91,12 @@ class CacheTable:
         return np.fromiter(by_id, np.int64, len(by_id)), shares
 
     def add_to(self, scores: np.ndarray, previous: str | None, weight: float) -> None:
-        """Adds `weight` times the distribution behind a word to `scores`, [V + extras] float32.
+        """Adds `weight` times the distribution after a word to `scores`, [V + extras] float32.
 
-        `previous` is the word before; `EDGE` at the start of a message, None where unknown.
+        `previous` is the word before; `EDGE` at the start of a message, None if unknown.
         """
         followed = self._followed(previous)
-        # Ids are distinct, so += reaches each once.
+        # The ids are distinct, so += adds to each once.
         scores[self._ids] += (weight * KAPPA / (followed + KAPPA)) * self._shares
         if followed > 0 and previous is not None:
             ids, counts = self._row(self._cache.pairs[previous], UNIT)
@@ -101,11 +104,16 @@ class CacheTable:
 
 
 class HybridPredictor:
-    """Suggestions and scores of the mixture. Not thread-safe.
+    """A predictor with the mixture of network, n-gram and cache. Not thread-safe.
 
-    The network is a Keras model or an exported file; words of the n-gram are the network's, in any
-    order, or a `ValueError`. The owner's cache may change at any time. `index` is one of the
-    network's vocabulary, where there is one already; `tail` has words beyond the table.
+    Args:
+      network: A Keras model or an exported file.
+      ngram: An n-gram with the same words as the network, in any order, or a `ValueError`.
+      weights: The weights of the mixture.
+      cache: The owner's cache, which may change at any time.
+      index: An index of the network's vocabulary, if there is one already.
+      offered_from: Number of uses from which on a word of the cache is offered.
+      tail: Words that are not in the table.
     """
 
     def __init__(
@@ -130,19 +138,21 @@ class HybridPredictor:
         self._to_ngram = rows_in(self.vocabulary, ngram.vocabulary)
         self._table: CacheTable | None = None
         self._table_changes = -1
-        self._last: tuple[list[str], int, np.ndarray, np.ndarray] | None = None
-        self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # of the n-gram
+        # For recent contexts: the result of `next_word`, and the models' part of it.
+        self._lately: dict[tuple[str, ...], tuple[np.ndarray, np.ndarray]] = {}
+        self._lately_changes = -1
+        self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # context of the n-gram
 
     def learn(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
-        """Learns normalised words that were sent (None: a gap), less what is not to be remembered.
+        """Learns the normalised words of a sent message, except words that are never learnt.
 
-        `kept` are those that were typed against a correction.
+        None in `message` is a gap. `kept` are the words for which the owner rejected a correction.
         """
         learnable = [word if word and may_be_learnt(word) else None for word in message]
         self.cache.observe(learnable, kept)
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
-        """See `Predictor.suggest`; words of cache and lexicon may be among them."""
+        """See `Predictor.suggest`. The result may include words of the cache and the lexicon."""
         scores = self.next_word(context)
         size = len(self.vocabulary)
         extras = self.table.extras
@@ -155,11 +165,14 @@ class HybridPredictor:
         return completed(best, self.tail, prefix, float(self.without_cache(context)[OOV]), k)
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
-        """[V + extras] float32 probabilities behind a context, ids as `CacheTable.id_of`."""
+        """Returns [V + extras] float32 probabilities after a context, by `CacheTable.id_of`."""
         words = list(context)
         changes = self.cache.changes
-        if self._last is not None and self._last[:2] == (words, changes):
-            return self._last[2]
+        if self._lately_changes != changes:
+            self._lately, self._lately_changes = {}, changes
+        found = self._lately.get(tuple(words))
+        if found is not None:
+            return found[0]
         nodes = self._ngram_nodes(words)
         previous = words[-1] if words else EDGE
         weights = self._weights(int(mixture.matched_orders(nodes)), previous)
@@ -173,17 +186,18 @@ class HybridPredictor:
         models = table_part.copy()
         if weights[2] > 0:
             self.table.add_to(scores, previous, float(weights[2]))
-        self._last = (words, changes, scores, models)
+        if len(self._lately) >= _KEPT_CONTEXTS:
+            del self._lately[next(iter(self._lately))]
+        self._lately[tuple(words)] = scores, models
         return scores
 
     def without_cache(self, context: Sequence[str]) -> np.ndarray:
-        """What the two models add to `next_word`: [V] float32."""
+        """Returns the part of `next_word` from the two models, [V] float32."""
         self.next_word(context)
-        assert self._last is not None
-        return self._last[3]
+        return self._lately[tuple(context)][1]
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
-        """See `Predictor.log_probabilities`; with the cache as it is now."""
+        """See `Predictor.log_probabilities`. Uses the current cache."""
         size = len(self.vocabulary)
         flat = ids[ids != PAD]
         network, ngram, orders = self.parts(ids)
@@ -202,10 +216,14 @@ class HybridPredictor:
             return np.log(result, out=result)
 
     def parts(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the two models say of a batch; the cache is no part of it.
+        """Returns the probabilities of the two models for a batch, without the cache.
 
-        `ids` are [batch, time] int, BOS + words, PAD on the right. The result is `(network, ngram,
-        matched orders)`: [positions, V] float32 probabilities, twice, and [positions] int64.
+        Args:
+          ids: [batch, time] int, BOS + words, with PAD on the right.
+
+        Returns:
+          `(network, ngram, matched orders)`: [positions, V] float32 probabilities, twice, and
+          [positions] int64.
         """
         real = ids != PAD
         ngram_ids = ids if self._to_ngram is None else self._to_ngram[ids]
@@ -213,14 +231,14 @@ class HybridPredictor:
         ngram = self.ngram.model.probabilities(nodes)
         if self._to_ngram is not None:
             ngram = ngram[:, self._to_ngram]
-        if self.network is self.ngram:  # a baseline with its owner's words: there is no network
+        if self.network is self.ngram:  # an n-gram baseline without a network
             return ngram, ngram, mixture.matched_orders(nodes)
         network = np.exp(self.network.log_probabilities(ids))
         return network, ngram, mixture.matched_orders(nodes)
 
     @property
     def table(self) -> CacheTable:
-        """The cache as it is now."""
+        """The current content of the cache."""
         if self._table is None or self._table_changes != self.cache.changes:
             self._table = CacheTable(self.cache, self.vocabulary, self.offered_from)
             self._table_changes = self.cache.changes
@@ -232,7 +250,7 @@ class HybridPredictor:
         ]
 
     def _previous(self, word_id: int) -> str | None:
-        """The word of an id, as the cache knows it; which word OOV was is lost."""
+        """Returns the word of an id as the cache names it; None for OOV, whose word is unknown."""
         if word_id == BOS:
             return EDGE
         return None if word_id == OOV else self.vocabulary.words[word_id]
@@ -258,15 +276,16 @@ class HybridPredictor:
 
 
 def rows_in(outside: Vocabulary, inside: Vocabulary) -> np.ndarray | None:
-    """Row of `inside` for each row of `outside`: [V] int64; None where they are in one order.
+    """Returns the row of `inside` for each row of `outside`, [V] int64; None if the order is equal.
 
-    Raises `ValueError` if they do not hold the same words by the same rules.
+    Raises `ValueError` if they do not contain the same words by the same rules.
     """
     if outside == inside:
         return None
     row = {word: i for i, word in enumerate(inside.words)}
     if outside.rules != inside.rules or row.keys() != set(outside.words):
         raise ValueError(
-            "The n-gram has other words than the network: they are of different stores."
+            "The n-gram and the network have different vocabularies: they come from different "
+            "stores."
         )
     return np.array([row[word] for word in outside.words], np.int64)

@@ -1,15 +1,16 @@
-"""The weights of network, n-gram and owner's cache in a hybrid, and where each applies.
+"""The weights of network, n-gram and owner's cache in a hybrid, by bucket of positions.
 
     p(w | h) = sum_i lambda_i(b(h)) p_i(w | h)
 
-with one set of weights, positive and summing to one, for each bucket b: how many words of the
-context the n-gram knows (0-1, 2, 3 and more) times what the cache knows of the word before (the
-cache is empty; nothing that follows the word; up to 3 occurrences; more). 12 buckets of 3 weights;
-an empty cache has none, so 21 numbers are free. Fitted by expectation maximisation on people whose
-text trained nothing: the likelihood is concave in the weights, so its steps end at the one maximum.
-On `ubuntu_irc` buckets by the word before gave 2 % less perplexity than those by the number of
-words in the cache, and 4 % less than one set of weights. Buckets by the network's confidence or
-the kind of the word before, too, gained nothing (docs/evaluation.md).
+Each bucket b has one set of weights, positive and summing to one. A bucket is the number of context
+words that the n-gram knows (0-1, 2, 3 and more) times the cache's knowledge of the previous word
+(empty cache; no word follows it; up to 3 occurrences; more). There are 12 buckets of 3 weights. An
+empty cache has no weight, so 21 numbers are free. They are fitted by expectation maximisation on
+users whose text was not trained on: the likelihood is concave in the weights, so the steps converge
+to the global maximum. On `ubuntu_irc`, buckets by the previous word gave 2 % less perplexity than
+buckets by the number of words in the cache, and 4 % less than one set of weights. Additional
+buckets by the network's confidence or by the kind of the previous word gained nothing
+(docs/evaluation.md).
 
 Source: Jelinek and Mercer 1980, "Interpolated estimation of Markov source parameters from sparse
 data".
@@ -25,18 +26,20 @@ COMPONENTS = ("network", "ngram", "cache")
 CACHE = COMPONENTS.index("cache")
 ORDER_GROUPS = 3
 FAMILIARITIES = 4
-FEW = 3.0  # occurrences of a word with something behind it
+FEW = 3.0  # occurrences of a word with a following word
 BUCKETS = ORDER_GROUPS * FAMILIARITIES
 
-# Occurrences of the weights of all text, mixed into each bucket: a bucket few positions fall into
-# stays near them, and no weight becomes 0 where the cache may know the word.
+# Pseudo-occurrences of the weights over all text in each bucket. A bucket with few positions stays
+# near these weights, and no weight becomes 0 if the cache may know the word.
 PRIOR = 20.0
 
 
 def familiarity(cache_total: float, followed: float) -> int:
-    """What the cache knows of the word before, in [0, FAMILIARITIES).
+    """Returns the cache's familiarity with the previous word, in [0, FAMILIARITIES).
 
-    `cache_total` is `WordCache.total`; `followed` are the word's uses with something behind it.
+    Args:
+      cache_total: `WordCache.total`.
+      followed: Uses of the previous word with a following word.
     """
     if cache_total <= 0:
         return 0
@@ -44,31 +47,32 @@ def familiarity(cache_total: float, followed: float) -> int:
 
 
 def bucket_of(matched_order: int, known: int) -> int:
-    """The bucket of a position, in [0, BUCKETS).
+    """Returns the bucket of a position, in [0, BUCKETS).
 
-    `matched_order` >= 0 are the words of the longest context the n-gram knows, `known` is of
-    `familiarity`.
+    Args:
+      matched_order: Number of words >= 0 in the longest context that the n-gram knows.
+      known: Result of `familiarity`.
     """
     return min(max(matched_order - 1, 0), ORDER_GROUPS - 1) * FAMILIARITIES + known
 
 
 def is_empty_bucket(bucket: int) -> bool:
-    """Whether the cache is empty there."""
+    """Checks if the cache is empty in a bucket."""
     return bucket % FAMILIARITIES == 0
 
 
 @dataclasses.dataclass(frozen=True)
 class MixtureWeights:
-    """Lambdas."""
+    """Interpolation weights, one row per context bucket."""
 
-    # [BUCKETS, 3] float64, rows sum to one, columns as `COMPONENTS`; the cache's is 0 where it is
-    # empty
+    # [BUCKETS, 3] float64, rows sum to one, columns as in `COMPONENTS`. The cache's weight is 0 in
+    # buckets with an empty cache
     table: np.ndarray
 
     def __post_init__(self) -> None:
         if self.table.shape != (BUCKETS, len(COMPONENTS)):
             raise ValueError(
-                f"a table of weights is [{BUCKETS}, {len(COMPONENTS)}], got "
+                f"the table of weights must be [{BUCKETS}, {len(COMPONENTS)}], got "
                 f"{list(self.table.shape)}"
             )
         if not np.all(self.table >= 0) or not np.allclose(self.table.sum(axis=1), 1, atol=1e-5):
@@ -78,17 +82,17 @@ class MixtureWeights:
             raise ValueError("an empty cache cannot have a weight")
 
     def to_json(self) -> list[list[float]]:
-        """Rows of five digits, as a manifest holds them."""
+        """Returns rows with five digits, as in a manifest."""
         return [[round(float(value), 5) for value in row] for row in self.table]
 
     @classmethod
     def from_json(cls, rows: Any) -> "MixtureWeights":
-        """The inverse; a `ValueError` where it is no table of weights."""
+        """Reads the result of `to_json`. Raises `ValueError` if it is not a table of weights."""
         try:
             table = np.array(rows, np.float64)
         except (TypeError, ValueError):
             raise ValueError("weights of the mixture are not a table of numbers") from None
-        # Rounded rows need not add up to one.
+        # Rounded rows may not add up to one.
         if table.ndim == 2 and np.all(table.sum(axis=1) > 0.5):
             table = table / table.sum(axis=1, keepdims=True)
         return cls(table)
@@ -102,18 +106,27 @@ def _equal() -> np.ndarray:
     return table
 
 
-EQUAL = MixtureWeights(_equal())  # before anything is fitted
+EQUAL = MixtureWeights(_equal())  # the weights before a fit
 
 
 def fit(
     probabilities: np.ndarray, buckets: np.ndarray, *, steps: int = 200, tolerance: float = 1e-7
 ) -> tuple[MixtureWeights, list[float]]:
-    """Expectation maximisation, until a step gains less than `tolerance`, in nats a word.
+    """Fits the weights by expectation maximisation.
 
-    `probabilities` [n, 3] are what each component gave the word that was typed; that of an empty
-    cache is not read, and rows of zeros count for nothing. `buckets` [n] are from `bucket_of`. With
-    the weights comes the mean log-likelihood, with the pull of `PRIOR`, before each step: never
-    falling. Raises `ValueError` if there is nothing to fit on.
+    Args:
+      probabilities: [n, 3], the probability of the typed word in each component. The value of an
+        empty cache is ignored, and rows of zeros do not count.
+      buckets: [n], results of `bucket_of`.
+      steps: Maximum number of steps.
+      tolerance: Stops when a step gains less than this, in nats per word.
+
+    Returns:
+      The weights, and the mean log-likelihood, including the prior `PRIOR`, before each step. It
+      never decreases.
+
+    Raises:
+      ValueError: If there is no word to fit on.
     """
     empty = np.array([is_empty_bucket(bucket) for bucket in range(BUCKETS)])
     values = probabilities.astype(np.float64)
@@ -143,7 +156,7 @@ def _expectation_maximisation(
     steps: int,
     tolerance: float,
 ) -> tuple[np.ndarray, list[float]]:
-    """Maximum a posteriori under a Dirichlet whose pseudo-counts are `prior * start`."""
+    """Maximises the posterior under a Dirichlet prior with pseudo-counts `prior * start`."""
     table = start
     gains: list[float] = []
     counts = np.bincount(buckets, minlength=num_buckets) + prior
@@ -166,9 +179,10 @@ def _expectation_maximisation(
 
 
 def matched_orders(nodes: np.ndarray | Sequence[int]) -> np.ndarray:
-    """Words of the longest context an n-gram knows: [...] int64, in [0, order - 1].
+    """Returns the number of words in the longest context that an n-gram knows, [...] int64.
 
-    `nodes` are [..., order - 1] int, from `context_nodes` or `contexts`; -1 where unknown.
+    `nodes` are [..., order - 1] int from `context_nodes` or `contexts`, with -1 for unknown
+    contexts.
     """
     nodes = np.asarray(nodes)
     lengths = np.arange(1, nodes.shape[-1] + 1)

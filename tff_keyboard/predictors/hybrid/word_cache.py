@@ -1,21 +1,21 @@
-"""The words one person typed lately: a unigram and a bigram whose counts decay.
+"""The recent words of one user: a unigram and a bigram whose counts decay.
 
     p(w | v) = (c(v w) + KAPPA c(w) / C) / (c(v) + KAPPA),    C = sum of all c(w)
 
-where an occurrence k words ago counts 2^(-k / half_life). Sources: Kuhn and De Mori 1990,
+An occurrence k words ago counts 2^(-k / half_life). Sources: Kuhn and De Mori 1990,
 https://doi.org/10.1109/34.56193 (cache); Clarkson and Robinson 1997,
 https://doi.org/10.1109/ICASSP.1997.596049 (decay).
 
 Forgetting is exact. Counts are integers, in 2^-20 of an occurrence, and no count depends on another
-word's: a message makes every count smaller by the same rounded-down product and adds to its own
-words only. So a cache that forgets a word is, to the bit, the cache that would be there had that
-word been a gap wherever it stood; a gap lets time pass, starts no pair and ends none.
+word's count: a message multiplies every count by the same factor, rounded down, and adds only to
+its own words. A cache that forgets a word is therefore bit for bit the cache that would exist if
+the word had been a gap in all messages. A gap lets time pass, but starts and ends no pair.
 
-Beside each count stand two facts that do not decay while the word is remembered: how often it was
-typed (`uses`), and whether its owner insisted on it (`kept`).
+In addition to its count, each remembered word has two facts that do not decay: how often it was
+typed (`uses`), and whether its owner rejected a correction of it (`kept`).
 
 A count below `floor` occurrences is dropped, and all counts together are at most 1 / (1 - 2^(-1 /
-half_life)), so fewer than 1.45 half_life / floor words (and as many pairs) are kept.
+half_life)), so fewer than 1.45 half_life / floor words (and as many pairs) are stored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,10 +23,10 @@ from collections.abc import Iterable, Sequence
 from tff_keyboard.data.vocabulary import is_mask
 from tff_keyboard.predictors.hybrid.learnable import may_be_learnt
 
-EDGE = ""  # before the first word of a message, and behind its last
-KAPPA = 1.0  # occurrences; what the unigram counts for against those of a pair
+EDGE = ""  # before the first word of a message, and after its last
+KAPPA = 1.0  # occurrences; weight of the unigram against the counts of a pair
 LONGEST_HALF_LIFE = 1_000_000  # words
-LONGEST_WORD = 40  # characters; what is longer is no word anybody wants to be offered
+LONGEST_WORD = 40  # characters; longer strings are not useful suggestions
 
 UNIT = 1 << 20
 _PRECISION = 32  # bits of the decay
@@ -35,18 +35,24 @@ Counts = dict[str, int]
 
 
 class WordCache:
-    """Counts of one person's words and pairs.
+    """Counts of one user's words and word pairs.
 
-    A half life, in [1, 1,000,000] words: people come back to what they speak of now. 100 was best
-    on `ubuntu_irc`, where most write a hundred words or less, and 2,000 cost 2 % of perplexity. 300
-    with this `floor`, in [2^-20, 1) occurrences, keeps a word for 1,700. Else a `ValueError`.
+    Args:
+      half_life: In [1, 1,000,000] words. Users return to their current topics: 100 was best on
+        `ubuntu_irc`, where most users write a hundred words or less, and 2,000 cost 2 % of
+        perplexity. 300 with the default `floor` keeps a word for 1,700 words.
+      floor: Smallest count, in [2^-20, 1) occurrences.
 
     Attributes:
-      words: Counts in 1 / UNIT; `EDGE` counts ends of messages. Not to be changed, as the others.
-      pairs: Counts of what follows each word; `EDGE` as a first word is the start of a message.
-      uses: How often each word was typed since it is remembered; `EDGE` is none of them.
-      kept: Words that are right as they are: their owner took a correction of them back.
-      changes: Counts up whenever the content changes, so that others may keep what they derive.
+      words: Counts in 1 / UNIT; `EDGE` counts ends of messages. Do not modify this or the other
+        attributes.
+      pairs: Counts of the words after each word; `EDGE` as a first word is the start of a message.
+      uses: How often each word was typed since it is remembered, without `EDGE`.
+      kept: Words for which the owner rejected a correction.
+      changes: Incremented whenever the content changes, so that derived values can be cached.
+
+    Raises:
+      ValueError: If an argument is out of range.
     """
 
     def __init__(self, half_life: int = 300, floor: float = 0.02):
@@ -66,20 +72,20 @@ class WordCache:
 
     @property
     def total(self) -> float:
-        """C, in occurrences: about the number of words typed, until decay sets in."""
+        """C, in occurrences: about the number of typed words, until decay dominates."""
         return self._total / UNIT
 
     def observe(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
-        """Learns normalised words that were sent; None is a gap.
+        """Learns the normalised words of a sent message; None is a gap.
 
-        Masks, empty words and words longer than `LONGEST_WORD` are read as gaps. `kept` are those
-        that were typed against a correction.
+        Masks, empty words and words longer than `LONGEST_WORD` are treated as gaps. `kept` are the
+        words for which the owner rejected a correction.
         """
         events = [*(self._learnable(word) for word in message), EDGE]
         self._decay(len(events))
         before: str | None = EDGE
         for age, event in zip(range(len(events) - 1, -1, -1), events, strict=True):
-            # The beginning of a long message may be forgotten by its end.
+            # The first words of a long message may decay before its end.
             count = (UNIT * self._factor(age)) >> _PRECISION
             if event is not None and count >= self._smallest:
                 self.words[event] = self.words.get(event, 0) + count
@@ -93,7 +99,7 @@ class WordCache:
         self._changed()
 
     def forget(self, words: Iterable[str]) -> None:
-        """Makes it as if these words had been gaps in every message ever observed."""
+        """Changes the cache as if these words had been gaps in every observed message."""
         for word in set(words) - {EDGE}:
             self.words.pop(word, None)
             self.uses.pop(word, None)
@@ -105,12 +111,12 @@ class WordCache:
         self._changed()
 
     def forget_all(self) -> None:
-        """Makes the cache as new."""
+        """Removes everything from the cache."""
         self.words, self.pairs, self.uses, self.kept = {}, {}, {}, set()
         self._changed()
 
     def __eq__(self, other: object) -> bool:
-        """Equal counts to the bit, and equal rules."""
+        """Compares counts and parameters exactly."""
         if not isinstance(other, WordCache):
             return NotImplemented
         return self._content() == other._content()
@@ -123,9 +129,9 @@ class WordCache:
     def restore(
         self, words: Counts, pairs: dict[str, Counts], uses: Counts, kept: Iterable[str]
     ) -> None:
-        """Takes over counts that were read from a file, less what is not to be learnt.
+        """Replaces the content by counts from a file, without words that must not be learnt.
 
-        Raises `ValueError` if they are none that `observe` could have left.
+        Raises `ValueError` if `observe` cannot have produced these counts.
         """
         rows = [words, *pairs.values()]
         if not all(
@@ -138,15 +144,15 @@ class WordCache:
             raise ValueError("a word or a count is out of range")
         most = UNIT / (1 - 2 ** (-1 / self.half_life))
         if sum(words.values()) > most or sum(sum(row.values()) for row in rows[1:]) > most:
-            raise ValueError("it holds more than a cache can")
+            raise ValueError("it has more entries than a cache can have")
         if not all(
             row and set(row) <= set(words) and (first == EDGE or self._learnable(first) == first)
             for first, row in pairs.items()
         ):
-            raise ValueError("a pair has a word that cannot be there")
+            raise ValueError("a pair has an invalid word")
         kept = set(kept)
         if uses.keys() != words.keys() - {EDGE} or not kept <= uses.keys():
-            raise ValueError("its words and how often they were typed do not go together")
+            raise ValueError("its words and their counts do not match")
         if not all(type(number) is int and number >= 1 for number in uses.values()):
             raise ValueError("a word or a count is out of range")
         self.words, self.pairs = dict(words), {first: dict(row) for first, row in pairs.items()}
@@ -163,7 +169,7 @@ class WordCache:
         return word
 
     def _factor(self, num_words: int) -> int:
-        """2^(-words / half_life) in 2^-32, rounded down."""
+        """Returns 2^(-words / half_life) in 2^-32, rounded down."""
         return int(2 ** (_PRECISION - num_words / self.half_life))
 
     def _decay(self, num_words: int) -> None:

@@ -1,1 +1,1 @@
-"""N-gram models that federated training has to beat. NumPy only."""
+"""N-gram models, the baselines of federated training. NumPy only."""

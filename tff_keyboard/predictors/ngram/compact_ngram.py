@@ -1,8 +1,8 @@
-"""An n-gram in a few bytes, as a keyboard holds it: read from a file, never changed.
+"""A compact, immutable n-gram for a keyboard, read from a file.
 
-The same trie and the same interpolation as `kneser_ney.py`, but a row is its word in two bytes and
-one byte that picks its discounted probability among 256; only rows that something follows have a
-start and a gamma. About 4 bytes an n-gram in all, where the model as trained takes 28. NumPy only.
+The trie and the interpolation are those of `kneser_ney.py`. A row is its word in two bytes and one
+byte that selects its discounted probability among 256. Only rows with children have a start and a
+gamma. The total is about 4 bytes per n-gram; the trained model takes 28. NumPy only.
 """
 
 import dataclasses
@@ -17,18 +17,19 @@ from tff_keyboard.predictors.ngram.kneser_ney import interpolated
 class CompactTable:
     """One order n >= 2 of the model."""
 
-    # [contexts] int32, ascending: the rows of the order before (ids, for n = 2) that something
-    # follows. The place in this list is the context's number.
+    # [contexts] int32, ascending: the rows of the previous order (ids, for n = 2) that have
+    # children.
+    # The position in this list is the context's number.
     context_rows: np.ndarray
     # [contexts + 1] int32; children of context c are rows `starts[c]:starts[c + 1]`
     starts: np.ndarray
     words: np.ndarray  # [rows] uint16 or uint32, ascending within a context
-    codes: np.ndarray  # [rows] uint8, place in `values`
+    codes: np.ndarray  # [rows] uint8, position in `values`
     values: np.ndarray  # [256] float32, discounted probabilities
     gamma: np.ndarray  # [contexts] float32, weight of the shorter context
 
     def first_terms(self, rows: np.ndarray) -> np.ndarray:
-        """Discounted probabilities of some rows, float32."""
+        """Returns the discounted probabilities of some rows, float32."""
         return self.values[self.codes[rows]]
 
     @property
@@ -38,7 +39,7 @@ class CompactTable:
 
 
 class CompactNGram:
-    """Probabilities of the next id behind any context; `ngram_file.decode` makes it.
+    """Probabilities of the next id after any context. Created by `ngram_file.decode`.
 
     Attributes:
       unigram: [V] float32; 0 for PAD and BOS.
@@ -53,7 +54,7 @@ class CompactNGram:
 
     @property
     def num_ngrams(self) -> list[int]:
-        """Distinct n-grams of each order."""
+        """Number of distinct n-grams of each order."""
         return [int(np.count_nonzero(self.unigram)), *(len(table.words) for table in self.tables)]
 
     @property
@@ -62,11 +63,11 @@ class CompactNGram:
         return self.unigram.nbytes + sum(table.num_bytes for table in self.tables)
 
     def reordered(self, new_ids: np.ndarray) -> "CompactNGram":
-        """The same model with other ids: `new_ids` [V] is a permutation, the new id of each id."""
+        """Returns the same model with other ids. `new_ids` [V] maps old to new ids."""
         unigram = np.empty_like(self.unigram)
         unigram[new_ids] = self.unigram
         tables = []
-        moved = new_ids  # of each row of the order before: where it is now
+        moved = new_ids  # new position of each row of the previous order
         for table in self.tables:
             contexts = moved[table.context_rows]
             order = np.argsort(contexts)
@@ -90,10 +91,14 @@ class CompactNGram:
         return CompactNGram(unigram, tables)
 
     def context_nodes(self, ids: np.ndarray) -> np.ndarray:
-        """Numbers of all contexts of a batch [batch, time] int, BOS + words, PAD on the right.
+        """Returns the numbers of all contexts in a batch.
 
-        [batch, time, order - 1] int64: at m - 1 the number of the context of the last m ids up to
-        here, -1 where nothing is known to follow them.
+        Args:
+          ids: [batch, time] int, BOS + words, with PAD on the right.
+
+        Returns:
+          [batch, time, order - 1] int64: at m - 1 the number of the context of the last m ids, -1
+          if no word is known to follow them.
         """
         batch, time = ids.shape
         nodes = np.full([batch, time, self.order - 1], -1, np.int64)
@@ -106,14 +111,14 @@ class CompactNGram:
         return nodes
 
     def probabilities(self, nodes: np.ndarray) -> np.ndarray:
-        """Probabilities as `KneserNey.probabilities` has them: [n, order - 1] -> [n, V] float32."""
+        """Returns the same as `KneserNey.probabilities`: [n, order - 1] -> [n, V] float32."""
         return interpolated(self.unigram, self.tables, nodes)
 
     def contexts(self, ids: Sequence[int]) -> list[int]:
-        """Numbers of the contexts at one position: `context_nodes` of it, for a keyboard.
+        """Returns the numbers of the contexts at one position, like `context_nodes`.
 
-        Of BOS + words only the last `order - 1` are read. There are `order - 1` numbers; -1 where
-        nothing is known to follow, or `ids` is too short.
+        Reads only the last `order - 1` of BOS + words. Returns `order - 1` numbers, -1 if no word
+        is known to follow or `ids` is too short.
         """
         found = [-1] * (self.order - 1)
         for word_id in ids[len(ids) - min(len(ids), self.order - 1) :]:
@@ -121,10 +126,11 @@ class CompactNGram:
         return found
 
     def step(self, contexts: Sequence[int], word_id: int) -> list[int]:
-        """The contexts (from `contexts` or `step`) one word further on."""
+        """Returns the contexts after one more word, given the contexts before it."""
         found = []
         row = word_id
-        # Scalars of the arrays' own types: for others NumPy would convert whole arrays.
+        # Scalars of the arrays' own types, because NumPy would convert whole arrays for other
+        # types.
         numbers = [*contexts[:-1], -1][: len(self.tables)]
         for table, number in zip(self.tables, numbers, strict=True):
             place = -1
@@ -143,7 +149,7 @@ class CompactNGram:
         return found
 
     def distribution(self, contexts: Sequence[int]) -> np.ndarray:
-        """[V] float32 behind one position: `probabilities` of it, for a keyboard."""
+        """Returns [V] float32 after one position, like `probabilities`, for a keyboard."""
         weight = np.float32(1)
         sparse = []
         for table, number in zip(reversed(self.tables), reversed(contexts), strict=True):
@@ -159,7 +165,7 @@ class CompactNGram:
 
 
 def _find(ascending: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Places of values in a sorted list without repeats, -1 where they are not in it."""
+    """Returns the positions of values in a sorted array without repetitions, -1 if absent."""
     if not len(ascending):
         return np.full(np.shape(wanted), -1, np.int64)
     places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
@@ -167,9 +173,9 @@ def _find(ascending: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def _children(table: CompactTable, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Rows of (context, word); -1 where the context is -1 or has no such child.
+    """Returns the rows of (context, word); -1 if the context is -1 or has no such child.
 
-    Binary search of all at once, each between the bounds of its own context.
+    All binary searches run at once, each within the bounds of its own context.
     """
     if not len(table.words):
         return np.full(np.shape(contexts), -1, np.int64)

@@ -1,12 +1,12 @@
 """Counts of all n-grams of a text, as a trie in sorted arrays.
 
-Nodes of level n are the distinct n-grams, ordered by (node of their first n - 1 words, last word);
-level 1 has one node per id. Messages are read as BOS + words + EOS, and no n-gram crosses from one
+Nodes of level n are the distinct n-grams, ordered by (node of their first n - 1 words, last word).
+Level 1 has one node per id. Messages are read as BOS + words + EOS, and no n-gram crosses from one
 message to the next.
 
-*Adjusted* counts are what Kneser-Ney smoothing takes: for the highest order, how often an n-gram
-occurs; for lower orders, how many different words stand to its left (a word seen behind "San" only
-is a poor guess elsewhere). An n-gram that starts with BOS has nothing to its left and keeps its own
+Kneser-Ney smoothing uses *adjusted* counts: for the highest order, the number of occurrences of an
+n-gram; for lower orders, the number of different words to its left (a word seen only after "San" is
+a poor guess elsewhere). An n-gram that starts with BOS has no word to its left and keeps its own
 count. Sources: Kneser and Ney 1995; the treatment of BOS as in Heafield et al. 2013
 (https://aclanthology.org/P13-2121), section 3.2.
 """
@@ -26,16 +26,22 @@ class Level:
     # [nodes] int64, node of level n - 1 of the first n - 1 words; zeros on level 1
     parents: np.ndarray
     words: np.ndarray  # [nodes] int32, the last word
-    # [nodes] int64, adjusted counts; 0 for n-grams that are context only (BOS, PAD)
+    # [nodes] int64, adjusted counts; 0 for n-grams that are only context (BOS, PAD)
     counts: np.ndarray
 
 
 def count_ngrams(
     messages: Iterable[np.ndarray], *, vocabulary_size: int, order: int
 ) -> list[Level]:
-    """Adjusted counts, levels 1 to `order`, of messages: ids [words] in [0, V), no BOS and EOS.
+    """Returns the adjusted counts of messages, levels 1 to `order`.
 
-    Raises `ValueError` if `order` is out of range, or there are no messages.
+    Args:
+      messages: Ids [words] in [0, V) each, without BOS and EOS.
+      vocabulary_size: V.
+      order: Length of the longest n-grams, >= 1.
+
+    Raises:
+      ValueError: If `order` is out of range, or there are no messages.
     """
     if order < 1:
         raise ValueError(f"`order` must be >= 1, got {order}.")
@@ -45,9 +51,9 @@ def count_ngrams(
     text = np.concatenate(sentences).astype(np.int64)
     lengths = np.array([len(sentence) for sentence in sentences])
     ends = np.repeat(np.cumsum(lengths), lengths)
-    until_end = ends - np.arange(len(text))  # tokens from here to the end of the message
+    until_end = ends - np.arange(len(text))  # number of tokens from here to the end of the message
 
-    # Level by level: the node that starts at each position, and one place where each node occurs.
+    # Level by level: the node that starts at each position, and one position of each node.
     nodes_at = text.copy()
     levels: list[Level] = []
     parents, words = np.zeros(vocabulary_size, np.int64), np.arange(vocabulary_size, dtype=np.int32)
@@ -64,7 +70,7 @@ def count_ngrams(
             keys, return_index=True, return_inverse=True, return_counts=True
         )
         next_places = starts[first]
-        # A longer n-gram x w_1 ... w_n shows one left neighbour x of w_1 ... w_n.
+        # A longer n-gram x w_1 ... w_n contributes one left neighbour x of w_1 ... w_n.
         continuations = np.bincount(nodes_at[next_places + 1], minlength=len(counts))
         starts_message = (places >= 0) & (text[places] == BOS)
         adjusted = np.where(starts_message, counts, continuations)
@@ -78,7 +84,7 @@ def count_ngrams(
 
 
 def _predictable(level: Level, length: int) -> Level:
-    """BOS is read and never predicted, so its count of level 1 is dropped."""
+    """Sets the count of BOS on level 1 to 0, because BOS is read but never predicted."""
     if length > 1:
         return level
     counts = level.counts.copy()

@@ -1,24 +1,26 @@
 """An n-gram with its words in one small file.
 
     line 1    the format's name
-    line 2    JSON: what `_Header` holds
+    line 2    JSON: the fields of `_Header`
     then      parts, each deflated
-                0         a byte a unigram (V of them), then the words, a line feed behind each
+                0         one byte per unigram (V of them), then the words, each with a line feed
                 n - 1     order n >= 2: children | words | probabilities
     last 32   SHA-256 of everything before
 
-Children: a bit for each row of the order before (each id, for order 2), whether anything follows;
-for each row that has children, their number less one. Words: ascending within a context, so the
-first child is its id and each further one the difference to the one before. Probabilities: a byte a
-row, which picks one of 256 values at equal distances in logarithm between the smallest and the
-largest of its order: off by half a step at most, 2 to 3 %. Numbers are stored as planes, all lowest
-bytes first: the higher bytes are mostly zero and deflate away.
+Children: a bit for each row of the previous order (each id, for order 2) that is 1 if it has
+children; then, for each row with children, their number minus one. Words: ascending within a
+context; the first child is its id, and each further child is the difference to the previous one.
+Probabilities: one byte per row, which selects one of 256 values at equal distances in logarithm
+between the smallest and the largest of its order. The error is at most half a step, 2 to 3 %.
+Numbers are stored as planes, all lowest bytes first, because the higher bytes are mostly zero and
+compress well.
 
-Weights of shorter contexts are not stored: they are what the probabilities of a context leave of
-one. Where that would be less than half of what there was, the whole context is rounded down.
+The weights of shorter contexts are not stored: they are one minus the sum of a context's
+probabilities. If this would be less than half of the exact weight, the whole context is rounded
+down.
 
-About 1.8 bytes an n-gram. A damaged or hostile file is refused before memory is taken for what it
-claims to hold.
+The file has about 1.8 bytes per n-gram. A damaged or malicious file is rejected before memory is
+allocated for its claimed size.
 """
 
 import dataclasses
@@ -41,7 +43,7 @@ from tff_keyboard.data.vocabulary import (
     Vocabulary,
 )
 from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram, CompactTable
-from tff_keyboard.predictors.ngram.kneser_ney import KneserNey, Table
+from tff_keyboard.predictors.ngram.kneser_ney import KneserNey, NGramTable
 from tff_keyboard.storage.errors import DataError, in_one_line
 
 FORMAT = b"tff-keyboard n-gram 1"
@@ -49,32 +51,32 @@ FORMAT = b"tff-keyboard n-gram 1"
 _VALUES = 256
 _DIGEST_BYTES = 32
 _LONGEST_HEADER = 1 << 16
-_MOST_ROWS = 1 << 24  # of all orders together
+_MOST_ROWS = 1 << 24  # over all orders
 _MOST_WORDS = 1 << 20
 _MOST_ORDERS = 16
 _MOST_WORD_BYTES = 64_000_000
-_MOST_INFLATION = 1032  # bytes that one deflated byte can stand for
-_LOWEST_LOG = -80.0  # exp of it is still a float32
+_MOST_INFLATION = 1032  # largest number of bytes from one deflated byte
+_LOWEST_LOG = -80.0  # its exp is still representable in float32
 _SMALLEST_GAMMA = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
 class _Header:
-    """Line 2."""
+    """The content of line 2."""
 
     size: int
-    rows: list[int]  # n-grams of orders 2 on
-    # Rows of the order before that have children, one number for each of these orders
+    rows: list[int]  # number of n-grams of each order from 2 on
+    # Number of rows of the previous order with children, for each of these orders
     contexts: list[int]
-    # Smallest and largest logarithm of each order's probabilities, order 1 first
+    # Smallest and largest logarithm of the probabilities of each order, from 1 on
     log_ranges: list[list[float]]
-    part_bytes: list[int]  # length of each part as stored
+    part_bytes: list[int]  # stored length of each part
     word_bytes: int
     rules: dict
     fingerprint: str
 
     def check(self, stored_bytes: int) -> None:
-        """Raises ValueError where a number is of another kind, or more than the file can hold."""
+        """Raises `ValueError` if a number has another type, or is larger than the file allows."""
         orders = len(self.rows)
         numbers = [self.size, self.word_bytes, *self.rows, *self.contexts, *self.part_bytes]
         logs = [value for pair in self.log_ranges for value in pair]
@@ -86,7 +88,7 @@ class _Header:
             and all(len(pair) == 2 for pair in self.log_ranges)
         )
         if not right_kinds:
-            raise ValueError("a field of the header is of another kind")
+            raise ValueError("a field of the header has the wrong type")
         if not all(_LOWEST_LOG <= low <= high <= 0 for low, high in self.log_ranges):
             raise ValueError("a range of probabilities is out of bounds")
         before = self.size
@@ -103,10 +105,14 @@ class _Header:
 
 
 def encode(model: KneserNey, vocabulary: Vocabulary) -> bytes:
-    """The content of the file. Raises `ValueError` if sizes of model and vocabulary differ."""
+    """Returns the content of the file.
+
+    Raises `ValueError` if the sizes of model and vocabulary differ.
+    """
     if model.vocabulary_size != len(vocabulary):
         raise ValueError(
-            f"The n-gram has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}."
+            f"The n-gram has {model.vocabulary_size} rows, but the vocabulary has "
+            f"{len(vocabulary)}."
         )
     words = "".join(word + "\n" for word in vocabulary.words[NUM_SPECIAL:]).encode()
     codes, log_range = _codes_of(model.unigram[EOS:])
@@ -141,19 +147,19 @@ def encode(model: KneserNey, vocabulary: Vocabulary) -> bytes:
 
 
 def decode(data: bytes, name: str = "n-gram") -> tuple[CompactNGram, Vocabulary]:
-    """The inverse of `encode`, up to rounding.
+    """Reads the result of `encode`, up to rounding.
 
-    Raises `DataError` if it is another kind of file, cut short, damaged, or claims what cannot be.
+    Raises `DataError` if the data are of another kind, incomplete, damaged or inconsistent.
     """
     try:
         return _decode(data)
     except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
         why = in_one_line(error)
-        raise DataError(f"{name}: not a whole n-gram file ({why}). Write it again.") from None
+        raise DataError(f"{name}: not a complete n-gram file ({why}). Write it again.") from None
 
 
 def load(path: str | os.PathLike[str]) -> tuple[CompactNGram, Vocabulary]:
-    """Reads a file; errors are those of `decode`, and a `DataError` where it cannot be read."""
+    """Reads a file. Raises `DataError` if it cannot be read, and the errors of `decode`."""
     try:
         data = pathlib.Path(path).read_bytes()
     except OSError as error:
@@ -166,7 +172,7 @@ def _decode(data: bytes) -> tuple[CompactNGram, Vocabulary]:
         raise ValueError(f"the first line is not {FORMAT.decode()!r}")
     content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(content).digest() != digest:
-        raise ValueError("its checksum does not fit: it is cut short or damaged")
+        raise ValueError("its checksum is wrong: the file is incomplete or damaged")
     start = len(FORMAT) + 1
     end = content.find(b"\n", start, start + _LONGEST_HEADER)
     if end < 0:
@@ -193,7 +199,7 @@ def _decode(data: bytes) -> tuple[CompactNGram, Vocabulary]:
 def _vocabulary(packed_words: bytes, header: _Header) -> Vocabulary:
     words = packed_words.decode("utf-8").split("\n")
     if words.pop() != "" or len(words) != header.size - NUM_SPECIAL:
-        raise ValueError("it holds another number of words than its header says")
+        raise ValueError("its number of words differs from its header")
     vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules(**header.rules))
     if vocabulary.fingerprint != header.fingerprint:
         raise ValueError("the fingerprint of its words differs from the header")
@@ -221,7 +227,7 @@ def _table(part: bytes, header: _Header, n: int, rows_before: int) -> CompactTab
     values = _values(header.log_ranges[n + 1])
     gamma = _gammas(values[codes], starts)
     if np.any(gamma < _SMALLEST_GAMMA):
-        raise ValueError("the probabilities behind a context add up to more than one")
+        raise ValueError("the probabilities after a context add up to more than one")
     return CompactTable(
         context_rows=context_rows,
         starts=starts.astype(np.int32),
@@ -233,18 +239,18 @@ def _table(part: bytes, header: _Header, n: int, rows_before: int) -> CompactTab
 
 
 def _words(differences: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Ids from first children and differences: running sums that begin anew at each context."""
+    """Returns ids from first children and differences: running sums within each context."""
     first = np.zeros(len(differences), bool)
     first[starts[:-1]] = True
     if np.any((differences == 0) & ~first):
-        raise ValueError("a word stands twice behind a context")
+        raise ValueError("a word occurs twice after a context")
     total = np.cumsum(differences)
     before = (total - differences)[starts[:-1]]
     return total - np.repeat(before, np.diff(starts))
 
 
-def _differences(table: Table) -> np.ndarray:
-    """What `_words` reads."""
+def _differences(table: NGramTable) -> np.ndarray:
+    """Returns the input of `_words`."""
     words = table.words.astype(np.int64)
     differences = np.diff(words, prepend=0)
     first = table.starts[:-1][np.diff(table.starts) > 0]
@@ -253,19 +259,19 @@ def _differences(table: Table) -> np.ndarray:
 
 
 def _codes_of(probabilities: np.ndarray, *, down: bool = False) -> tuple[np.ndarray, list[float]]:
-    """The nearest values in logarithm, or the next below: uint8 [n], and their range."""
+    """Returns the codes uint8 [n] of the nearest or next lower values, and their log range."""
     if not len(probabilities):
         return np.zeros(0, np.uint8), [0.0, 0.0]
     logs = np.log(probabilities.astype(np.float64))
     low, high = float(logs.min()), float(logs.max())
     step = (high - low) / (_VALUES - 1) or 1.0
     places = (logs - low) / step
-    # 1e-6: the largest must not fall one value down by rounding.
+    # 1e-6, so that rounding does not move the largest value down by one.
     codes = np.floor(places + 1e-6) if down else np.rint(places)
     return codes.astype(np.uint8), [low, min(high, 0.0)]
 
 
-def _codes_of_table(table: Table) -> tuple[np.ndarray, list[float]]:
+def _codes_of_table(table: NGramTable) -> tuple[np.ndarray, list[float]]:
     nearest, log_range = _codes_of(table.discounted)
     below, _ = _codes_of(table.discounted, down=True)
     left = _gammas(_values(log_range)[nearest], table.starts)
@@ -274,18 +280,18 @@ def _codes_of_table(table: Table) -> tuple[np.ndarray, list[float]]:
 
 
 def _values(log_range: Sequence[float]) -> np.ndarray:
-    """The 256 probabilities of an order, float32."""
+    """Returns the 256 probabilities of an order, float32."""
     return np.exp(np.linspace(log_range[0], log_range[1], _VALUES)).astype(np.float32)
 
 
 def _gammas(probabilities: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """What the rows of each context leave of one: [contexts] float64."""
+    """Returns one minus the sum of each context's probabilities, [contexts] float64."""
     owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return 1 - np.bincount(owner, probabilities.astype(np.float64), len(starts) - 1)
 
 
 def _planes_for(size: int) -> int:
-    """Bytes of an id."""
+    """Returns the number of bytes of an id."""
     return ((size - 1).bit_length() + 7) // 8
 
 
@@ -295,7 +301,7 @@ def _to_planes(values: np.ndarray, planes: int) -> bytes:
 
 
 def _from_planes(data: bytes, start: int, count: int, planes: int) -> np.ndarray:
-    """[count] int64."""
+    """Returns the numbers that are stored as planes, [count] int64."""
     values = np.zeros(count, np.int64)
     for i in range(planes):
         plane = np.frombuffer(data, np.uint8, count, start + i * count)
@@ -304,9 +310,9 @@ def _from_planes(data: bytes, start: int, count: int, planes: int) -> np.ndarray
 
 
 def _inflated(part: bytes, size: int) -> bytes:
-    """Exactly `size` bytes; refused before they are allocated where `part` cannot hold as many."""
+    """Returns exactly `size` bytes. Raises before it allocates more than `part` can contain."""
     if size > _MOST_INFLATION * len(part):
-        raise ValueError("a part is too short for what it should hold")
+        raise ValueError("a part is too short for its content")
     inflater = zlib.decompressobj()
     data = inflater.decompress(part, size + 1)
     if len(data) != size or not inflater.eof or inflater.unused_data:

@@ -1,10 +1,10 @@
-"""How many people typed each n-gram, so that the file holds nothing that only one person says.
+"""Counts the users of each n-gram, so that a file can leave out n-grams of only one user.
 
-An n-gram file is counts of text without noise. Rare n-grams are often one person's own (a name
-behind a name, a password behind "is"), and a file that lists them can be asked for them. Those
-typed by fewer people than wanted are dropped; the words by themselves obey the vocabulary's own
-threshold (`data.min_word_users`). This is k-anonymity of what is listed and no differential
-privacy: the probabilities of what stays still depend on everybody.
+An n-gram file contains counts of text without noise. Rare n-grams are often private (a surname
+after a name, a password after "is"), and can be read from a file that lists them. N-grams of fewer
+users than required are dropped. Single words obey the vocabulary's own threshold
+(`data.min_word_users`). This is k-anonymity of the listed n-grams, not differential privacy: the
+probabilities of the remaining n-grams still depend on all users.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,12 @@ from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
 def people_of_ngrams(
     model: KneserNey, messages: Sequence[np.ndarray], owners: Sequence[int]
 ) -> list[np.ndarray]:
-    """Distinct people who typed each n-gram: [rows] int64 for each of `model.tables`.
+    """Returns the number of distinct users of each n-gram, [rows] int64 for each of `model.tables`.
 
-    The model is not pruned; messages are its text, [words] each, without BOS and EOS, and owners
-    their people, numbers from 0 on, as many or a `ValueError`.
+    Args:
+      model: A model that is not pruned.
+      messages: The text of the model, [words] each, without BOS and EOS.
+      owners: The user of each message, numbers from 0 on. Another length is a `ValueError`.
     """
     if len(messages) != len(owners):
         raise ValueError(f"There are {len(messages)} messages and {len(owners)} owners.")
@@ -33,7 +35,7 @@ def people_of_ngrams(
     is_start[np.cumsum(lengths) - lengths] = True
     people = int(owner.max(initial=0)) + 1
     found = []
-    before = text  # of each place: the row of the n-gram that ends there, -1 for none
+    before = text  # for each position, the row of the n-gram that ends there, or -1
     for table in model.tables:
         keys = table.keys(size)
         context = np.where(is_start, -1, np.roll(before, 1))

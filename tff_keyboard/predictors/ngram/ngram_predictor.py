@@ -1,11 +1,11 @@
-"""An n-gram as a `Predictor`, and where it is kept on disk.
+"""An n-gram as a `Predictor`, and its files.
 
-A model as trained is a directory:
+A trained model is a directory:
 
     ngram.npz        `KneserNey.to_arrays`
     vocabulary.txt   `Vocabulary.save`
 
-A pruned and rounded one is one small file (`ngram_file.py`).
+A pruned and rounded model is one small file (`ngram_file.py`).
 """
 
 import functools
@@ -29,15 +29,17 @@ from tff_keyboard.storage.errors import DataError
 
 
 class NGramPredictor:
-    """Suggestions and scores of an n-gram model, as trained or from a file.
+    """A predictor with an n-gram model, as trained or from a file.
 
-    Order 1 is the unigram baseline. Raises `ValueError` if sizes of model and vocabulary differ.
+    Order 1 is the unigram baseline. Raises `ValueError` if the sizes of model and vocabulary
+    differ.
     """
 
     def __init__(self, model: KneserNey | CompactNGram, vocabulary: Vocabulary):
         if model.vocabulary_size != len(vocabulary):
             raise ValueError(
-                f"The n-gram has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}."
+                f"The n-gram has {model.vocabulary_size} rows, but the vocabulary has "
+                f"{len(vocabulary)}."
             )
         self.model = model
         self.vocabulary = vocabulary
@@ -46,13 +48,13 @@ class NGramPredictor:
     def train(
         cls, messages: Iterable[np.ndarray], vocabulary: Vocabulary, *, order: int = 5
     ) -> "NGramPredictor":
-        """Trains on pooled messages: ids [words] each, without BOS and EOS."""
+        """Trains on pooled messages, ids [words] each, without BOS and EOS."""
         model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=order)
         return cls(model, vocabulary)
 
     @functools.cached_property
     def _index(self) -> PrefixIndex:
-        return PrefixIndex(self.vocabulary)  # 1 MB, which a hybrid never needs
+        return PrefixIndex(self.vocabulary)  # 1 MB, not needed in a hybrid
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`."""
@@ -61,8 +63,8 @@ class NGramPredictor:
         return [(words[i], float(p)) for i, p in zip(ids, found, strict=True)]
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
-        """Probabilities of the word behind a context: [V] float32."""
-        # Longer contexts change nothing; the last `order - 1` ids are all the model reads.
+        """Returns the probabilities of the word after a context, [V] float32."""
+        # The model reads only the last `order - 1` ids.
         ids = context_ids(self.vocabulary, context[-self.model.order :])
         if isinstance(self.model, KneserNey):
             ids = ids[-max(self.model.order - 1, 1) :]
@@ -71,19 +73,20 @@ class NGramPredictor:
         return self.model.distribution(self.model.contexts(ids))
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
-        """See `Predictor.log_probabilities`; PAD and BOS get -inf."""
+        """See `Predictor.log_probabilities`. PAD and BOS get -inf."""
         probabilities = self.model.probabilities(self.model.context_nodes(ids)[ids != PAD])
         with np.errstate(divide="ignore"):
             return np.log(probabilities, out=probabilities)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the two files; the arrays come last, so a directory with them is whole.
+        """Writes the two files, the arrays last, so that a directory with them is complete.
 
-        Raises `ProgramError` if they cannot be written; `ValueError` if the model is one from a
-        small file, which is a copy of that file.
+        Raises:
+          ProgramError: If the files cannot be written.
+          ValueError: If the model comes from a small file; copy that file instead.
         """
         if isinstance(self.model, CompactNGram):
-            raise ValueError("A rounded n-gram is kept as the file it came from.")
+            raise ValueError("A rounded n-gram cannot be saved. Copy the file it was loaded from.")
         folder = pathlib.Path(directory)
         files.make_directory(folder)
         self.vocabulary.save(folder / names.VOCABULARY)
@@ -93,7 +96,7 @@ class NGramPredictor:
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "NGramPredictor":
-        """Reads what `save` wrote, or a file of `ngram_file`.
+        """Reads a directory that `save` wrote, or a file of `ngram_file`.
 
         Raises `DataError` if a file is missing or damaged, or they belong to different models.
         """
@@ -106,8 +109,8 @@ class NGramPredictor:
             with np.load(path, allow_pickle=False) as arrays:
                 return cls(KneserNey.from_arrays(dict(arrays)), vocabulary)
         except FileNotFoundError:
-            raise DataError(f"{path}: there is no n-gram model; train one first.") from None
+            raise DataError(f"{path}: there is no n-gram model. Train one first.") from None
         except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
             raise DataError(
-                f"{path}: not a whole n-gram model ({error}). Train it again."
+                f"{path}: not a complete n-gram model ({error}). Train it again."
             ) from None

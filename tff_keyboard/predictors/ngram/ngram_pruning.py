@@ -1,29 +1,29 @@
-"""Relative-entropy pruning: drops the n-grams that are missed least.
+"""Relative-entropy pruning: drops the n-grams whose loss changes the model least.
 
-An n-gram (h, w) is dropped where dropping it alone changes the model least, that is where the
-relative entropy to the model without it, weighted by how often h is read, is smallest. With q(v) =
-p(v | h') behind the shorter context h', S the words with an n-gram of their own behind h, and gamma
-the weight of the shorter context,
+An n-gram (h, w) is dropped if dropping it alone changes the model little, that is, if the relative
+entropy to the model without it, weighted by how often h is read, is small. With q(v) = p(v | h')
+after the shorter context h', S the words with an n-gram after h, and gamma the weight of the
+shorter context,
 
     D(h, w) = -p(h) { p(w | h) [log q(w) + log g - log p(w | h)]
                       + gamma (1 - sum_S q) (log g - log gamma) }
     g       = (gamma (1 - sum_S q) + p(w | h)) / (1 - sum_S q + q(w))
 
-which is exact for the back-off form of the model: what is dropped is left to the shorter context,
-what stays keeps its probability. Source: Stolcke 1998, "Entropy-based pruning of backoff language
-models", https://arxiv.org/abs/cs/0006025, section 3.
+This is exact for the back-off form of the model: a dropped n-gram gets the probability of the
+shorter context, and the others keep theirs. Source: Stolcke 1998, "Entropy-based pruning of backoff
+language models", https://arxiv.org/abs/cs/0006025, section 3.
 
-Two choices of ours. p(h) is how often h stands in the training text: the lower orders of a
-Kneser-Ney model are no marginals, and pruning by them goes wrong (Chelba, Brants, Neveitt and Xu
-2010). And the discounted mass of a dropped n-gram goes into gamma(h): the model stays an
-interpolated one, every context sums to one, and gamma needs no room in a file, for 0.3 % of
-perplexity.
+This implementation differs in two points. First, p(h) is the frequency of h in the training text,
+because the lower orders of a Kneser-Ney model are not marginals and pruning by them is wrong
+(Chelba, Brants, Neveitt and Xu 2010). Second, the discounted mass of a dropped n-gram is added to
+gamma(h). The model stays interpolated, every context sums to one, and gamma takes no space in a
+file, at a cost of 0.3 % of perplexity.
 
-Pruning by the loss of the mixture with a network instead gained a hybrid nothing that could be told
+Pruning by the loss of the mixture with a network gave a hybrid no measurable gain
 (docs/evaluation.md).
 
-An n-gram that a longer one begins with stays as long as the longer one: scores are raised to the
-largest one below in the trie. All unigrams stay.
+An n-gram that is the beginning of a longer one stays as long as the longer one: its score is raised
+to the largest score below it in the trie. All unigrams stay.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,15 +31,20 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, PAD
-from tff_keyboard.predictors.ngram.kneser_ney import KneserNey, Table
+from tff_keyboard.predictors.ngram.kneser_ney import KneserNey, NGramTable
 
 _MESSAGES_AT_ONCE = 1024
 
 
 def context_counts(model: KneserNey, messages: Iterable[np.ndarray]) -> list[np.ndarray]:
-    """How often each context of the model is read before a next word or the end of a message.
+    """Counts how often each context of the model is read before a word or a message's end.
 
-    The model is not pruned; messages are its text. [contexts] int64 for each of `model.tables`.
+    Args:
+      model: A model that is not pruned.
+      messages: The text of the model.
+
+    Returns:
+      [contexts] int64 for each of `model.tables`.
     """
     counts = [np.zeros(len(table.gamma), np.int64) for table in model.tables]
     for ids in _padded(messages):
@@ -50,10 +55,10 @@ def context_counts(model: KneserNey, messages: Iterable[np.ndarray]) -> list[np.
 
 
 def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """D(h, w) of every n-gram: [rows] float64, nats a word of the text, for each of `model.tables`.
+    """Returns D(h, w) of every n-gram in nats per word, [rows] float64 for each table.
 
-    They are >= 0 up to rounding. Raises `ValueError` if the model has been pruned before: the
-    shorter form of an n-gram is missing.
+    The values are >= 0 up to rounding. Raises `ValueError` if the model was pruned before, because
+    the shorter form of an n-gram is then missing.
     """
     words = max(1, sum(int(count.sum()) for count in counts[:1]))
     result = []
@@ -64,7 +69,7 @@ def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[n
             return np.bincount(owner, values, owner[-1] + 1 if len(owner) else 0)[owner]
 
         gamma = table.gamma[owner].astype(np.float64)
-        unseen = np.maximum(1 - behind_context(q), 0)  # 0 where every word was seen
+        unseen = np.maximum(1 - behind_context(q), 0)  # 0 if every word was seen
         freed = (gamma * unseen + p) / (unseen + q)
         entropy = p * (np.log(p) - np.log(q) - np.log(freed)) + gamma * unseen * (
             np.log(gamma) - np.log(freed)
@@ -74,14 +79,17 @@ def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[n
 
 
 class Pruner:
-    """Prunes one whole model, with its text, to any size; the scores are computed once.
+    """Prunes a complete model to any size. The scores are computed once, from the model's text.
 
-    Rows may stay that are `allowed`, [rows] bool for each of `model.tables`; a row whose beginning
-    may not stay may not either. All may stay if left out.
+    Args:
+      model: A model that is not pruned.
+      messages: The text of the model.
+      allowed: [rows] bool for each of `model.tables`: the n-grams that may stay. If the beginning
+        of an n-gram may not stay, the n-gram may not either. None allows all.
 
     Attributes:
-      fewest: n-grams that always stay, the unigrams.
-      most: n-grams that may stay.
+      fewest: Number of n-grams that always stay, the unigrams.
+      most: Number of n-grams that may stay.
     """
 
     def __init__(
@@ -93,7 +101,7 @@ class Pruner:
         self._model = model
         self.fewest = model.num_ngrams[0]
         scores = relative_entropies(model, context_counts(model, messages))
-        if allowed is not None:  # what goes in any case keeps no beginning
+        if allowed is not None:  # n-grams that are always dropped do not keep their beginnings
             scores = [np.where(may, s, -np.inf) for may, s in zip(allowed, scores, strict=True)]
         for level in reversed(range(1, len(scores))):
             starts = model.tables[level].starts
@@ -103,7 +111,8 @@ class Pruner:
                 scores[level - 1][parents] = np.maximum(scores[level - 1][parents], best_child)
         self._bounds = np.cumsum([0, *(len(values) for values in scores)])
         levels = np.repeat(np.arange(len(scores)), np.diff(self._bounds))
-        # Best first; of equals the shorter one, so that no n-gram outlives its beginning.
+        # Best first, and the shorter one first if equal, so that no n-gram stays without its
+        # beginning.
         flat = np.concatenate([np.empty(0), *scores])
         self._ranking = np.lexsort((levels, -flat))
         if allowed is not None:
@@ -112,19 +121,19 @@ class Pruner:
         self.most = self.fewest + len(self._ranking)
 
     def prune(self, num_ngrams: int) -> KneserNey:
-        """The model with this many n-grams, unigrams counted; all of them where it has fewer.
+        """Returns the model with `num_ngrams` n-grams including unigrams, or all if it has fewer.
 
         Raises `ValueError` if `num_ngrams` is less than `fewest`.
         """
         if num_ngrams < self.fewest:
             raise ValueError(
                 f"{num_ngrams:,} n-grams are fewer than the {self.fewest:,} single words, which "
-                "always stay."
+                "pruning always keeps."
             )
         keep = np.zeros(self._bounds[-1], bool)
         keep[self._ranking[: num_ngrams - self.fewest]] = True
         tables = []
-        contexts = np.arange(self._model.vocabulary_size)  # rows of the order before that stay
+        contexts = np.arange(self._model.vocabulary_size)  # remaining rows of the previous order
         for level, table in enumerate(self._model.tables):
             kept = keep[self._bounds[level] : self._bounds[level + 1]]
             tables.append(_kept_part(table, kept, contexts))
@@ -132,16 +141,18 @@ class Pruner:
         return KneserNey(self._model.unigram, tables)
 
 
-def _kept_part(table: Table, kept: np.ndarray, contexts: np.ndarray) -> Table:
-    """A table less some rows, for the contexts that are left."""
+def _kept_part(table: NGramTable, kept: np.ndarray, contexts: np.ndarray) -> NGramTable:
+    """Returns a table without the dropped rows, for the remaining contexts."""
     owner = _owners(table)
     size = len(table.gamma)
     dropped = np.bincount(owner[~kept], table.discounted[~kept], size)
     children = np.bincount(owner[kept], minlength=size)[contexts]
-    assert children.sum() == np.count_nonzero(kept), "a longer n-gram outlives its beginning"
-    # Where nothing is left the sum is 1 up to rounding.
+    assert children.sum() == np.count_nonzero(kept), (
+        "a longer n-gram was kept without its beginning"
+    )
+    # Without children the sum is 1 up to rounding.
     gamma = np.where(children > 0, table.gamma[contexts] + dropped[contexts], 1.0)
-    return Table(
+    return NGramTable(
         starts=np.concatenate([[0], np.cumsum(children)]).astype(np.int64),
         words=table.words[kept],
         discounted=table.discounted[kept],
@@ -150,10 +161,10 @@ def _kept_part(table: Table, kept: np.ndarray, contexts: np.ndarray) -> Table:
 
 
 def _probabilities(model: KneserNey) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """p(w | h) and p(w | h') of every n-gram: [rows] float64 for each table."""
+    """Returns p(w | h) and p(w | h') of every n-gram, [rows] float64 for each table."""
     size = model.vocabulary_size
-    before = model.unigram.astype(np.float64)  # p of the order below, by row
-    shorter_rows = np.zeros(size, np.int64)  # of each row of the order below: the row of its end
+    before = model.unigram.astype(np.float64)  # p of the next lower order, by row
+    shorter_rows = np.zeros(size, np.int64)  # row of each lower row's ending
     all_p, all_q = [], []
     for level, table in enumerate(model.tables):
         owner = _owners(table)
@@ -165,7 +176,8 @@ def _probabilities(model: KneserNey) -> tuple[list[np.ndarray], list[np.ndarray]
             rows = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
             if not np.array_equal(keys[rows], wanted):
                 raise ValueError(
-                    "The model has been pruned before; prune the whole model to the size wanted."
+                    "The model has already been pruned. Prune the complete model to the desired "
+                    "size."
                 )
         q = before[rows]
         p = table.discounted.astype(np.float64) + table.gamma[owner].astype(np.float64) * q
@@ -175,13 +187,13 @@ def _probabilities(model: KneserNey) -> tuple[list[np.ndarray], list[np.ndarray]
     return all_p, all_q
 
 
-def _owners(table: Table) -> np.ndarray:
-    """[rows] int64, the context of each row."""
+def _owners(table: NGramTable) -> np.ndarray:
+    """Returns the context of each row, [rows] int64."""
     return np.repeat(np.arange(len(table.gamma)), np.diff(table.starts))
 
 
 def _padded(messages: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """BOS + words, [batch, time] int64, messages of about equal length together."""
+    """Yields BOS + words, [batch, time] int64, in batches of messages with similar lengths."""
     ordered = sorted(messages, key=len)
     for start in range(0, len(ordered), _MESSAGES_AT_ONCE):
         chunk = ordered[start : start + _MESSAGES_AT_ONCE]

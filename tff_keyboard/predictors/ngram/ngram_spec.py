@@ -1,7 +1,7 @@
 """Baselines by name: `unigram`, `ngram`, `ngram:3`, `ngram:1.25M`, `ngram:1.44MB`.
 
-An order follows the colon, or a size: so many n-grams (k and M are thousands and millions),
-or a file of so many bytes (kB and MB, of 1,000). Sizes are of a pruned model of order 5.
+The value after the colon is an order, a number of n-grams (k and M are thousands and millions), or
+a file size in bytes (kB and MB are powers of 1,000). Sizes are those of a pruned model of order 5.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ DEFAULT_ORDER = 5
 
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>k|M|kB|MB)")
 _UNITS = {"k": 1000, "M": 10**6}
-_FILLED = 0.995  # of a file's size: good enough
+_FILLED = 0.995  # share of the requested file size that is close enough
 _MOST_TRIALS = 12
 
 
@@ -30,12 +30,12 @@ class NGramSpec:
     """A baseline to train."""
 
     order: int = DEFAULT_ORDER
-    num_ngrams: int | None = None  # prune to this many; None keeps all
-    num_bytes: int | None = None  # prune and round to a file of at most this many; None does not
+    num_ngrams: int | None = None  # number of n-grams after pruning; None keeps all
+    num_bytes: int | None = None  # maximum size of a pruned and rounded file; None writes no file
 
 
 def parse(word: str) -> NGramSpec:
-    """Reads a spec; a `ValueError` if it is none.
+    """Parses a spec. Raises `ValueError` if it is invalid.
 
     >>> parse("ngram:3"), parse("ngram:1.25M").num_ngrams, parse("ngram:500kB").num_bytes
     (NGramSpec(order=3, num_ngrams=None, num_bytes=None), 1250000, 500000)
@@ -50,8 +50,8 @@ def parse(word: str) -> NGramSpec:
     match = _SIZE.fullmatch(size)
     if match is None or size == word:
         raise ValueError(
-            f"'{word}' is no n-gram: behind 'ngram:' stands an order of 1 to 9 (ngram:3), a number "
-            "of n-grams (ngram:1.25M, ngram:500k) or the bytes of a file (ngram:1.44MB)."
+            f"'{word}' is not an n-gram. After 'ngram:', write an order from 1 to 9 (ngram:3), a "
+            "number of n-grams (ngram:1.25M, ngram:500k) or a file size (ngram:1.44MB)."
         )
     unit = match["unit"]
     amount = int(decimal.Decimal(match["number"]) * _UNITS[unit[0]])
@@ -61,12 +61,12 @@ def parse(word: str) -> NGramSpec:
 
 
 def of_file(size: str) -> NGramSpec:
-    """What fits into a file of so many bytes; a `ValueError` if `size` is no number of them.
+    """Returns the spec of a file with a maximum size. Raises `ValueError` if `size` is invalid.
 
     >>> of_file("1.44MB").num_bytes
     1440000
     """
-    wanted = f"{size}: a size in bytes is wanted, such as 500kB or 1.44MB."
+    wanted = f"{size}: must be a size in bytes, such as 500kB or 1.44MB."
     try:
         spec = parse(f"ngram:{size}")
     except ValueError:
@@ -84,11 +84,21 @@ def train(
     owners: Sequence[int] | None = None,
     least_people: int = 1,
 ) -> tuple[NGramPredictor, bytes | None]:
-    """Counts, smooths, and makes small what people typed: ids [words] each, without BOS and EOS.
+    """Trains a baseline: counts, smooths, prunes and rounds the n-grams of messages.
 
-    A file lists only what `least_people` of the owners, numbers from 0 on, typed. The predictor
-    comes with the content of its file, and is what a reader of it has; None for a spec without
-    `num_bytes`. Raises `ValueError` if the vocabulary alone is larger than the size wanted.
+    Args:
+      spec: The baseline.
+      messages: Ids [words] each, without BOS and EOS.
+      vocabulary: The vocabulary.
+      owners: The user of each message, numbers from 0 on.
+      least_people: Minimum number of users of each n-gram in a file.
+
+    Returns:
+      The predictor, and the content of its file. The predictor is then read back from the file. The
+      content is None for a spec without `num_bytes`.
+
+    Raises:
+      ValueError: If the vocabulary alone is larger than the requested size.
     """
     model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=spec.order)
     if spec.num_bytes is not None:
@@ -105,24 +115,24 @@ def train(
 
 
 def encode_within(pruner: Pruner, vocabulary: Vocabulary, budget_bytes: int) -> bytes:
-    """Prunes until the file fits into so many bytes.
+    """Prunes until the file has at most `budget_bytes` bytes.
 
-    Bytes grow almost linearly with n-grams, so each trial is aimed by the line through the best
-    sizes known above and below the budget. The file has the whole model where that fits, else at
-    least 99.5 % of the budget unless no trial came as near. Raises `ValueError` if not even the
-    single words fit.
+    The number of bytes grows almost linearly with the number of n-grams, so each trial interpolates
+    between the best known sizes above and below the budget. The file contains the whole model if
+    that fits. Otherwise it has at least 99.5 % of the budget, unless no trial came this close.
+    Raises `ValueError` if even the single words do not fit.
     """
     best = ngram_file.encode(pruner.prune(pruner.fewest), vocabulary)
     if len(best) > budget_bytes:
         raise ValueError(
-            f"{budget_bytes:,} bytes are too few: the vocabulary and its unigrams alone take "
+            f"{budget_bytes:,} bytes are too few: the vocabulary and its unigrams need "
             f"{len(best):,}."
         )
     low, high = (pruner.fewest, len(best)), (pruner.most, 0)
     for _ in range(_MOST_TRIALS):
         if len(best) >= _FILLED * budget_bytes or high[0] - low[0] <= 1:
             break
-        if high[1] == 0:  # a first guess, somewhat above 2 bytes an n-gram
+        if high[1] == 0:  # the first guess, somewhat above 2 bytes per n-gram
             size = low[0] + (budget_bytes - low[1]) // 2
         else:
             size = low[0] + (high[0] - low[0]) * (budget_bytes - low[1]) // (high[1] - low[1])

@@ -1,15 +1,16 @@
 """Epsilon of a run: sampled Gaussian (RDP, PLD), trees and correlated noise (zCDP).
 
-All of it is at the level of people (one client is one person), in seconds and without TensorFlow.
-Two adjacencies occur; every result names its own:
+All guarantees are at the level of users (one client is one user). They are computed in seconds and
+without TensorFlow. There are two adjacencies, and every result names its own:
 
-- "add or remove one": one person's data are there or not. The sum of clipped deltas moves by at
-  most the clip norm. Used with Poisson sampling and with trees and correlated noise (there: one
-  person's whole record, count of unclipped clients included, is zero throughout, "zero-out",
-  Kairouz et al. 2021, Definition 1.1).
-- "replace one": one person's data become another's. Used with cohorts of fixed size drawn without
-  replacement, where the size may not change. The sum then moves by up to twice the clip norm.
-  `dp_accounting` wants noise / sensitivity and does not double it for us: we halve the multiplier.
+- "add or remove one": the data of one client are present or not. The sum of clipped updates changes
+  by at most the clip norm. Used with Poisson sampling, and with trees and correlated noise. For the
+  latter, the whole record of one client, including its part of the count of unclipped clients, is
+  zero in all rounds ("zero-out", Kairouz et al. 2021, Definition 1.1).
+- "replace one": the data of one client are replaced by the data of another. Used with cohorts of
+  fixed size drawn without replacement, whose size must not change. The sum then changes by up to
+  twice the clip norm. `dp_accounting` expects noise / sensitivity and does not double the
+  sensitivity, so this module halves the multiplier.
 
 Sources: Mironov 2017 (RDP), https://arxiv.org/abs/1702.07476; Wang et al. 2019 (without
 replacement), https://arxiv.org/abs/1808.00087; Bun & Steinke 2016 (zCDP),
@@ -28,23 +29,27 @@ from scipy import optimize, special
 from tff_keyboard.privacy.mechanisms import toeplitz
 from tff_keyboard.privacy.mechanisms.tree_sensitivity import tree_sensitivity_squared
 
-ADD_OR_REMOVE_ONE = "add or remove one person"
-REPLACE_ONE = "replace one person"
-ZERO_OUT_ONE = "zero out one person's contributions"
+ADD_OR_REMOVE_ONE = "add or remove one client"
+REPLACE_ONE = "replace one client"
+ZERO_OUT_ONE = "zero out one client's contributions"
 
 _CERTAIN = 9.0  # standard deviations: Phi(9) is 1 in float64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """(epsilon, delta) of one mechanism run for some rounds.
+    """The (epsilon, delta) of one mechanism after some rounds.
+
+    >>> found = unsampled_gaussian(noise_multiplier=4.0, participations=1, delta=1e-6)
+    >>> f"epsilon = {found.epsilon:.2f}, {found.method}"
+    'epsilon = 1.06, zCDP, exact Gaussian'
 
     Attributes:
       epsilon: Epsilon of the statement; infinite without noise.
       delta: Delta of the statement, in (0, 1).
       rho: zCDP parameter; None for sampled Gaussians, which have no useful one.
-      adjacency: What "neighbouring" means here, in words.
-      method: How epsilon was computed: "RDP", "PLD", "zCDP, RDP conversion", ...
+      adjacency: The meaning of "neighbouring", in words.
+      method: The computation of epsilon: "RDP", "PLD", "zCDP, RDP conversion", ...
     """
 
     epsilon: float
@@ -62,17 +67,17 @@ def poisson_gaussian(
     delta: float,
     method: str = "PLD",
 ) -> Guarantee:
-    """Every person joins each round independently with `sampling_probability`.
+    """Accounts for Poisson sampling: each client joins each round independently.
 
     Args:
       noise_multiplier: Noise standard deviation / clip norm; 0 gives an infinite epsilon.
-      sampling_probability: Probability that a person is drawn in a round, in (0, 1].
+      sampling_probability: Probability that a client is sampled in a round, in (0, 1].
       rounds: Rounds of the run, >= 0.
       delta: Delta of the statement, in (0, 1).
       method: "PLD" (tighter) or "RDP".
 
     Raises:
-      ValueError: An argument is out of range.
+      ValueError: If an argument is out of range.
 
     >>> g = poisson_gaussian(noise_multiplier=1.0, sampling_probability=0.01, rounds=1000,
     ...                      delta=1e-6, method="RDP")
@@ -98,22 +103,22 @@ def poisson_gaussian(
 def fixed_size_gaussian(
     *, noise_multiplier: float, population: int, cohort: int, rounds: int, delta: float
 ) -> Guarantee:
-    """Each round draws `cohort` of `population` people without replacement, uniformly.
+    """Accounts for rounds that draw `cohort` of `population` clients uniformly without replacement.
 
-    This is what `CohortSampler` does with no drop-outs and a minimum separation of one round.
-    RDP only: PLD accounting for it does not exist in dp_accounting. The bound compares a cohort
-    that has the person with one that has somebody else in their place, so the sensitivity is
-    twice the clip norm, whichever neighbour is meant.
+    `CohortSampler` samples like this if there is no dropout and the minimum separation is one
+    round. RDP only, because `dp_accounting` has no PLD accounting for it. The bound compares a
+    cohort that contains a client with a cohort that contains another one in its place. The
+    sensitivity is therefore twice the clip norm for either kind of neighbour.
 
     Args:
       noise_multiplier: Noise standard deviation / clip norm.
-      population: People who may be drawn.
-      cohort: People drawn each round, 1 <= cohort <= population.
+      population: Number of clients that may be drawn.
+      cohort: Clients drawn each round, 1 <= cohort <= population.
       rounds: Rounds of the run, >= 0.
       delta: Delta of the statement, in (0, 1).
 
     Raises:
-      ValueError: An argument is out of range.
+      ValueError: If an argument is out of range.
 
     >>> g = fixed_size_gaussian(noise_multiplier=2.0, population=10_000, cohort=100, rounds=1000,
     ...                         delta=1e-6)
@@ -138,19 +143,25 @@ def fixed_size_gaussian(
 def unsampled_gaussian(
     *, noise_multiplier: float, participations: int, delta: float, method: str = "exact Gaussian"
 ) -> Guarantee:
-    """Fresh noise every round, and a person joins at most `participations` rounds, any of them.
+    """Accounts for fresh noise in every round, if a client joins at most `participations` rounds.
 
-    Assumes nothing of sampling: for cohorts that are not drawn at random (check-ins, a minimum
-    separation). Exact: T rounds are one Gaussian mechanism of noise z / sqrt(T)
-    (Dong et al. 2019, Corollary 3.3, https://arxiv.org/abs/1905.02383). Epsilon is finite for any
-    noise above 0 (about T / 2z^2 where there is next to none) as long as a float can hold it.
+    Assumes nothing about sampling, so it also holds for cohorts that are not drawn at random
+    (check-ins, a minimum separation). Exact: T rounds are one Gaussian mechanism with noise z /
+    sqrt(T) (Dong et al. 2019, Corollary 3.3, https://arxiv.org/abs/1905.02383). Epsilon is finite
+    for any noise above 0 (about T / 2z^2 for very little noise) as long as a float can represent
+    it.
+
+    >>> g = unsampled_gaussian(noise_multiplier=4.0, participations=2, delta=1e-6)
+    >>> round(g.epsilon, 2)
+    1.54
 
     Args:
       noise_multiplier: Noise standard deviation / clip norm.
-      participations: Rounds that a person joins at most, T, >= 0.
+      participations: Maximum number of rounds of a client, T, >= 0.
       delta: Delta of the statement, in (0, 1).
-      method: "exact Gaussian", or "RDP conversion" for a discrete Gaussian, which has the rho
-        (Canonne et al. 2020, Theorem 4), and its own curve only to one step of its grid.
+      method: "exact Gaussian", or "RDP conversion" for a discrete Gaussian, which has the same rho
+        (Canonne et al. 2020, Theorem 4), but the same privacy curve only up to one step of its
+        grid.
     """
     _check(noise_multiplier, participations, delta)
     rho = _rho(participations, noise_multiplier)
@@ -167,22 +178,23 @@ def tree_gaussian(
     restart_rounds: int = 0,
     method: str = "RDP conversion",
 ) -> Guarantee:
-    """DP-FTRL by tree aggregation; needs no random sampling of people.
+    """Accounts for DP-FTRL by tree aggregation. Needs no random sampling of clients.
 
     Args:
       noise_multiplier: Noise standard deviation of a tree node / clip norm.
-      rounds: Rounds run, >= 0.
+      rounds: Rounds of the run, >= 0.
       delta: Delta of the statement, in (0, 1).
-      min_separation: A person who joins round i joins none before i + min_separation; >= 1.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      restart_rounds: A new tree begins after that many rounds; 0 means never.
-      method: How rho becomes epsilon: "RDP conversion", as in the published figures of Gboard, or
-        "exact Gaussian", lower, and equally valid.
+      min_separation: A client that joins round i joins no round before i + min_separation; >= 1.
+      max_participations: Maximum number of rounds of a client; 0 means as many as the separation
+        allows.
+      restart_rounds: Rounds after which a new tree begins; 0 means never.
+      method: Conversion of rho to epsilon: "RDP conversion", as in the published figures of Gboard,
+        or "exact Gaussian", which is lower and equally valid.
 
     Raises:
-      ValueError: An argument is out of range.
+      ValueError: If an argument is out of range.
 
-    Gboard's first launch with a formal guarantee (es-ES next word, Xu et al. 2023, Table 1), at a
+    Gboard's first launch with a formal guarantee (es-ES next word, Xu et al. 2023, Table 1) had a
     report goal of 6,500, which only scales the noise in the mean:
 
     >>> g = tree_gaussian(noise_multiplier=7.0, rounds=2000, delta=1e-10, min_separation=313,
@@ -218,11 +230,23 @@ def matrix_gaussian(
     max_participations: int = 0,
     method: str = "exact Gaussian",
 ) -> Guarantee:
-    """DP-FTRL by correlated noise C^-1 z (BLT, banded); needs no random sampling of people.
+    """Accounts for DP-FTRL by correlated noise C^-1 z (BLT). Needs no random sampling of clients.
 
-    `noise` is C, and the noise multiplier that of one draw z: the sensitivity S of C is accounted
-    here, rho = S^2 / (2 z^2), as of a tree with its own S. The other arguments and errors are those
-    of `tree_gaussian`; the published matrix mechanisms of Gboard use "exact Gaussian".
+    The sensitivity S of C is computed here, and rho = S^2 / (2 z^2), as for a tree with its own S.
+
+    Args:
+      noise: C.
+      noise_multiplier: Noise standard deviation of one draw z / clip norm.
+      rounds: Rounds of the run, >= 0.
+      delta: Delta of the statement, in (0, 1).
+      min_separation: A client that joins round i joins no round before i + min_separation; >= 1.
+      max_participations: Maximum number of rounds of a client; 0 means as many as the separation
+        allows.
+      method: Conversion of rho to epsilon. The published matrix mechanisms of Gboard use "exact
+        Gaussian".
+
+    Raises:
+      ValueError: If an argument is out of range.
     """
     _check(noise_multiplier, rounds, delta)
     rho = 0.0
@@ -243,12 +267,12 @@ def _of_zcdp(rho: float, delta: float, method: str) -> Guarantee:
 
 
 def epsilon_of_zcdp(rho: float, delta: float, *, method: str) -> float:
-    """Epsilon at delta of a Gaussian mechanism that is rho-zCDP, by one of two methods.
+    """Returns the epsilon at `delta` of a Gaussian mechanism that is rho-zCDP.
 
-    "RDP conversion": the best Renyi order (Canonne et al. 2020, Proposition 12,
-    https://arxiv.org/abs/2004.00010), a bound from above. "exact Gaussian": the Gaussian's own
-    privacy curve (Balle & Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530), to 1e-9,
-    relative above 1 and absolute below.
+    "RDP conversion" uses the best Renyi order (Canonne et al. 2020, Proposition 12,
+    https://arxiv.org/abs/2004.00010) and gives an upper bound. "exact Gaussian" uses the privacy
+    curve of the Gaussian (Balle & Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530), with an
+    error of 1e-9, relative above 1 and absolute below.
 
     >>> round(epsilon_of_zcdp(79 / 98, 1e-10, method="RDP conversion"), 2)
     8.9
@@ -266,16 +290,16 @@ def epsilon_of_zcdp(rho: float, delta: float, *, method: str) -> float:
 def calibrate_noise_multiplier(
     guarantee: Callable[[float], Guarantee], *, target_epsilon: float, tolerance: float = 1e-3
 ) -> float:
-    """The least noise multiplier whose epsilon is at most `target_epsilon`.
+    """Returns the smallest noise multiplier whose epsilon is at most `target_epsilon`.
 
     Args:
-      guarantee: The guarantee of a noise multiplier, such as `lambda z:
+      guarantee: Maps a noise multiplier to its guarantee, such as `lambda z:
         tree_gaussian(noise_multiplier=z, ...)`.
-      target_epsilon: Epsilon to be reached, > 0.
-      tolerance: How far above the least one the result may be, relative; > 0.
+      target_epsilon: The largest allowed epsilon, > 0.
+      tolerance: Relative distance by which the result may exceed the smallest multiplier, > 0.
 
     Raises:
-      ValueError: No noise multiplier up to a million reaches the target.
+      ValueError: If no noise multiplier up to a million reaches the target.
 
     >>> z = calibrate_noise_multiplier(
     ...     lambda z: unsampled_gaussian(noise_multiplier=z, participations=1, delta=1e-6),
@@ -305,18 +329,18 @@ def calibrate_noise_multiplier(
 
 
 def _epsilon_of_gaussian(mu: float, delta: float) -> float:
-    """Epsilon of a Gaussian mechanism with sensitivity / noise = `mu` > 0.
+    """Returns the epsilon of a Gaussian mechanism with sensitivity / noise = `mu` > 0.
 
-    Balle & Wang's curve, delta = Phi(a) - e^epsilon Phi(a - mu) with a = mu / 2 - epsilon / mu,
-    solved for a. Because e^epsilon phi(a - mu) = phi(a), it is
+    Solves Balle & Wang's curve, delta = Phi(a) - e^epsilon Phi(a - mu) with a = mu / 2 - epsilon /
+    mu, for a. Because e^epsilon phi(a - mu) = phi(a), the curve is
 
         delta = phi(a) (R(-a) - R(mu - a)),   R(x) = Phi(-x) / phi(x) = sqrt(pi/2) erfcx(x/sqrt 2),
 
-    in which neither a huge mu nor a tiny delta overflows, underflows or cancels.
+    which neither overflows, underflows nor cancels for a huge mu or a tiny delta.
     """
 
     def log_ratio(a: float) -> float:
-        """ln(delta at a / delta); increases with a."""
+        """Returns ln(delta at a / delta), which increases with a."""
         difference = special.erfcx(-a / math.sqrt(2)) - special.erfcx((mu - a) / math.sqrt(2))
         if difference <= 0:  # mu below the rounding of erfcx
             return -math.inf
@@ -324,18 +348,21 @@ def _epsilon_of_gaussian(mu: float, delta: float) -> float:
 
     highest = min(mu / 2, _CERTAIN)
     if log_ratio(highest) <= 0 and highest == mu / 2:
-        return 0.0  # delta alone covers it
+        return 0.0  # the guarantee holds with epsilon 0
     lowest = float(special.ndtri(delta)) - 1e-9  # R(mu - a) > 0: delta at a is below Phi(a)
     a = optimize.brentq(lambda x: max(log_ratio(x), -1e3), lowest, highest, xtol=1e-14, rtol=1e-14)
     step = 1e-14
-    while log_ratio(a) > 0:  # a root from above would state too little
+    while log_ratio(a) > 0:  # a root that is too large would give too small an epsilon
         a -= step
         step *= 2
     return mu * (mu / 2 - a)
 
 
 def _rho(sensitivity_squared: float, noise_multiplier: float) -> float:
-    """zCDP of a Gaussian whose sensitivity is in clip norms; infinite where floats end."""
+    """Returns the zCDP parameter of a Gaussian. `sensitivity_squared` is in squared clip norms.
+
+    The result is infinite if the noise variance underflows to 0.
+    """
     if sensitivity_squared == 0:
         return 0.0
     variance = noise_multiplier**2  # may underflow to 0

@@ -1,17 +1,17 @@
-"""Which words of people may be in a vocabulary, with a guarantee: the weighted Gaussian threshold.
+"""Chooses the words of a vocabulary with a privacy guarantee: the weighted Gaussian threshold.
 
-    a person's k <= max_words most typed words get 1 / sqrt(k) each: one vector of norm 1 a person
+    each of a client's k <= max_words most typed words gets 1 / sqrt(k): one vector of norm 1
     released: the words w with  sum of weights + N(0, sigma^2) >= threshold
 
-The sum has sensitivity 1 in L2, so the noisy weights are a Gaussian mechanism with rho =
-1 / (2 sigma^2). A word that only one person typed must not be released either, because its mere
-presence tells; the threshold makes that happen with probability <= delta_of_words, all the words of
-the person together:
+The sum has L2 sensitivity 1, so the noisy weights are a Gaussian mechanism with rho = 1 / (2
+sigma^2). A word that only one client typed must not be released either, because its presence alone
+reveals the client. The threshold bounds the probability of this, for all words of the client
+together, by delta_of_words:
 
     threshold = max over k of  1 / sqrt(k) + sigma Phi^-1((1 - delta_of_words)^(1 / k))
 
-Together (epsilon of rho at delta_of_counts, delta_of_counts + delta_of_words). Half of delta goes
-to each.
+The total guarantee is (epsilon of rho at delta_of_counts, delta_of_counts + delta_of_words). Each
+of the two gets half of delta.
 
 Source: Gopi et al. 2020, Algorithm 5 and Theorem 5.1 (weighted Gaussian),
 https://arxiv.org/abs/2002.09745.
@@ -27,34 +27,34 @@ import numpy as np
 
 from tff_keyboard.privacy.mechanisms.keyed_normal import keyed_normal
 
-# Size to independent standard normal draws.
+# Returns the given number of independent standard normal draws.
 Normal = Callable[[int], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyMechanism:
-    """The numbers of one choice of words."""
+    """The parameters of a private choice of words."""
 
-    # Standard deviation of the noise on a word's weight; a person moves weights by 1 in L2
+    # Standard deviation of the noise on a word's weight. One client changes the weights by 1 in L2.
     sigma: float
-    threshold: float  # words of less noisy weight stay out
-    max_words: int  # words of a person that count, >= 1
-    delta_of_words: float  # the chance that a word of one person alone gets in, at most
+    threshold: float  # words with a smaller noisy weight are not released
+    max_words: int  # maximum number of words of a client, >= 1
+    delta_of_words: float  # bound on the probability of releasing a word of only one client
 
     @property
     def rho(self) -> float:
-        """zCDP of the noisy weights."""
+        """The zCDP parameter of the noisy weights."""
         return 1 / (2 * self.sigma**2)
 
 
 def threshold_of(sigma: float, *, max_words: int, delta_of_words: float) -> float:
-    """The least threshold of the module's formula.
+    """Returns the smallest threshold that satisfies the module's formula.
 
     >>> round(threshold_of(1.0, max_words=1, delta_of_words=1e-6), 3)
     5.753
     """
     k = np.arange(1, max_words + 1)
-    # log1p and ndtri of the upper tail keep digits where (1 - delta)^(1/k) is 1 in float64.
+    # log1p and the upper tail of ndtri are exact even if (1 - delta)^(1/k) rounds to 1 in float64.
     upper = -np.expm1(np.log1p(-delta_of_words) / k)
     from scipy import special
 
@@ -62,12 +62,19 @@ def threshold_of(sigma: float, *, max_words: int, delta_of_words: float) -> floa
 
 
 def plan_vocabulary(*, epsilon: float, delta: float, max_words: int) -> VocabularyMechanism:
-    """The least noise for (epsilon, delta), half of delta for the words of one person.
+    """Returns the mechanism with the least noise for (epsilon, delta).
 
-    Raises `ValueError` if epsilon is not > 0, delta not in (0, 1), or `max_words`, the words of a
-    person that count, not >= 1.
+    Half of delta covers the words of only one client.
+
+    Args:
+      epsilon: Epsilon of the choice, > 0.
+      delta: Delta of the choice, in (0, 1).
+      max_words: Maximum number of words of a client that count, >= 1.
+
+    Raises:
+      ValueError: If an argument is out of range.
     """
-    from tff_keyboard.privacy.accounting import accounting  # two seconds
+    from tff_keyboard.privacy.accounting import accounting  # takes two seconds to import
 
     if max_words < 1:
         raise ValueError(f"`max_words` must be >= 1, got {max_words}.")
@@ -84,7 +91,7 @@ def plan_vocabulary(*, epsilon: float, delta: float, max_words: int) -> Vocabula
 
 
 class BoundedCounts:
-    """Weights of words, to which nobody adds more than a vector of norm 1 for `max_words` words."""
+    """Word weights, to which each client adds a vector of norm 1 for at most `max_words` words."""
 
     def __init__(self, max_words: int):
         self._max_words = max_words
@@ -92,25 +99,30 @@ class BoundedCounts:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """Word to its exact weight: as secret as the data."""
+        """Returns word -> exact weight. As secret as the data."""
         return self._weights
 
     def add_person(self, words: Iterable[str]) -> None:
-        """All that a person typed, once; the most typed words count, ties in alphabetical order."""
+        """Adds all words of one client. Call it once per client.
+
+        The most frequent words count; ties are broken alphabetically.
+        """
         counted = collections.Counter(words)
         most = sorted(counted, key=lambda word: (-counted[word], word))[: self._max_words]
         for word in most:
             self._weights[word] += 1 / math.sqrt(len(most))
 
     def released(self, mechanism: VocabularyMechanism, normal: Normal) -> dict[str, float]:
-        """Word to noisy weight, of those that reach the threshold.
+        """Returns word -> noisy weight for the words that reach the threshold.
 
-        `normal` generates the noise, one draw a word in alphabetical order; it must be secret, and
-        one set of weights must meet one draw only. The mechanism has the counts' `max_words`.
+        Args:
+          mechanism: The mechanism, with the same `max_words` as these counts.
+          normal: Generates the noise, one draw per word in alphabetical order. The noise must be
+            secret, and used for this one release only.
         """
         if mechanism.max_words != self._max_words:
             raise ValueError(
-                f"`mechanism` is for {mechanism.max_words} words a person, the counts have "
+                f"`mechanism` allows {mechanism.max_words} words per client, but the counts have "
                 f"{self._max_words}."
             )
         words = sorted(self._weights)
@@ -121,5 +133,5 @@ class BoundedCounts:
 
 
 def fresh_normal(size: int) -> np.ndarray:
-    """[size] draws under a key that nobody keeps."""
+    """Returns [size] draws under a new random key, which is not stored."""
     return keyed_normal(secrets.token_bytes(32), "vocabulary", size)

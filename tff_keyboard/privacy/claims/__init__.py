@@ -1,1 +1,1 @@
-"""What may be said of a run, or of one that is planned: guarantees and statements."""
+"""Guarantees and statements about a finished, running or planned run."""

@@ -1,4 +1,4 @@
-"""The joint statement of several runs about the people that they share."""
+"""The joint privacy statement of several runs about the clients that they share."""
 
 import dataclasses
 import pathlib
@@ -17,19 +17,19 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 @dataclasses.dataclass(frozen=True)
 class LedgerAndPeople:
-    """A run as composition sees it."""
+    """The facts about a run that composition needs."""
 
     header: LedgerHeader
     rounds: int
-    # People whose text it was trained on; None: the file that says so is gone
+    # Clients whose text it was trained on; None if the file with their digests is missing
     people: people.People | None
-    lists: Lists = ()  # word lists made of their text
-    rehearses: bool = False  # text of a general corpus, whose people no noise covers
-    rehearsed: People | None = None  # these people; None where nobody knows
+    lists: Lists = ()  # word lists made from their text
+    rehearses: bool = False  # rehearses a corpus, without noise for its clients
+    rehearsed: People | None = None  # the clients of that corpus; None if unknown
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndPeople":
-        """The ledger and the people of a run directory.
+        """Reads the ledger and the clients of a run directory.
 
         Raises `RunDirectoryError` if it has no ledger, or a damaged one.
         """
@@ -45,7 +45,7 @@ class LedgerAndPeople:
         )
 
     def shares(self, other: "LedgerAndPeople") -> bool:
-        """Whether people may be in both runs; what is not known counts as shared."""
+        """Checks if some clients may be in both runs. Counts an unknown overlap as shared."""
         if self.header.store_sha256 and self.header.store_sha256 == other.header.store_sha256:
             return True
         if self.people is None or other.people is None:
@@ -53,7 +53,7 @@ class LedgerAndPeople:
         return self.people.overlap(other.people) != people.NONE
 
     def may_have_rehearsed(self, other: "LedgerAndPeople") -> bool:
-        """Whether users of another run may be in this one's general corpus."""
+        """Checks if clients of another run may be in the general corpus of this one."""
         if not self.rehearses or self.rehearsed is None or other.people is None:
             return self.rehearses
         own = other.rehearsed.digests if other.rehearsed else frozenset()
@@ -62,9 +62,9 @@ class LedgerAndPeople:
 
 
 def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
-    """What several runs give away together, population by population; "" where none is shared.
+    """Returns the joint guarantees of several runs, one for each shared population, or "".
 
-    Runs whose people cannot be compared count as runs on one population.
+    Runs whose clients cannot be compared are treated as runs on one population.
     """
     texts = []
     for group in _populations(ledgers):
@@ -80,8 +80,8 @@ def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
         names_text = ", ".join(group)
         if problems:
             texts.append(
-                f"NO CLAIM for {names_text} together: "
-                f"{', '.join(sorted(problems))} had people of theirs and claims nothing."
+                f"NO CLAIM for {names_text} together: {', '.join(sorted(problems))} was trained on "
+                "some of their clients and has no claim."
             )
             continue
         releases = distinct(
@@ -89,7 +89,7 @@ def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
         )
         found = composed(releases)
         texts.append(
-            f"Together, {names_text} are {len(releases)} releases on one population: epsilon "
+            f"Together, {names_text} are {len(releases)} releases for one population: epsilon "
             f"{epsilon_in_words(found.epsilon)}, delta {found.delta:g} "
             f"({found.adjacency}; {found.method})."
         )
@@ -97,7 +97,7 @@ def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
 
 
 def _populations(ledgers: Mapping[str, LedgerAndPeople]) -> list[list[str]]:
-    """Names of runs that share people, or may, directly or by a third."""
+    """Groups the names of runs that share clients, or may, directly or indirectly."""
     groups: list[list[str]] = []
     for name, part in ledgers.items():
         near = [group for group in groups if any(part.shares(ledgers[other]) for other in group)]

@@ -1,11 +1,12 @@
-"""(epsilon, delta) of a run, and of all that was released about the same people.
+"""(epsilon, delta) of a run, and of all releases about the same clients.
 
-One run: `guarantee_of`, by its mechanism. Several: `composed`. Gaussian mechanisms without sampling
-compose exactly (Dong et al. 2019, Corollary 3.3: rho adds up); with sampled ones in between, RDP
-curves add up (Mironov 2017, Proposition 1). A run with cohorts of fixed size is about replacing a
-person, which moves an unsampled sum by twice the clip norm: beside it, the others' rho counts four
-times. (Poisson sampling has no such form here; beside a fixed size it is accounted without
-amplification.) All of it holds for adaptive choices: a later run may depend on what came before.
+`guarantee_of` is the guarantee of one run, by its mechanism; `composed` is the guarantee of
+several. Gaussian mechanisms without sampling compose exactly (Dong et al. 2019, Corollary 3.3: rho
+adds up). If some are sampled, RDP curves add up (Mironov 2017, Proposition 1). The guarantee of a
+run with cohorts of fixed size is about replacing a client, which changes an unsampled sum by twice
+the clip norm: together with such a run, the rho of the others counts four times. (Poisson sampling
+has no such form here; together with cohorts of fixed size it is accounted without amplification.)
+All of this also holds for adaptive choices: a later run may depend on the results of earlier ones.
 """
 
 import dataclasses
@@ -22,26 +23,26 @@ from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree, TreeAdapti
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """What a ledger says was released: its header and how many rounds."""
+    """One release as recorded in a ledger: the header and the number of rounds."""
 
     header: LedgerHeader
     rounds: int
 
 
-Lists = Sequence[tuple[LedgerHeader, int]]  # what `list_releases.lists_of` returns
+Lists = Sequence[tuple[LedgerHeader, int]]  # the result of `list_releases.lists_of`
 
 
 def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
-    """(epsilon, delta) after `rounds` recorded rounds of this run alone.
+    """Returns the guarantee after `rounds` recorded rounds of this run alone.
 
-    Sampling is used only where the sampler meets it: a Gaussian run whose cohorts were not uniform
-    draws by a secret key is accounted as if every person joined as often as the separation allows.
-    Where a larger cohort's noise was simulated it is that of the larger federation, and `method`
-    says so.
+    Amplification by sampling is used only if the sampler meets its assumptions. A Gaussian run
+    whose cohorts were not drawn uniformly with a secret key is accounted as if every client joined
+    as often as the separation allows. If the noise of a larger cohort was simulated, the guarantee
+    is about the larger federation, and `method` says so.
     """
     if header.noise_cohort_size:
         found = guarantee_of(header.projected, rounds)
-        method = f"PROJECTION to {header.noise_cohort_size} clients a round, {found.method}"
+        method = f"PROJECTION to {header.noise_cohort_size} clients per round, {found.method}"
         return dataclasses.replace(found, method=method)
     noise = header.noise_multiplier
     mechanism = header.mechanism
@@ -92,12 +93,12 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
 
 
 def unclaimed(ancestors: Sequence[Ancestor]) -> list[Ancestor]:
-    """Those that took something from our people, or may have, and give no guarantee for it."""
+    """Returns the ancestors that may share clients with this run and have no guarantee."""
     return [one for one in ancestors if one.shares_people and one.header is None]
 
 
 def history(header: LedgerHeader, rounds: int, lists: Lists = ()) -> list[Release]:
-    """The run, its word lists, and the private runs before it that share people, each once."""
+    """Returns the run, its word lists, and earlier private runs that share clients, each once."""
     before = [
         Release(one.header, one.rounds)
         for one in header.ancestors
@@ -107,10 +108,10 @@ def history(header: LedgerHeader, rounds: int, lists: Lists = ()) -> list[Releas
 
 
 def distinct(releases: Sequence[Release]) -> list[Release]:
-    """Each run once, with the most rounds that any ledger knows of it.
+    """Returns each run once, with the largest number of rounds in any ledger.
 
-    A run is its whole header but what came before, as an ancestor's is kept: another run of the
-    same noise key is another release.
+    A run is identified by its whole header without its ancestors, because ancestors are stored
+    without theirs. Another run with the same noise key is another release.
     """
     found: dict[object, Release] = {}
     for number, release in enumerate(releases):
@@ -125,20 +126,25 @@ def distinct(releases: Sequence[Release]) -> list[Release]:
 def total_guarantee(
     header: LedgerHeader, rounds: int, lists: Lists = ()
 ) -> accounting.Guarantee | None:
-    """Guarantee of the run, its word lists and all that came before it on its people; None: nothing
-    may be claimed."""
+    """Returns the guarantee of the run, its word lists and all earlier runs on its clients.
+
+    Returns None if there is no guarantee.
+    """
     if unclaimed(header.ancestors):
         return None
     return composed(history(header, rounds, lists))
 
 
 def composed(releases: Sequence[Release]) -> accounting.Guarantee:
-    """(epsilon, delta) of several runs on one population together, their vocabularies included.
+    """Returns the joint guarantee of several runs on one population, including their vocabularies.
 
-    A vocabulary that was chosen privately (`vocabulary_rho`, `vocabulary_delta` of the header)
-    counts once for each distinct choice. Delta is the least of the runs', and what the vocabularies
-    add. Two of them with one noise key have no guarantee: their difference has no noise. Releases
-    are one or more, as `distinct` returns them.
+    A privately chosen vocabulary (`vocabulary_rho`, `vocabulary_delta` of the header) counts once
+    for each distinct choice. Delta is the smallest delta of the runs, plus the deltas of the
+    vocabularies. Two runs with the same noise key have no guarantee, because their difference has
+    no noise.
+
+    Args:
+      releases: One or more, as returned by `distinct`.
     """
     headers = [release.header for release in releases]
     vocabularies = {
@@ -169,7 +175,7 @@ def _is_sampled(header: LedgerHeader) -> bool:
 
 
 class _Parts:
-    """Sums of rho, and of sampled rounds that only RDP adds up."""
+    """Sums of rho, and of sampled rounds that only RDP can add up."""
 
     def __init__(self, delta: float):
         self._delta = delta
@@ -178,11 +184,11 @@ class _Parts:
         self._sampled: list[dp_accounting.DpEvent] = []
 
     def add_rho(self, rho: float, replaced: bool) -> None:
-        """A mechanism whose rho is about one person's contributions, there or zero."""
+        """Adds a mechanism whose rho is about zeroing out the contributions of one client."""
         self._rho += 4 * rho if replaced else rho
 
     def add(self, release: Release, replaced: bool) -> None:
-        """One run's rounds."""
+        """Adds the rounds of one run."""
         header, rounds = release.header.projected, release.rounds
         noise, drawn = header.noise_multiplier, header.selected_per_round
         if not rounds:
@@ -194,7 +200,7 @@ class _Parts:
             assert rho is not None
             self.add_rho(rho, replaced)
             if isinstance(header.mechanism, Gaussian) and header.mechanism.is_discrete:
-                self._method = "RDP conversion"  # of a discrete Gaussian rho alone is known
+                self._method = "RDP conversion"  # only rho is known for a discrete Gaussian
         elif header.sampling == "fixed_size":
             event = dp_accounting.GaussianDpEvent(noise / 2)
             one = dp_accounting.SampledWithoutReplacementDpEvent(header.population, drawn, event)
@@ -207,7 +213,7 @@ class _Parts:
             self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
 
     def guarantee(self, replaced: bool) -> accounting.Guarantee:
-        """All parts together."""
+        """Returns the guarantee of all parts together."""
         if math.isinf(self._rho) or not self._sampled:
             return accounting.Guarantee(
                 epsilon=accounting.epsilon_of_zcdp(self._rho, self._delta, method=self._method),

@@ -1,11 +1,11 @@
-"""Plans a run: the noise a target epsilon needs, and what rounds, cohort and separation change.
+"""Plans a run: the noise for a target epsilon, and the effect of rounds, cohort and separation.
 
-What counts for the model is the noise that is left in it: the root mean square, over the rounds, of
-the noise in the sum of all mean deltas so far, per coordinate, in clip norms,
+The quality of the model depends on the noise that remains in it: the root mean square, over the
+rounds, of the noise in the sum of all mean updates so far, per coordinate, in clip norms,
 
     error = noise multiplier * sqrt(mean over t of Var[noise of the first t rounds]) / cohort
 
-(without momentum and learning rate, which scale all mechanisms alike to first order).
+(without momentum and learning rate, which scale all mechanisms equally to first order).
 """
 
 import dataclasses
@@ -19,25 +19,30 @@ from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.privacy.mechanisms import mechanism, toeplitz
 
-# Adaptive clipping costs the same: the multiplier is that of delta and count together.
-COMPARED = ("gaussian", "tree", "banded", "blt")
+# Adaptive clipping costs the same: its multiplier is for update and count together.
+COMPARED = ("gaussian", "tree", "blt")
 _FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Who joins when.
+    """The participation of clients in a run.
+
+    >>> Schedule(rounds=2000, cohort=100, population=40_000, min_separation=313).delta
+    1e-06
 
     Attributes:
       rounds: Rounds of the run, >= 1.
-      cohort: People a round, >= 1.
-      population: People who may be drawn; >= cohort * min_separation.
-      min_separation: A person who joins round i joins none before i + this; 1 is any round.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
+      cohort: Clients per round, >= 1.
+      population: Number of clients that may be drawn; >= cohort * min_separation.
+      min_separation: A client that joins round i joins no round before i + min_separation; 1 allows
+        any round.
+      max_participations: Maximum number of rounds of a client; 0 means as many as the separation
+        allows.
       delta: Delta of the statement, in (0, 1).
 
     Raises:
-      ValueError: There are too few people for the separation, or a number is out of range.
+      ValueError: If there are too few clients for the separation, or a number is out of range.
     """
 
     rounds: int
@@ -55,21 +60,25 @@ class Schedule:
             raise ValueError(f"`delta` must be in (0, 1), got {self.delta!r}.")
         if self.population < self.cohort * self.min_separation:
             raise ValueError(
-                f"{self.population} people are too few for {self.cohort} a round, none again "
-                f"before {self.min_separation} rounds: that takes "
-                f"{self.cohort * self.min_separation}."
+                f"`population` must be >= {self.cohort * self.min_separation}, got "
+                f"{self.population}: each round takes {self.cohort} clients, and each client waits "
+                f"{self.min_separation} rounds."
             )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One mechanism on one schedule at a target.
+    """One mechanism on one schedule, with the noise for a target epsilon.
+
+    >>> found = plan("gaussian", Schedule(rounds=10, cohort=10, population=100), target_epsilon=5.0)
+    >>> found.guarantee.epsilon <= 5.0
+    True
 
     Attributes:
       mechanism: Name of the mechanism.
-      schedule: The schedule it is for.
-      noise_multiplier: The least that reaches the target.
-      guarantee: The guarantee it gives.
+      schedule: The schedule of the run.
+      noise_multiplier: The smallest noise multiplier that reaches the target.
+      guarantee: The guarantee with this noise multiplier.
       error: Error of the iterates; see the module.
     """
 
@@ -86,24 +95,26 @@ def plan(
     *,
     target_epsilon: float,
     buffers: int = 2,
-    bands: int = 8,
     restart_rounds: int = 0,
     momentum: float = 0.0,
 ) -> Plan:
-    """The least noise of a mechanism that keeps epsilon at or below the target.
+    """Finds the least noise of a mechanism that keeps epsilon at or below the target.
+
+    >>> schedule = Schedule(rounds=100, cohort=50, population=1000, min_separation=20)
+    >>> f"{plan('tree', schedule, target_epsilon=5.0).noise_multiplier:.1f}"
+    '7.4'
 
     Args:
       name: One of `mechanism.NAMES`.
-      schedule: Who joins when.
-      target_epsilon: Epsilon to be reached, > 0.
-      buffers: Buffers of a BLT.
-      bands: Bands of a banded matrix.
-      restart_rounds: Rounds of a tree; 0 is never.
-      momentum: Momentum of the server: a BLT or a banded matrix is optimised for it, and costs
-        another epsilon with another.
+      schedule: The participation of clients.
+      target_epsilon: The largest allowed epsilon, > 0.
+      buffers: Number of buffers of a BLT.
+      restart_rounds: Rounds of a tree; 0 means one tree.
+      momentum: Momentum of the server. A BLT is optimised for it, so its epsilon depends on it.
 
     Raises:
-      ValueError: No noise multiplier up to a million reaches the target, or an argument is wrong.
+      ValueError: If no noise multiplier up to a million reaches the target, or an argument is out
+        of range.
     """
     best = mechanism.optimal_mechanism(
         name,
@@ -111,7 +122,6 @@ def plan(
         min_separation=schedule.min_separation,
         max_participations=schedule.max_participations,
         buffers=buffers,
-        bands=min(bands, schedule.rounds),
         restart_rounds=restart_rounds,
         momentum=momentum,
     )
@@ -131,7 +141,7 @@ def plan(
 
 
 def iterate_variances(noise: mechanism.Mechanism, rounds: int) -> np.ndarray:
-    """Variance of the noise in the sum of the first t rounds, t = 1.., in draws; [rounds] float64.
+    """Returns the noise variances of the sums of the first t rounds, in draws, [rounds] float64.
 
     >>> iterate_variances(mechanism.Gaussian(), 3)
     array([1., 2., 3.])
@@ -149,9 +159,10 @@ def iterate_variances(noise: mechanism.Mechanism, rounds: int) -> np.ndarray:
 
 
 def schedules_around(schedule: Schedule) -> dict[str, list[Schedule]]:
-    """The schedule with other rounds, cohorts and separations, where the population allows them.
+    """Returns variants of the schedule with other rounds, cohorts and separations.
 
-    A larger cohort shortens the separation that the population can keep.
+    Omits variants that the population does not allow. A larger cohort shortens the separation if
+    the population requires it.
     """
     replace = dataclasses.replace
     rounds = [replace(schedule, rounds=max(1, round(f * schedule.rounds))) for f in _FACTORS]
@@ -170,7 +181,7 @@ def schedules_around(schedule: Schedule) -> dict[str, list[Schedule]]:
 
 
 def plans_table(plans: Sequence[Plan]) -> str:
-    """The plans as text for a terminal."""
+    """Returns the plans as a text table for a terminal."""
     lines = [
         f"{'mechanism':10} {'rounds':>7} {'cohort':>7} {'separation':>10} {'multiplier':>10} "
         f"{'rho':>8} {'epsilon':>8} {'error':>10}"
@@ -205,6 +216,6 @@ def _header(noise: mechanism.Mechanism, schedule: Schedule, multiplier: float) -
 
 
 def _honaker(leaves: int) -> float:
-    """Variance of Honaker's estimate of the sum of so many leaves."""
+    """Returns the variance of Honaker's estimate of the sum of `leaves` leaves."""
     heights = (h for h in range(leaves.bit_length()) if leaves >> h & 1)
     return sum(1 / (2 - 2.0**-height) for height in heights)

@@ -1,8 +1,8 @@
-"""What may be claimed of a run, in words and figures, from its ledger alone.
+"""The privacy statement of a run, in words and figures, from its ledger alone.
 
-The report follows the points a reader needs to compare guarantees (Ponomareva et al. 2023,
+The report contains the points that are needed to compare guarantees (Ponomareva et al. 2023,
 section 5.3, https://arxiv.org/abs/2303.00654): unit, adjacency, mechanism, sampling assumption,
-accounting, parameters, and what is not covered.
+accounting, parameters, and exclusions.
 """
 
 import dataclasses
@@ -11,12 +11,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tff_keyboard.privacy.accounting import accounting
-from tff_keyboard.privacy.claims.guarantee import (
-    Lists,
-    guarantee_of,
-    total_guarantee,
-    unclaimed,
-)
+from tff_keyboard.privacy.claims.guarantee import Lists, guarantee_of, total_guarantee, unclaimed
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
@@ -25,7 +20,7 @@ from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
 from tff_keyboard.storage.run_directory import RunDirectory
 
-# Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above it weak or none.
+# Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above 10 weak or none.
 REASONABLE_EPSILON = 10
 NO_PROTECTION_EPSILON = 100
 
@@ -35,28 +30,29 @@ _MECHANISMS = {
     "tree": "DP-FTRL: tree aggregation, fixed clip norm",
     "tree_adaptive": "DP-FTRL: tree aggregation, clip norm follows a noisy quantile at restarts",
     "blt": "DP-FTRL: buffered linear Toeplitz noise, fixed clip norm",
-    "banded": "DP-FTRL: banded matrix factorisation, fixed clip norm",
 }
 _REHEARSED = (
-    "Not covered: people of the general corpus. Their messages are rehearsed by any number of "
-    "clients a round, and no noise is measured by what one of them may change."
+    "Not covered: the clients of the general corpus. Any number of clients per round rehearses "
+    "their messages, and the noise is not calibrated to them."
 )
 _SOURCES = {
-    noise_key.SECRET: "AES-256, key from a secret outside the run directory and the run's nonce",
-    noise_key.NONCE: "AES-256, key from the run's nonce, which lies in the run directory",
-    noise_key.FIXED_NONCE: "simulation: AES-256, key from a nonce fixed in the config",
+    noise_key.SECRET: "AES-256; the key comes from the nonce and a secret outside the directory",
+    noise_key.NONCE: "AES-256; the key comes from the run's nonce, which is in the run directory",
+    noise_key.FIXED_NONCE: "simulation: AES-256; the key comes from a nonce in the config",
     "": "none",
 }
 
 
 def privacy_statement(path: pathlib.Path) -> str:
-    """What may be claimed of a run, as text for a terminal.
+    """Returns the privacy statement of a run, as text for a terminal.
+
+        print(privacy_statement(pathlib.Path("runs/sms/privacy_ledger.jsonl")))
 
     Args:
       path: Ledger of the run, `privacy_ledger.jsonl`.
 
     Raises:
-      RunDirectoryError: There is no ledger, or it is damaged.
+      RunDirectoryError: If there is no ledger, or it is damaged.
     """
     header, rounds = read_ledger(path)
     guarantee = guarantee_of(header, len(rounds))
@@ -91,7 +87,7 @@ def privacy_statement(path: pathlib.Path) -> str:
 
 
 def _projection(header: LedgerHeader, rounds: int, lists: Lists) -> list[str]:
-    """The first lines of a statement about a federation that was only simulated."""
+    """Returns the first lines of a statement about a simulated federation, otherwise []."""
     if not header.noise_cohort_size:
         return []
     before = [
@@ -102,27 +98,27 @@ def _projection(header: LedgerHeader, rounds: int, lists: Lists) -> list[str]:
     real = total_guarantee(released, rounds, lists)
     larger = header.projected
     return [
-        f"PROJECTION: epsilon below is that of a federation with {header.noise_cohort_size} "
-        f"clients a round among {larger.population} people, whose noise was simulated with "
-        f"{header.clients_per_round} clients. What this run released has "
+        f"PROJECTION: the epsilon below holds for a federation with {header.noise_cohort_size} "
+        f"clients per round from a population of {larger.population}. This run simulated its noise "
+        f"with {header.clients_per_round} clients. The released models of this run have "
         f"{'no epsilon' if real is None else f'epsilon {epsilon_in_words(real.epsilon)}'}.\n"
     ]
 
 
 def _refusal(header: LedgerHeader) -> list[str]:
-    """The first lines of a statement that claims nothing."""
+    """Returns the first lines of a statement without a guarantee."""
     return [
-        f"NO CLAIM: the initial model '{one.model}' {_why(one)}. The figures below are what this "
-        "run took alone, on top of what that model may already give away.\n"
+        f"NO CLAIM: the initial model '{one.model}' {_why(one)}. The figures below are the "
+        "privacy cost of this run alone. The initial model may reveal more.\n"
         for one in unclaimed(header.ancestors)
     ]
 
 
 def _why(one: Ancestor) -> str:
     if one.people == people.UNKNOWN:
-        return "is of unknown origin: it may have been trained on these people without privacy"
+        return "has an unknown origin: it may have been trained on these clients without privacy"
     share = "all" if one.people == people.SAME else "some"
-    return f"was trained without privacy on {share} of these people"
+    return f"was trained without privacy on {share} of these clients"
 
 
 def _initial_model(header: LedgerHeader) -> str:
@@ -131,25 +127,28 @@ def _initial_model(header: LedgerHeader) -> str:
     words = []
     for one in header.ancestors:
         if not one.shares_people:
-            words.append(f"{one.model} (other people)")
+            words.append(f"{one.model} (other clients)")
         elif one.header is None:
-            words.append(f"{one.model} (no privacy, {one.people} people)")
+            words.append(f"{one.model} (no privacy, {one.people} clients)")
         else:
-            words.append(f"{one.model} (private, {one.rounds} rounds, {one.people} people)")
+            words.append(f"{one.model} (private, {one.rounds} rounds, {one.people} clients)")
     return ", from ".join(words)
 
 
 def _epsilons(
     alone: accounting.Guarantee, total: accounting.Guarantee | None
 ) -> list[tuple[str, str]]:
-    """Rows of epsilon and delta; of the run alone where other releases count beside it."""
+    """Returns the rows with epsilon and delta, also for the run alone if other releases count."""
     if total is None:
-        return [("epsilon", "NO CLAIM"), ("of this run alone", epsilon_in_words(alone.epsilon))]
+        return [
+            ("epsilon", "NO CLAIM"),
+            ("epsilon of this run alone", epsilon_in_words(alone.epsilon)),
+        ]
     name = "epsilon (projection)" if "PROJECTION" in total.method else "epsilon"
     rows = [(name, epsilon_in_words(total.epsilon)), ("delta", f"{total.delta:g}")]
     if total != alone:
         rows.append(("composed by", f"{total.method} ({total.adjacency})"))
-        rows.append(("of this run alone", epsilon_in_words(alone.epsilon)))
+        rows.append(("epsilon of this run alone", epsilon_in_words(alone.epsilon)))
     return rows
 
 
@@ -166,14 +165,16 @@ def _mechanism(header: LedgerHeader) -> str:
 def _clip_norms(header: LedgerHeader, rounds: Sequence[Round]) -> str:
     norms = [entry["clip_norm"] for entry in rounds if "clip_norm" in entry]
     if header.mechanism.is_adaptive and norms:
-        return f"{norms[0]:.4g} at first, {norms[-1]:.4g} at last (relative noise is the same)"
+        return (
+            f"{norms[0]:.4g} in the first round, {norms[-1]:.4g} in the last (same relative noise)"
+        )
     return f"{header.clip_norm:g}"
 
 
 def _unit(header: LedgerHeader) -> str:
     if header.sampling == CHECK_IN:
-        return "one device key: everything one device ever contributes under it"
-    return "one person: everything one client ever contributes"
+        return "one device key: all contributions under this key"
+    return "one client: all contributions of the client in all rounds"
 
 
 def _sampling(header: LedgerHeader) -> str:
@@ -181,32 +182,33 @@ def _sampling(header: LedgerHeader) -> str:
         most = header.max_participations
         limit = f", at most {most} rounds" if most else ""
         return (
-            f"none assumed; a person joins again {header.min_separation_rounds} rounds later "
-            f"at the earliest{limit}, as {_enforcer(header)}; {_across_runs(header)}"
+            f"none assumed; a client takes part again after at least "
+            f"{header.min_separation_rounds} rounds{limit}; {_enforcer(header)}, "
+            f"{_across_runs(header)}"
         )
     if not header.amplifies:
         why = "are not uniform draws"
         if header.sampling == CHECK_IN:
-            why = "are whoever checked in"
+            why = "are the devices that checked in"
         if header.uniform_sampling:
-            why = "follow from `train.seed`, which is no secret"
+            why = "follow from `train.seed`, which is not secret"
         return f"cohorts {why}: no amplification by sampling is claimed"
-    drawn = f"{header.selected_per_round} of {header.population} people a round"
+    drawn = f"{header.selected_per_round} of {header.population} clients per round"
     if header.sampling == "poisson":
-        return f"Poisson, {drawn} expected: every person tossed independently, in secret"
-    return f"fixed size, {drawn}, uniformly without replacement, by the run's secret key"
+        return f"Poisson, {drawn} expected: each client is sampled independently, in secret"
+    return f"fixed size, {drawn}, uniformly without replacement, with the run's secret key"
 
 
 def _enforcer(header: LedgerHeader) -> str:
     if header.sampling == CHECK_IN:
-        return "the round server enforces for each device key (a new key is a new device)"
-    return "the cohort sampler enforces"
+        return "the round server enforces this for each device key (a new key is a new device)"
+    return "the cohort sampler enforces this"
 
 
 def _across_runs(header: LedgerHeader) -> str:
     if header.records_participation:
-        return "across runs, too, by the record beside the store"
-    return "within this run only"
+        return "also across runs, with the record next to the store"
+    return "only within this run"
 
 
 def _figure(value: float) -> str:
@@ -216,24 +218,25 @@ def _figure(value: float) -> str:
 
 
 def epsilon_in_words(value: float) -> str:
-    """Epsilon, with what it is worth where that is little."""
+    """Returns epsilon, with a remark if it is so large that the guarantee is weak."""
     if math.isinf(value) or value <= REASONABLE_EPSILON:
         return _figure(value)
     if value <= NO_PROTECTION_EPSILON:
-        return f"{_figure(value)}: weak, hardly a guarantee"
-    return f"{_figure(value)}: no protection at all"
+        return f"{_figure(value)}: weak guarantee"
+    return f"{_figure(value)}: no protection"
 
 
 def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]:
     caveats = []
     if math.isinf(guarantee.epsilon):
-        caveats.append("The noise multiplier is 0: deltas were clipped, nothing is private.")
+        caveats.append("The noise multiplier is 0: updates were clipped, but there is no privacy.")
     elif guarantee.epsilon > REASONABLE_EPSILON:
         caveats.append(
-            f"An epsilon above {REASONABLE_EPSILON} says little: one person's text may make an "
-            f"outcome e^{guarantee.epsilon:.0f} times as likely, and whoever sees the models may "
-            "tell with near certainty whether that person took part. Use more noise, more people a "
-            "round or fewer rounds; tff-keyboard privacy --target-epsilon plans a run."
+            f"An epsilon above {REASONABLE_EPSILON} is a weak guarantee: the text of one client "
+            f"can make an outcome e^{guarantee.epsilon:.0f} times as likely. A reader of the "
+            "models could then tell almost with certainty whether the client took part. Use more "
+            "noise, more clients per round or fewer rounds. tff-keyboard privacy --target-epsilon "
+            "plans a run."
         )
     if header.mechanism.is_independent and header.amplifies:
         caveats += _sampling_caveats(header)
@@ -244,42 +247,43 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
 
 def _sampling_caveats(header: LedgerHeader) -> list[str]:
     caveats = [
-        "Epsilon assumes that nobody learns who was drawn when, from files or by watching devices; "
-        "for whoever knows a person's rounds it is far larger. What tells of cohorts has mode 0600 "
-        "and is not to be published: noise_nonce, withheld_metrics.jsonl, timings.csv, "
-        "tensorboard, checkpoints, the participation record."
+        "Epsilon assumes that the sampled clients of each round stay secret. For an observer who "
+        "knows the rounds of a client, from files or from watching devices, it is much larger. "
+        "Files about cohorts have mode 0600. Do not publish them: noise_nonce, "
+        "withheld_metrics.jsonl, timings.csv, tensorboard, checkpoints, the participation record."
     ]
     if header.sampling == "poisson":
         caveats.append(
-            "Poisson sampling is an assumption: our cohort sampler draws a fixed number of people. "
-            "For what it does, set `aggregation.privacy.sampling` = 'fixed_size'."
+            "Poisson sampling is an assumption: the cohort sampler draws a fixed number of "
+            "clients. To account for that, set `aggregation.privacy.sampling` = 'fixed_size'."
         )
     return caveats
 
 
 def _coverage(header: LedgerHeader) -> list[str]:
     vocabulary = (
-        "The vocabulary was not chosen privately: that a word is in it may be due to one person "
-        "(price: unbounded). tff-keyboard prepare --vocabulary-epsilon chooses it privately."
+        "The vocabulary was not chosen privately: a single client can be the reason why a word is "
+        "in it, at an unbounded privacy cost. tff-keyboard prepare --vocabulary-epsilon chooses it "
+        "privately."
     )
     if header.truecase_forms:
         vocabulary += (
-            f" Nor were the {header.truecase_forms} forms with capitals in truecase.txt, which an "
-            "export ships."
+            f" The {header.truecase_forms} forms with capitals in truecase.txt, which an export "
+            "ships, were not chosen privately either."
         )
     if header.vocabulary_rho:
         vocabulary = (
-            f"The vocabulary is counted: rho {header.vocabulary_rho:.4g}, and a word of one person "
-            f"alone got in with chance {header.vocabulary_delta:g} at most."
+            f"The vocabulary is part of the accounting: rho {header.vocabulary_rho:.4g}. A word of "
+            f"only one client entered it with probability at most {header.vocabulary_delta:g}."
         )
     metrics = (
-        "Metrics: losses and counts of training are withheld (withheld_metrics.jsonl, not to be "
-        "published); metrics.jsonl has what is noised, public or about other people."
+        "Metrics: training losses and counts are in withheld_metrics.jsonl. Do not publish it. "
+        "metrics.jsonl has only noised or public values, and values of other clients."
     )
     return [
-        "Covered: the sequence of released models (and clip norms). Not covered: choices made "
-        "after looking at results (tuning: each further run on these people costs what it costs, "
-        "see tff-keyboard privacy RUN RUN...), and people of validation and held-out text.",
+        "Covered: the sequence of released models (and clip norms). Not covered: choices that were "
+        "made after looking at results (each further run on these clients has its own cost, see "
+        "tff-keyboard privacy RUN RUN...), and the clients of validation and held-out text.",
         vocabulary,
         metrics,
     ]
@@ -288,13 +292,14 @@ def _coverage(header: LedgerHeader) -> list[str]:
 def _noise_caveats(header: LedgerHeader) -> list[str]:
     if header.noise_source == noise_key.FIXED_NONCE:
         return [
-            "SIMULATION: the nonce of the noise is fixed in the config, so whoever has the config "
-            "and the data can make the noise again. Reproducible, and no guarantee to anybody."
+            "SIMULATION: the nonce of the noise is fixed in the config, so anyone with the config "
+            "and the data can compute the noise again. The run is reproducible, but there is no "
+            "guarantee."
         ]
     if header.noise_source == noise_key.NONCE:
         return [
-            "Whoever has the run directory's noise_nonce can remove the noise and tell who was "
-            "drawn. Release the model, not the directory; for a deployment keep a secret outside "
-            "it (docs/privacy.md)."
+            "Anyone with the run directory's noise_nonce can remove the noise and compute the "
+            "cohorts. Publish the model, not the directory. For a deployment, keep a secret "
+            "outside of it (docs/privacy.md)."
         ]
     return []

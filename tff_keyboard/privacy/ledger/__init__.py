@@ -1,1 +1,1 @@
-"""What a run records: what every round cost, who took part, what the run's model has seen."""
+"""Records of a run: the privacy cost of each round, its participants, and the model's ancestors."""

@@ -1,13 +1,13 @@
-"""The privacy ledger: what every released round cost, on disk before the model is.
+"""The privacy ledger: the cost of every released round, on disk before the round's model.
 
-One JSON object a line: the run (`LedgerHeader`), then the release of each round. A line carries the
-SHA-256 of itself and of the line before, so that an edited, missing or repeated line is found.
-`record` returns only when the line is on disk (fsync), and the training loop calls it before it
-publishes the round's model: after a crash the ledger may know a round that nobody saw, never the
-other way round.
+The file has one JSON object per line: the run (`LedgerHeader`), then the release of each round. A
+line contains a SHA-256 over itself and the previous line, so that edited, missing or repeated lines
+are detected. `record` returns only when the line is on disk (fsync), and the training loop calls it
+before it publishes the round's model. After a crash the ledger may contain a round that was never
+released, but never the reverse.
 
-On resume the loop rolls the ledger back to the round it restores. That is honest only because noise
-is a pure function of (key, round): the rounds run again release the same bits.
+On resume the loop rolls the ledger back to the restored round. This is sound only because the noise
+depends only on (key, round): the repeated rounds release the same bits.
 """
 
 import dataclasses
@@ -24,14 +24,14 @@ from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
 
 FORMAT = 5
 
-Round: TypeAlias = dict[str, float]  # of a line: "round", and what `record` was told of it
+Round: TypeAlias = dict[str, float]  # one line: "round", and the facts given to `record`
 
 
 class PrivacyLedger:
-    """Appends rounds to `path` and reads them back.
+    """The ledger of a run. Appends rounds to `path` and reads them back.
 
-    `path` is `privacy_ledger.jsonl` of the run directory, made with its header where absent. Raises
-    `RunDirectoryError` if it is damaged, or was written for another header.
+    `path` is `privacy_ledger.jsonl` of the run directory. A missing file is created with its
+    header. Raises `RunDirectoryError` if the file is damaged, or was written for another header.
 
     >>> import tempfile
     >>> from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
@@ -54,21 +54,26 @@ class PrivacyLedger:
                 raise RunDirectoryError(_difference(self._path, on_disk, header))
             self._lines = lines
             if files.read_bytes(self._path) != b"".join(lines):
-                self._rewrite()  # the last line was torn by a crash: it was never released
+                self._rewrite()  # a crash cut the last line, so its round was never released
         else:
             self._lines = [_line("", {"format": FORMAT} | tables.plain(header))]
             self._rewrite()
 
     @property
     def rounds(self) -> int:
-        """Rounds recorded; the last one has this number, the first is 1."""
+        """Number of recorded rounds. The first round is 1."""
         return len(self._lines) - 1
 
     def record(self, round_num: int, **facts: float) -> None:
-        """Appends round `rounds + 1`, or raises `ValueError`, and returns once it is on disk.
+        """Appends round `rounds + 1` and returns once it is on disk.
 
-        `facts` are numbers worth keeping, such as `clip_norm` and `clients`. Raises `ProgramError`
-        if the line could not be written: the model must not be released.
+        Args:
+          round_num: The round.
+          **facts: Numbers to record, such as `clip_norm` and `clients`.
+
+        Raises:
+          ValueError: If `round_num` is not the next round.
+          ProgramError: If the line could not be written. The model must then not be released.
         """
         if round_num != self.rounds + 1:
             raise ValueError(
@@ -80,15 +85,15 @@ class PrivacyLedger:
         self._lines.append(line)
 
     def roll_back_to(self, round_num: int) -> None:
-        """Forgets the rounds after `round_num`, which are about to be run again.
+        """Removes the rounds after `round_num`, which will be repeated.
 
-        Raises `RunDirectoryError` if the ledger knows fewer: a model was released that it misses.
+        Raises `RunDirectoryError` if the ledger has fewer rounds: it then misses a released model.
         """
         if round_num > self.rounds:
             raise RunDirectoryError(
                 f"{self._path.name} records {self.rounds} rounds but the run resumes after round "
                 f"{round_num}: rounds are missing, so no privacy statement can be made. "
-                "Restore the ledger beside the checkpoints, or start a new run directory."
+                "Restore the ledger next to the checkpoints, or start a new run directory."
             )
         if round_num < self.rounds:
             del self._lines[round_num + 1 :]
@@ -100,25 +105,25 @@ class PrivacyLedger:
 
 
 def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
-    """The header and the rounds of a finished or running ledger.
+    """Returns the header and the rounds of a ledger.
 
-    Raises `RunDirectoryError` if there is no such file, or it is damaged; it names the line.
+    Raises `RunDirectoryError` if the file is missing or damaged. The error names the line.
     """
     path = pathlib.Path(path)
     if not path.exists():
         raise RunDirectoryError(
             f"No {path.name} in {path.parent}: this run made no privacy claim. "
-            "Set a mechanism of privacy and train."
+            "Set `aggregation.privacy` and train."
         )
     lines, header = _read(path)
     return header, [_body(line) for line in lines[1:]]
 
 
 def refuse_shared_noise(paths: Sequence[pathlib.Path]) -> None:
-    """Refuses releases that were noised by one key: their noise cancels.
+    """Rejects releases with the same noise key, because their noise cancels.
 
-    Ledgers that do not exist are passed over, one path may occur twice. Raises `RunDirectoryError`
-    if two have one `key_id`.
+    Ignores ledgers that do not exist and repeated paths. Raises `RunDirectoryError` if two ledgers
+    have the same `key_id`.
     """
     seen: dict[str, pathlib.Path] = {}
     for path in dict.fromkeys(pathlib.Path(path).resolve() for path in paths):
@@ -127,9 +132,9 @@ def refuse_shared_noise(paths: Sequence[pathlib.Path]) -> None:
         header, _ = read_ledger(path)
         if header.key_id and header.key_id in seen:
             raise RunDirectoryError(
-                f"{seen[header.key_id].parent} and {path.parent} have one noise key "
-                f"({header.key_id}): whoever has both models can cancel the noise, so neither has "
-                "a guarantee. Keep one, or train the other again in a new run directory."
+                f"{seen[header.key_id].parent} and {path.parent} share a noise key "
+                f"({header.key_id}): anyone with both models can cancel the noise, so neither has "
+                "a guarantee. Keep one of them, or train the other again in a new run directory."
             )
         seen[header.key_id] = path
 
@@ -157,7 +162,7 @@ def _body(line: bytes) -> dict[str, Any]:
 def _read(path: pathlib.Path) -> tuple[list[bytes], LedgerHeader]:
     lines = files.read_bytes(path).splitlines(keepends=True)
     if lines and not lines[-1].endswith(b"\n"):
-        lines.pop()  # half a line: the process died while appending, before any release
+        lines.pop()  # an incomplete line: the process died while writing it, before the release
     previous = ""
     for number, line in enumerate(lines, start=1):
         try:
@@ -173,7 +178,7 @@ def _read(path: pathlib.Path) -> tuple[list[bytes], LedgerHeader]:
         if not sound:
             raise RunDirectoryError(
                 f"{path.name} line {number} is damaged or out of order: the recorded privacy cost "
-                "cannot be trusted. Restore the file from a copy, or start a new run directory."
+                "is unreliable. Restore the file from a copy, or start a new run directory."
             )
         previous = _digest(line)
     if not lines:
@@ -181,13 +186,14 @@ def _read(path: pathlib.Path) -> tuple[list[bytes], LedgerHeader]:
     body = _body(lines[0])
     if body.pop("format", None) != FORMAT:
         raise RunDirectoryError(
-            f"{path}: another version wrote it, not of format {FORMAT}: use that one."
+            f"{path}: another version wrote it: its format is not {FORMAT}. Use that version."
         )
     try:
         return lines, tables.build(LedgerHeader, body)
     except ConfigError as error:
         raise RunDirectoryError(
-            f"{path}: line 1: {error} If nobody edited it, another version wrote it: use that one."
+            f"{path}: line 1: {error} If you did not edit it, another version wrote it. Use that "
+            "version."
         ) from None
 
 
@@ -198,6 +204,6 @@ def _difference(path: pathlib.Path, on_disk: LedgerHeader, wanted: LedgerHeader)
         if getattr(on_disk, field.name) != getattr(wanted, field.name)
     ]
     return (
-        f"{path.name} was begun with other privacy settings ({'; '.join(changed)}). "
+        f"{path.name} was started with other privacy settings ({'; '.join(changed)}). "
         "Resume with the run's own config, or start a new run directory."
     )

@@ -1,73 +1,73 @@
-"""The first line of a privacy ledger: what does not change during a run and the statement needs."""
+"""The first line of a privacy ledger: the constants of a run that its statement needs."""
 
 import dataclasses
 
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 
-CHECK_IN = "check_in"  # `LedgerHeader.sampling`: devices come by themselves
-NO_PEOPLE = "none"  # `Ancestor.people`: nobody is in both
+CHECK_IN = "check_in"  # `LedgerHeader.sampling`: devices check in by themselves
+NO_PEOPLE = "none"  # `Ancestor.people`: no client is in both runs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ancestor:
-    """One run behind an initial model."""
+    """An earlier run that contributed to an initial model."""
 
-    model: str  # the path as the config names it
-    people: str  # how its people overlap with ours: "same", "some", "none" or "unknown"
-    rounds: int = 0  # rounds that it released, as its ledger says; 0 without one
-    # Header of its ledger, without its ancestors; None: it claims no privacy, or nobody knows
+    model: str  # the path in the config
+    people: str  # overlap of its clients with ours: "same", "some", "none" or "unknown"
+    rounds: int = 0  # released rounds according to its ledger; 0 without a ledger
+    # Header of its ledger, without its ancestors; None if it has no guarantee or is unknown
     header: "LedgerHeader | None" = None
 
     @property
     def shares_people(self) -> bool:
-        """Whether people may be in both; what is not known counts as shared."""
+        """Whether clients may be in both runs. An unknown overlap counts as shared."""
         return self.people != NO_PEOPLE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LedgerHeader:
-    """What does not change during a run and the statement needs."""
+    """The constants of a run that its privacy statement needs."""
 
-    mechanism: Mechanism  # mechanism with the coefficients that the run began with
+    mechanism: Mechanism  # with the coefficients from the run's start
     aggregator: str
     noise_multiplier: float  # noise standard deviation / sensitivity of one client
-    clip_norm: float  # L2 bound on one client's delta (the first one where it adapts)
+    clip_norm: float  # L2 bound on one client's update (the first one if it adapts)
     delta: float
     population: int
     clients_per_round: int  # the report goal; the fixed denominator of the mean
-    selected_per_round: int  # people drawn a round, with over-selection
+    selected_per_round: int  # clients drawn per round, with over-selection
     sampling: str  # "fixed_size", "poisson" or `CHECK_IN`
-    # Whether every cohort is a uniform draw from the whole population: a minimum separation above 1
-    # or a deterministic schedule makes it false
+    # Whether every cohort is drawn uniformly from the whole population. Not if there is a minimum
+    # separation above 1 or a deterministic schedule
     uniform_sampling: bool
-    # Whether cohorts were drawn by a key that is kept secret, not by the config's seed alone
+    # Whether cohorts were drawn with a secret key, not only with the config's seed
     secret_cohorts: bool
-    min_separation_rounds: int  # a person who joins round i joins none before i + this
-    max_participations: int  # rounds a person joins at most; 0 means what the separation allows
-    # Origin of the key: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" where there is no noise
+    min_separation_rounds: int  # a client that joins round i joins none before i + this
+    max_participations: int  # per client; 0 means as many as the separation allows
+    # Origin of the key: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" without noise
     noise_source: str = ""
-    key_id: str = ""  # `NoiseKey.key_id`; "" where there is no noise
-    # 0, or the clients a round of the larger federation whose noise was simulated: every epsilon of
-    # this ledger is then a projection
+    key_id: str = ""  # `NoiseKey.key_id`; "" without noise
+    # 0, or the clients per round of a larger federation whose noise was simulated. Every epsilon of
+    # this ledger is then a projection.
     noise_cohort_size: int = 0
     records_participation: bool = False  # whether the separation holds across runs on the store
     store_sha256: str = ""  # SHA-256 of the client store
-    initial_model: str = ""  # `model.initial_model`; "" is random weights
-    ancestors: tuple[Ancestor, ...] = ()  # the runs behind the initial model (`lineage.py`)
+    initial_model: str = ""  # `model.initial_model`; "" for random weights
+    ancestors: tuple[Ancestor, ...] = ()  # the runs that led to the initial model (`lineage.py`)
     vocabulary_sha256: str = ""  # SHA-256 of the vocabulary's rows and rules
-    vocabulary_rho: float = 0.0  # zCDP of choosing it; 0: it was not chosen privately
-    vocabulary_delta: float = 0.0  # the chance that a word of one person alone got in, where it was
-    # Words of the vocabulary that have a form with capitals, which an export ships
+    vocabulary_rho: float = 0.0  # zCDP of its choice; 0 if it was not chosen privately
+    vocabulary_delta: float = 0.0  # bound on releasing a word of only one client
+    # Number of words with a capitalised form, which an export contains
     truecase_forms: int = 0
 
     @property
     def amplifies(self) -> bool:
-        """Whether sampling may count: who was drawn is as good as uniform to all but the server."""
+        """Whether sampling amplifies privacy: cohorts look uniform to all but the server."""
         return self.uniform_sampling and self.secret_cohorts
 
     @property
     def projected(self) -> "LedgerHeader":
-        """That of the larger federation, as if it had been run; itself where none is simulated."""
+        """Header of the simulated larger federation, or `self` if none is simulated."""
         size = self.noise_cohort_size
         if not size:
             return self
@@ -82,7 +82,7 @@ class LedgerHeader:
 
     @property
     def unprojected(self) -> "LedgerHeader":
-        """That of what was really released, with its own, smaller noise."""
+        """Header of the real release, with its own, smaller noise."""
         size = self.noise_cohort_size or self.clients_per_round
         noise = self.noise_multiplier * self.clients_per_round / size
         return dataclasses.replace(self, noise_multiplier=noise, noise_cohort_size=0)

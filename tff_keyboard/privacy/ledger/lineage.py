@@ -1,9 +1,9 @@
-"""What a run's initial model has seen: the runs before it, with their ledgers and their people.
+"""The history of a run's initial model: the earlier runs, with their ledgers and their clients.
 
-A guarantee is about everything that is known of a person. A run that starts from a model adds to
-what that model gave away, if people are in both. So the ledger's header records, for each run that
-lies behind the initial model, whether it shares people and what it claims; the statement composes
-(`guarantee.py`), or claims nothing.
+A guarantee covers all releases about a client. A run that starts from a model adds to the releases
+of that model if clients are in both. The ledger's header therefore records, for each run that led
+to the initial model, whether it shares clients and which guarantee it has. The statement composes
+them (`guarantee.py`), or states that there is no guarantee.
 """
 
 import dataclasses
@@ -20,10 +20,14 @@ from tff_keyboard.storage.toml import tomllib
 
 
 def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple[Ancestor, ...]:
-    """The runs behind a model, the youngest first.
+    """Returns the runs that led to a model, the most recent first.
 
-    `ours` are its people, under each salt that a run before it may have used. Raises
-    `RunDirectoryError` if a ledger behind the model is damaged.
+    Args:
+      initial_model: A saved model or a run directory; "" returns ().
+      ours: The clients of this run, under each salt that an earlier run may have used.
+
+    Raises:
+      RunDirectoryError: If a ledger of these runs is damaged.
     """
     found: list[Ancestor] = []
     seen: set[pathlib.Path] = set()
@@ -34,10 +38,10 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
             break
         seen.add(run.path.resolve())
         one = Ancestor(model=initial_model, people=_overlap(run.people, ours))
-        # Noise is for users: of who is rehearsed a message goes to any number of them.
+        # Noise protects users only: a rehearsed message may go to any number of them.
         if run.privacy_ledger.exists() and not _may_have_rehearsed(run, ours):
             header, rounds = read_ledger(run.privacy_ledger)
-            # This list has its ancestors, compared with our own people.
+            # The returned list contains its ancestors, compared with our own clients.
             header = dataclasses.replace(header, ancestors=())
             one = dataclasses.replace(one, rounds=len(rounds), header=header)
         found.append(one)
@@ -50,7 +54,7 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
 
 
 def run_of(path: pathlib.Path) -> RunDirectory | None:
-    """The run that a model lies in; None: it lies in none, so nobody knows where it comes from."""
+    """Returns the run that contains a model, or None if the model is not in a run."""
     candidates = [path]
     if path.name in (names.MODEL, names.LAST_MODEL):
         candidates.append(path.parent)
@@ -58,18 +62,21 @@ def run_of(path: pathlib.Path) -> RunDirectory | None:
 
 
 def initial_model_of(run: RunDirectory) -> str:
-    """What a run began with, `model.initial_model` of its config; "" for random weights."""
+    """Returns `model.initial_model` of a run's config; "" for random weights."""
     return tomllib.loads(run.config_text()).get("model", {}).get("initial_model", "")
 
 
 def ledger_of(model: pathlib.Path) -> pathlib.Path:
-    """Ledger of the run that a model lies in, whether the run or the saved model in it is named."""
+    """Returns the ledger of the run that contains a model.
+
+    `model` is the run directory or the saved model in it.
+    """
     run = run_of(model)
     return run.privacy_ledger if run is not None else RunDirectory(model).privacy_ledger
 
 
 def rehearses(run: RunDirectory) -> bool:
-    """Whether its clients may train on text of a general corpus beside their own."""
+    """Checks if the clients of a run may train on text of a general corpus."""
     table = tomllib.loads(run.config_text()).get("fine_tuning", {}) if run.exists() else {}
     return bool(table.get("general_store"))
 

@@ -1,8 +1,8 @@
-"""Word lists made of the text of a run's people: further releases, beside its rounds.
+"""Releases of word lists that were made from the text of a run's clients.
 
-A list is one release of a Gaussian mechanism to which everybody contributed
-(`tflite_export/export/aosp_part.py`). Each setting of noise has a ledger of its own in the run's
-directory, with a line for each list; whoever accounts for the run counts them.
+A list is one release of a Gaussian mechanism with contributions from all clients
+(`tff_keyboard_app/aosp/aosp_part.py`). The run directory has one ledger for each noise setting,
+with a line for each list. The accounting of the run includes these ledgers.
 """
 
 import dataclasses
@@ -20,9 +20,13 @@ from tff_keyboard.storage import names
 def list_header(
     run: LedgerHeader, *, noise_multiplier: float, clip_norm: float, people: int
 ) -> LedgerHeader:
-    """What one list over so many people costs, in the terms of a round.
+    """Returns the privacy cost of one word list as a ledger header, like one round.
 
-    Delta, vocabulary and store of `run`, the run's header, count for the list, too.
+    Args:
+      run: Header of the run. The list has its delta, vocabulary and store.
+      noise_multiplier: Noise standard deviation / clip norm.
+      clip_norm: L2 bound on the contribution of one client.
+      people: Number of clients.
     """
     return dataclasses.replace(
         run,
@@ -39,7 +43,7 @@ def list_header(
         min_separation_rounds=1,
         max_participations=0,
         noise_source="",
-        key_id="",  # nobody keeps the key
+        key_id="",  # the key is not stored
         noise_cohort_size=0,
         records_participation=False,
         initial_model="",
@@ -48,10 +52,11 @@ def list_header(
 
 
 def record(run: pathlib.Path, header: LedgerHeader) -> None:
-    """Puts one more list, of `list_header`, on disk, before it is released.
+    """Records one more list, described by `list_header`, before its release.
 
-    Raises `ProgramError` if it cannot be written: the list must not be released; and
-    `RunDirectoryError` if the ledger of these settings is damaged.
+    Raises:
+      ProgramError: If it cannot be written. The list must then not be released.
+      RunDirectoryError: If the ledger of this noise setting is damaged.
     """
     facts = json.dumps(tables.plain(header), sort_keys=True).encode()
     digest = hashlib.sha256(facts).hexdigest()[:16]
@@ -60,6 +65,9 @@ def record(run: pathlib.Path, header: LedgerHeader) -> None:
 
 
 def lists_of(run: pathlib.Path) -> list[tuple[LedgerHeader, int]]:
-    """Header and number of the lists of each setting; a `RunDirectoryError` if one is damaged."""
+    """Returns the header and the number of lists for each noise setting.
+
+    Raises `RunDirectoryError` if a ledger is damaged.
+    """
     ledgers = [read_ledger(path) for path in sorted(run.glob(names.LIST_LEDGERS))]
     return [(header, len(lists)) for header, lists in ledgers]

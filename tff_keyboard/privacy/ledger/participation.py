@@ -1,13 +1,14 @@
-"""A record beside the store of who took part when, which keeps people apart across runs, too.
+"""A record of participation next to a store, which keeps the separation of clients across runs.
 
-A run keeps its minimum separation by itself (`federated/learning/cohorts.py`), but a person in the
-last round of one run could be in the first of the next. So private runs of a deployment note their
-cohorts in one file beside the store, and the next run lets the people of the last rounds wait.
+A run keeps its minimum separation by itself (`algorithms/cohorts.py`), but a client in the last
+round of one run could be in the first round of the next. The private runs of a deployment therefore
+write their cohorts to one file next to the store, and the next run excludes the clients of the last
+rounds for a while.
 
-JSON lines, mode 0600, as secret as the data: run (the id of its noise key), round, digests of the
-people selected, what names their salt. A run's rounds must be the last of the file when it goes on,
-or people would take part too early unnoticed. Who waits at the beginning decides the cohorts of a
-run, so it is one of the facts of its noise key.
+The file is JSON lines, mode 0600, as secret as the data: run (the id of its noise key), round,
+digests of the selected clients, id of their salt. When a run resumes, its rounds must be the last
+ones in the file; otherwise clients could take part too early without notice. The clients that wait
+at the start determine the cohorts of a run, so they are part of the facts of its noise key.
 """
 
 import json
@@ -24,7 +25,7 @@ _SUFFIX = ".participation.jsonl"
 
 
 def record_path(store: pathlib.Path) -> pathlib.Path:
-    """Path of a store's record: beside it, so that preparing it anew keeps it."""
+    """Returns the path of a store's record: next to the store, so that a new `prepare` keeps it."""
     store = store.resolve()
     return store.with_name(store.name + _SUFFIX)
 
@@ -32,12 +33,21 @@ def record_path(store: pathlib.Path) -> pathlib.Path:
 def cohorts_before(
     path: pathlib.Path, run: str | None, digests: Sequence[str], rounds: int, salt_id: str = ""
 ) -> list[np.ndarray]:
-    """Who was selected in the last `rounds` rounds of other runs before a run began.
+    """Returns the clients selected in the last `rounds` rounds of other runs before a run began.
 
-    `run` is the id of its noise key, None of a run that begins; `digests` are of the store's
-    people, in the order of their positions, under the salt of `salt_id` (`people.People`).
-    [selected] int64 positions a round, sorted, without those who are not in the store any more.
-    Raises `RunDirectoryError` if the record is damaged, or one of these rounds has another salt.
+    Args:
+      path: The record.
+      run: Id of the run's noise key, or None for a new run.
+      digests: Digests of the store's clients, in the order of their positions.
+      rounds: Number of rounds.
+      salt_id: Id of the digests' salt (`people.People`).
+
+    Returns:
+      [selected] int64 positions for each round, sorted, without clients that are no longer in the
+      store.
+
+    Raises:
+      RunDirectoryError: If the record is damaged, or one of these rounds has another salt.
     """
     lines = _read(path)
     before = lines[: _begin(lines, run)]
@@ -45,9 +55,9 @@ def cohorts_before(
     other = next((line.run for line in before if line.salt and line.salt != salt_id), None)
     if other is not None:
         raise RunDirectoryError(
-            f"{path}: run {other} had another `aggregation.privacy.noise_secret`, so nobody can "
-            "tell which people have to wait. Give that secret, or claim a separation within this "
-            'run alone: `aggregation.privacy.participation` = "off".'
+            f"{path}: run {other} had another `aggregation.privacy.noise_secret`, so this run "
+            "cannot tell which clients must wait. Use that secret, or claim a separation only "
+            'within this run: `aggregation.privacy.participation` = "off".'
         )
     position = {digest: number for number, digest in enumerate(digests)}
     return [
@@ -57,10 +67,10 @@ def cohorts_before(
 
 
 class ParticipationRecord:
-    """The record as one run sees it; a `program.rounds.training_loop.Hook`.
+    """The record from the view of one run; a `training.loop.training_loop.Hook`.
 
-    `digests` are of the store's people, in the order of their positions, under the salt of
-    `salt_id`; `selected` gives the positions of a round >= 1. Raises `RunDirectoryError` if the
+    `digests` are those of the store's clients, in the order of their positions, under the salt of
+    `salt_id`. `selected` returns the positions in a round >= 1. Raises `RunDirectoryError` if the
     record is damaged, or another run has used the store since this one began.
     """
 
@@ -82,19 +92,19 @@ class ParticipationRecord:
         later = [line.run for line in lines[first:] if line.run != run]
         if later:
             raise RunDirectoryError(
-                f"Another run has used this store since this one began ({path.name} names it "
-                f"{later[-1]}): going on, people would take part again too early. Begin a new run "
-                "directory."
+                f"Another run has used this store after this one started ({path.name} names it "
+                f"{later[-1]}). If this run resumed, clients would take part again too early. "
+                "Start a new run directory."
             )
         self._before = lines[:first]
         self._own = lines[first:]
 
     def restart_after(self, round_num: int) -> None:
-        """Forgets the run's later rounds, which will be run again with the same people."""
+        """Removes the run's later rounds, which will be repeated with the same clients."""
         if len(self._own) < round_num:
             raise RunDirectoryError(
-                f"{self._path} has {len(self._own)} of the {round_num} rounds that this run has "
-                "done: their people would take part again too early. Restore it from a copy."
+                f"{self._path} has {len(self._own)} of the {round_num} rounds of this run, so "
+                "clients would take part again too early. Restore it from a copy."
             )
         if len(self._own) > round_num:
             self._own = self._own[:round_num]
@@ -104,7 +114,7 @@ class ParticipationRecord:
     def before_release(
         self, round_num: int, state: Any, metrics: Mapping[str, Any]
     ) -> Mapping[str, float]:
-        """Writes the round's people to disk; an error here keeps the round unreleased."""
+        """Writes the round's clients to disk. An error here prevents the release of the round."""
         del state, metrics
         people = sorted(self._digests[i] for i in self._selected(round_num))
         line = _Line(self._run, round_num, people, self._salt_id)
@@ -114,17 +124,17 @@ class ParticipationRecord:
 
 
 def _begin(lines: Sequence["_Line"], run: str | None) -> int:
-    """How many lines are before the first one of a run."""
+    """Returns the number of lines before the first line of a run."""
     return next((n for n, line in enumerate(lines) if line.run == run), len(lines))
 
 
 class _Line(NamedTuple):
-    """Of the record; its fields in the order of the file."""
+    """A line of the record, with the fields in the order of the file."""
 
     run: str
     round: int
     people: list[str]
-    salt: str = ""  # "": of a version that did not say
+    salt: str = ""  # "" in files of earlier versions
 
 
 def _line(line: _Line) -> bytes:
@@ -137,7 +147,7 @@ def _read(path: pathlib.Path) -> list[_Line]:
     found = []
     lines = files.read_bytes(path).splitlines(keepends=True)
     if lines and not lines[-1].endswith(b"\n"):
-        lines.pop()  # torn by a crash, before the round was released
+        lines.pop()  # cut by a crash, before the round was released
         files.write_atomically(path, lines, mode=files.OWNER_ONLY)
     for number, text in enumerate(lines, start=1):
         try:
@@ -147,8 +157,8 @@ def _read(path: pathlib.Path) -> list[_Line]:
             sound = False
         if not sound:
             raise RunDirectoryError(
-                f"{path} line {number} is damaged: who took part when cannot be known. Restore the "
-                "file from a copy."
+                f"{path} line {number} is damaged, so the participation of clients is unknown. "
+                "Restore the file from a copy."
             )
         found.append(line)
     return found

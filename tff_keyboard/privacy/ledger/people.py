@@ -1,11 +1,11 @@
-"""Whose text a run has seen, as digests: what two runs compare to know whether they share people.
+"""The clients of a run, as digests, to find out if two runs share clients.
 
-A file of the run directory, mode 0600, as secret as the data: a line that names the salt, then one
-digest a person, HMAC-SHA256(salt, client id) cut to 64 bits, sorted. The salt is the secret of the
-noise key where there is one (`aggregation.noise_secret`: one for all runs of a deployment), so that
-nobody who lacks it can try names. Without a secret it is a constant: the file then hides nothing
-from whoever can guess ids, and the mode is what protects it. Digests under two salts cannot be
-compared: such runs count as sharing people.
+The file in the run directory, mode 0600, is as secret as the data: a line with the id of the salt,
+then one digest per client, HMAC-SHA256(salt, client id) cut to 64 bits, sorted. The salt is the
+secret of the noise key if there is one (`aggregation.privacy.noise_secret`, one for all runs of a
+deployment), so that names cannot be tested without it. Without a secret the salt is a constant: the
+digests then hide nothing if client ids can be guessed, and only the file mode protects them.
+Digests under two salts cannot be compared, so such runs count as sharing clients.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from tff_keyboard.privacy.mechanisms.noise_key import read_secret
 from tff_keyboard.storage import files
 
-SAME, SOME, NONE, UNKNOWN = "same", "some", "none", "unknown"  # how two populations overlap
+SAME, SOME, NONE, UNKNOWN = "same", "some", "none", "unknown"  # overlap of two populations
 
 _DIGITS = 16
 _CONSTANT = b"tff-keyboard people 1"
@@ -25,13 +25,13 @@ _CONSTANT = b"tff-keyboard people 1"
 
 @dataclasses.dataclass(frozen=True)
 class People:
-    """Digests of people under one salt."""
+    """Digests of clients under one salt."""
 
-    salt_id: str  # names the salt and tells nothing of it
-    digests: frozenset[str]  # 16 hexadecimal digits a person
+    salt_id: str  # identifies the salt without revealing it
+    digests: frozenset[str]  # 16 hexadecimal digits per client
 
     def overlap(self, other: "People") -> str:
-        """`SAME`, `SOME` or `NONE` of the people are in both; `UNKNOWN` under different salts."""
+        """Returns `SAME`, `SOME` or `NONE`; or `UNKNOWN` if the salts differ."""
         if self.salt_id != other.salt_id:
             return UNKNOWN
         if self.digests == other.digests:
@@ -40,22 +40,26 @@ class People:
 
 
 def salted(client_ids: Iterable[str], secret: str = "") -> People:
-    """The people of a population, of all clients that may be drawn.
+    """Returns the digests of a population, that is, of all clients that may be drawn.
 
-    `secret` is `aggregation.privacy.noise_secret`: "", "env:NAME" or "file:PATH". Raises
-    `NoiseKeyError` if it is missing or too short.
+    Args:
+      client_ids: Ids of the clients.
+      secret: `aggregation.privacy.noise_secret`: "", "env:NAME" or "file:PATH".
+
+    Raises:
+      NoiseKeyError: If the secret is missing or too short.
     """
     return People(salt_id_of(secret), frozenset(digests_of(client_ids, secret)))
 
 
 def salt_id_of(secret: str = "") -> str:
-    """What names the salt of a secret; errors as of `salted`."""
+    """Returns the id of a secret's salt. Raises the errors of `salted`."""
     salt = read_secret(secret) or _CONSTANT
     return hashlib.sha256(b"people salt id" + salt).hexdigest()[:_DIGITS]
 
 
 def digests_of(client_ids: Iterable[str], secret: str = "") -> list[str]:
-    """The digest of each person, in order; arguments and errors as of `salted`."""
+    """Returns the digest of each client, in order. Arguments and errors as for `salted`."""
     salt = read_secret(secret) or _CONSTANT
     return [
         hmac.digest(salt, client_id.encode(), hashlib.sha256).hex()[:_DIGITS]
@@ -64,19 +68,19 @@ def digests_of(client_ids: Iterable[str], secret: str = "") -> list[str]:
 
 
 def write(path: pathlib.Path, people: People) -> None:
-    """Keeps the digests at `path`, readable by its owner alone; one file, whole or not at all."""
+    """Writes the digests to `path` atomically, readable only by the owner."""
     lines = [people.salt_id, *sorted(people.digests)]
     files.write_atomically(path, ["\n".join(lines).encode(), b"\n"], mode=files.OWNER_ONLY)
 
 
 def read(path: pathlib.Path) -> People | None:
-    """What `write` wrote; None: there is no such file.
+    """Returns the digests that `write` wrote, or None if there is no such file.
 
-    Raises `RunDirectoryError` if it is damaged.
+    Raises `RunDirectoryError` if the file is damaged.
     """
     if not path.exists():
         return None
     salt_id, *digests = files.read_text(path).split() or [""]
     if any(len(word) != _DIGITS for word in (salt_id, *digests)):
-        raise files.damaged(path, "it is no list of digests")
+        raise files.damaged(path, "it is not a list of digests")
     return People(salt_id, frozenset(digests))

@@ -1,17 +1,17 @@
-"""Which metrics of a private training may be released.
+"""The metrics that a private training may release.
 
-An allow list: whatever is not on it is withheld, a metric that somebody adds tomorrow included.
+This is an allow list: metrics that are not on it, including any future ones, are withheld.
 """
 
-# Known to everybody who has the config, or noised by the mechanism, or computed from the released
-# models alone (post-processing), or about other people (validation; the statement says so).
+# Known from the config, noised by the mechanism, computed from the released models alone
+# (post-processing), or about other clients (validation; the statement says so).
 _NAMES = frozenset({"clients_selected", "rejected"})
 _BEGINNINGS = ("evaluation/", "finalizer/", "privacy/")
 _PARTS = ("dp_query_metrics/",)
 
 
 def is_public(name: str) -> bool:
-    """Whether a private run may release the metric of this name.
+    """Checks if a private run may release the metric `name`.
 
     >>> is_public("evaluation/perplexity"), is_public("client_work/train/nll"), is_public("clients")
     (True, False, False)

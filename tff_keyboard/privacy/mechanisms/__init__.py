@@ -1,1 +1,1 @@
-"""Kinds of noise: coefficients, sensitivity, keys, draws."""
+"""Noise mechanisms: coefficients, sensitivity, keys and random draws."""

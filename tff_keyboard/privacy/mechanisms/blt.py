@@ -1,4 +1,4 @@
-"""Buffered linear Toeplitz (BLT) noise: the best few buffers for a schedule.
+"""Buffered linear Toeplitz (BLT) noise, with buffers optimised for a schedule.
 
 The column of C is a sum of a few geometric series,
 
@@ -8,9 +8,9 @@ so that C^-1 z is streamed with one buffer of model size for each term:
 
     x_t = z_t - sum_i s_i b_i,     b_i <- lambda_i b_i + x_t.
 
-Any such column is non-negative and never increases, which is what the sensitivity of `toeplitz.py`
-needs; nothing is lost, because optimisers find the best scales there. Two buffers reach the
-tree's error at a third of its rho (docs/privacy.md).
+Any such column is non-negative and never increases, as the sensitivity in `toeplitz.py` requires.
+The restriction costs nothing, because optimisers find the best scales in this range. Two buffers
+reach the tree's error at a third of its rho (docs/privacy.md).
 
 Sources: Dvijotham et al. 2024, https://arxiv.org/abs/2404.16706; McMahan et al. 2024 (several
 participations), https://arxiv.org/abs/2408.08868. Float64 NumPy and SciPy.
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from scipy import optimize
 
 MAX_BUFFERS = 4
-# Memories, in rounds, from which the search starts: shortest and longest buffer.
+# Start values of the search: memory of the shortest and the longest buffer, in rounds.
 _STARTS = ((3.0, 30.0), (5.0, 200.0), (10.0, 2000.0))
-_START_SCALE = 0.3  # sum of scales at the start
-_DIGITS = 9  # decays and scales are rounded: the last bits of a search mean nothing
+_START_SCALE = 0.3  # sum of the scales at the start
+_DIGITS = 9  # decays and scales are rounded, because the last bits of a search are arbitrary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Blt:
-    """Decays lambda_i and scales s_i of the column.
+    """The decays lambda_i and scales s_i of the column.
 
-    Raises `ValueError` if they are not as above.
+    Raises `ValueError` if they are not in the ranges above.
     """
 
-    decays: tuple[float, ...]  # decays, each in [0, 1)
-    scales: tuple[float, ...]  # scales, as many as decays, each >= 0, their sum at most 1
+    decays: tuple[float, ...]  # each in [0, 1)
+    scales: tuple[float, ...]  # as many as decays, each >= 0, with a sum of at most 1
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.decays) <= MAX_BUFFERS or len(self.scales) != len(self.decays):
             raise ValueError(
-                f"`decays` and `scales` must be 1 to {MAX_BUFFERS} numbers each, as many of one "
-                f"as of the other, got {len(self.decays)} and {len(self.scales)}."
+                f"`decays` and `scales` must be 1 to {MAX_BUFFERS} numbers each, and have the same "
+                f"length, got {len(self.decays)} and {len(self.scales)}."
             )
         if not all(0 <= decay < 1 for decay in self.decays):
             raise ValueError(f"`decays` must lie in [0, 1), got {self.decays}.")
@@ -57,11 +57,11 @@ class Blt:
             raise ValueError(f"`scales` must be >= 0 and sum to <= 1, got {self.scales}.")
 
     def column(self, rounds: int) -> np.ndarray:
-        """c, [rounds] float64."""
+        """Returns c, [rounds] float64."""
         return _column(np.array(self.decays), np.array(self.scales), rounds)
 
     def inverse(self, rounds: int) -> np.ndarray:
-        """First column of C^-1, [rounds] float64."""
+        """Returns the first column of C^-1, [rounds] float64."""
         return _inverse(np.array(self.decays), np.array(self.scales), rounds)
 
 
@@ -75,21 +75,29 @@ def optimal_blt(
     momentum: float = 0.0,
     error: str = "mean",
 ) -> Blt:
-    """The BLT of least error at a given rho: minimises error * S.
+    """Returns the BLT with the least error at a given rho: minimises error * S.
 
-    Cached by its arguments; pure, deterministic, and below a second for two buffers and 2,000
-    rounds. A run records what it got: other versions of SciPy may differ in the last digits.
-
-    `rounds` >= 1 are those of the run, which may stop earlier (the guarantee holds), not go on;
-    `min_separation` >= 1 those between participations that the cohort sampler enforces; a person
-    joins `max_participations` at most, 0 means what the separation allows. There are 1..4
-    `buffers`. With the server's `momentum` in [0, 1) the workload weighs late effects. `error` is
-    "mean" over the iterates of the noise variance, or "max" (the last iterate). Raises `ValueError`
-    if an argument is out of range.
+    The result is cached, depends only on the arguments, and takes less than a second for two
+    buffers and 2,000 rounds. A run records its result, because other versions of SciPy may differ
+    in the last digits.
 
     >>> best = optimal_blt(rounds=2000, min_separation=313, max_participations=6)
     >>> [round(decay, 3) for decay in best.decays], [round(scale, 3) for scale in best.scales]
     ([0.779, 0.993], [0.324, 0.147])
+
+    Args:
+      rounds: Rounds of the run, >= 1. The run may stop earlier (the guarantee holds), but not
+        continue.
+      min_separation: Rounds between participations of a client, >= 1, which the cohort sampler
+        enforces.
+      max_participations: Maximum number of rounds of a client; 0 means as many as the separation
+        allows.
+      buffers: Number of buffers, 1..4.
+      momentum: The server's momentum, in [0, 1), for the workload; see `toeplitz.prefix_sums`.
+      error: "mean" of the noise variance over the iterates, or "max" (the last iterate).
+
+    Raises:
+      ValueError: If an argument is out of range.
     """
     if not 1 <= buffers <= MAX_BUFFERS:
         raise ValueError(f"`buffers` must be in 1..{MAX_BUFFERS}, got {buffers}.")
@@ -110,10 +118,10 @@ def optimal_blt(
         variance = toeplitz.reduced(np.cumsum(combined * combined), error)
         return 0.5 * float(np.log(variance) + np.log(squared))
 
-    toeplitz.reduced(workload, error)  # refuses now what the search would
+    toeplitz.reduced(workload, error)  # raises early for an unknown `error`
     found = min((_search(loss, start, buffers) for start in _STARTS), key=lambda r: r.fun)
     decays, scales = _unpacked(found.x)
-    # Rounded down: the sum stays at most 1.
+    # Rounded down, so that the sum is still at most 1.
     rounded = np.floor(np.array([decays, scales])[:, np.argsort(decays)] * 10**_DIGITS)
     decays, scales = (rounded / 10**_DIGITS).tolist()
     return Blt(decays=tuple(decays), scales=tuple(scales))
@@ -141,7 +149,7 @@ def _search(
 
 
 def _unpacked(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Unbounded numbers to decays (logistic) and scales (softmax with what is left of 1)."""
+    """Converts unbounded numbers to decays (logistic) and scales (softmax with a remainder)."""
     buffers = len(parameters) // 2
     logits = np.append(np.clip(parameters[buffers:], -40, 40), 0.0)
     shares = np.exp(logits - logits.max())
@@ -149,20 +157,21 @@ def _unpacked(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return decays, shares[:-1] / shares.sum()
 
 
-# Sums of powers keep their digits where decays lie close to 1 and to each other. Expanded into
-# polynomials they lose them: four buffers of a long run were off by up to 1e-3.
+# Sums of powers stay accurate if decays are close to 1 and to each other. Expanded polynomials do
+# not: for four buffers and a long run their error was up to 1e-3.
 
 
 def _column(decays: np.ndarray, scales: np.ndarray, rounds: int) -> np.ndarray:
-    """c_0 = 1, c_t = sum_i s_i lambda_i^(t-1)."""
+    """Returns c_0 = 1, c_t = sum_i s_i lambda_i^(t-1), [rounds] float64."""
     powers = decays[:, np.newaxis] ** np.arange(rounds - 1)
     return np.append(1.0, scales @ powers)
 
 
 def _inverse(decays: np.ndarray, scales: np.ndarray, rounds: int) -> np.ndarray:
-    """First column of C^-1, of the same form: the response of the streaming recurrence.
+    """Returns the first column of C^-1, the response of the streaming recurrence.
 
-    With r = sqrt(s), -r^T (diag(lambda) - r r^T)^(t-1) r, of a symmetric matrix of norm <= 1.
+    It has the same form. With r = sqrt(s) it is -r^T (diag(lambda) - r r^T)^(t-1) r, for a
+    symmetric matrix of norm <= 1.
     """
     root = np.sqrt(scales)
     modes, vectors = np.linalg.eigh(np.diag(decays) - np.outer(root, root))

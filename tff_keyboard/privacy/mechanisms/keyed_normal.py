@@ -1,10 +1,10 @@
 """Gaussian draws in double precision from a cryptographic generator.
 
-A draw is a pure function of (key, label): AES-256 in counter mode under a key of its own for each
-label, HMAC-SHA256(key, label), so that no two labels share a stream. Box and Muller's transform
-takes 64 bits for the radius and 53 for the angle, and further 64 bits where the first 64 are tiny,
-so that nothing is cut off before |z| = 13.3, beyond which a normal lies once in 1e40 draws.
-(TensorFlow's float32 generator ends at 5.678.) Doubles remain a grid: docs/privacy.md.
+A draw depends only on (key, label). AES-256 in counter mode uses a separate key for each label,
+HMAC-SHA256(key, label), so that no two labels share a stream. The Box-Muller transform uses 64 bits
+for the radius and 53 for the angle, and 64 more bits if the first 64 are tiny. The distribution is
+therefore not cut off below |z| = 13.3, which a normal variable exceeds once in 1e40 draws.
+(TensorFlow's float32 generator ends at 5.678.) Doubles are still a grid: docs/privacy.md.
 """
 
 import hashlib
@@ -14,24 +14,27 @@ import math
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-_TINY = 1 << 11  # below it, 64 bits have lost digits of a double
-_CHUNK = 1 << 16  # pairs at a time: stays in the cache
+_TINY = 1 << 11  # below this, 64 bits give less than the precision of a double
+_CHUNK = 1 << 16  # pairs at a time, which fit in the CPU cache
 
 
 def keyed_bytes(key: bytes, label: str, count: int) -> bytes:
-    """`count` bytes of the stream of `label`, such as "delta round 12", under a key of 32 bytes."""
+    """Returns `count` bytes of the stream of `label`, such as "delta round 12".
+
+    `key` has 32 bytes.
+    """
     subkey = hmac.digest(key, label.encode(), hashlib.sha256)
     encryptor = Cipher(algorithms.AES256(subkey), modes.CTR(bytes(16))).encryptor()
     return encryptor.update(bytes(count))
 
 
 def keyed_uint64(key: bytes, label: str, size: int) -> np.ndarray:
-    """[size] uint64, uniform."""
+    """Returns uniform draws, [size] uint64."""
     return np.frombuffer(keyed_bytes(key, label, 8 * size), "<u8")
 
 
 def keyed_normal(key: bytes, label: str, size: int) -> np.ndarray:
-    """[size] float64, independent N(0, 1); a pure function of (key, label, size).
+    """Returns independent N(0, 1) draws, [size] float64, which depend only on (key, label, size).
 
     >>> keyed_normal(bytes(32), "example", 3).shape
     (3,)
@@ -49,7 +52,7 @@ def keyed_normal(key: bytes, label: str, size: int) -> np.ndarray:
 
 
 def log_uniform(bits: np.ndarray, key: bytes, label: str) -> np.ndarray:
-    """ln of uniforms in (0, 1) from 64 bits each, of all 128 where 64 say too little."""
+    """Returns ln of uniforms in (0, 1) from 64 bits each, or from 128 bits if 64 are too few."""
     uniform = (bits.astype(np.float64) + 0.5) * 2.0**-64
     tiny = np.flatnonzero(bits < _TINY)
     if len(tiny):

@@ -1,8 +1,8 @@
-"""What kind of noise a run adds, with every number that fixes it: resolved once, recorded, reused.
+"""The noise mechanism of a run with all its numbers, resolved once, recorded and reused.
 
-Coefficients of correlated noise are optimised for the schedule a run begins with. They are recorded
-in the ledger's header and read from there on resume: a run that is given more rounds, or another
-version of SciPy, keeps the mechanism it began with (and stays private: S grows with the rounds).
+The coefficients of correlated noise are optimised for the schedule at the start of a run. They are
+recorded in the ledger's header and read from there on resume. With more rounds, or another version
+of SciPy, a run therefore keeps its original mechanism (and stays private: S grows with the rounds).
 """
 
 import dataclasses
@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from tff_keyboard.config.reading import tables
 from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.privacy.mechanisms import noise_streams, toeplitz
-from tff_keyboard.privacy.mechanisms.banded import Banded, optimal_banded
 from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
 from tff_keyboard.privacy.mechanisms.noise_streams import Draw, NoiseOfRounds
 
@@ -20,22 +19,22 @@ _NUMBERS: dict[str, Any] = {
     "restart_rounds": 0,
     "decays": (),
     "scales": (),
-    "bands": (),
+    "bands": (),  # from a removed mechanism; kept because all keys would change without it
     "is_discrete": False,
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Mechanism:
-    """What all mechanisms have, ready to make noise and to be accounted for.
+    """Base class of the mechanisms, used for noise generation and for accounting.
 
     Attributes:
-      is_independent: Whether every round has noise of its own, so that sampling may amplify
+      is_independent: Whether the noise of the rounds is independent, so that sampling may amplify
         privacy.
       clip_every: Rounds between changes of an adaptive clip norm.
     """
 
-    name: str  # chooses the class
+    name: str  # identifies the class
     is_independent: ClassVar[bool] = False
     is_adaptive: ClassVar[bool] = False  # whether the clip norm follows a quantile
 
@@ -45,19 +44,19 @@ class _Mechanism:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the noise key is made of: the numbers of all mechanisms, other ones' empty."""
+        """The numbers of all mechanisms, inputs of the noise key. Unused ones are empty."""
         return _NUMBERS | dataclasses.asdict(self)
 
     def matrix(self) -> toeplitz.ToeplitzNoise | None:
-        """C of correlated noise; None for the others."""
+        """Returns C of correlated noise, or None for other mechanisms."""
         return None
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        """The noise of any round, in units of one draw."""
+        """Returns the noise of any round, in units of one draw."""
         raise NotImplementedError
 
     def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
-        """Makes the noise of any round from a round's size, under a key of 32 bytes."""
+        """Returns a function from a size to the noise of any round, under a key of 32 bytes."""
         return lambda size: self.noise(noise_streams.keyed_draw(key), size)
 
 
@@ -73,10 +72,10 @@ class _Gaussian(_Mechanism):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gaussian(_Gaussian):
-    """Fresh noise every round, fixed bound."""
+    """Fresh noise in every round, with a fixed bound."""
 
     name: Literal["gaussian"] = "gaussian"
-    is_discrete: bool = False  # whether sum and noise are integers: the discrete Gaussian
+    is_discrete: bool = False  # whether sum and noise are integers (discrete Gaussian)
 
     def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
         make = noise_streams.keyed_discrete_draw if self.is_discrete else noise_streams.keyed_draw
@@ -85,7 +84,7 @@ class Gaussian(_Gaussian):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GaussianAdaptive(_Gaussian):
-    """Fresh noise every round, adaptive bound."""
+    """Fresh noise in every round, with an adaptive bound."""
 
     name: Literal["gaussian_adaptive"] = "gaussian_adaptive"
     is_adaptive: ClassVar[bool] = True
@@ -93,7 +92,7 @@ class GaussianAdaptive(_Gaussian):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Tree(_Mechanism):
-    """Noise of a binary tree over rounds."""
+    """Noise from a binary tree over rounds."""
 
     restart_rounds: int = 0  # rounds of a tree; 0 means one tree
 
@@ -107,14 +106,14 @@ class _Tree(_Mechanism):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tree(_Tree):
-    """DP-FTRL: noise of a binary tree, fixed bound."""
+    """DP-FTRL: noise from a binary tree, with a fixed bound."""
 
     name: Literal["tree"] = "tree"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TreeAdaptive(_Tree):
-    """DP-FTRL: noise of a binary tree, the bound adapts when it starts again."""
+    """DP-FTRL: noise from a binary tree, with a bound that adapts when a new tree begins."""
 
     name: Literal["tree_adaptive"] = "tree_adaptive"
     is_adaptive: ClassVar[bool] = True
@@ -122,7 +121,7 @@ class TreeAdaptive(_Tree):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BltMechanism(_Mechanism):
-    """Buffered linear Toeplitz noise. Raises `ValueError` if they are out of range."""
+    """Buffered linear Toeplitz noise. Raises `ValueError` if decays or scales are out of range."""
 
     name: Literal["blt"] = "blt"
     decays: tuple[float, ...]
@@ -138,33 +137,15 @@ class BltMechanism(_Mechanism):
         return NoiseOfRounds(lambda first: noise_streams.BltNoise(draw, size, self.matrix()))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BandedMechanism(_Mechanism):
-    """Banded matrix factorisation. Raises `ValueError` if they are out of range."""
-
-    name: Literal["banded"] = "banded"
-    bands: tuple[float, ...]  # the diagonals c of C, 1 first
-
-    def __post_init__(self) -> None:
-        self.matrix()
-
-    def matrix(self) -> Banded:
-        return Banded(coefficients=self.bands)
-
-    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        return NoiseOfRounds(lambda first: noise_streams.BandedNoise(draw, size, self.matrix()))
-
-
-Mechanism: TypeAlias = (
-    Gaussian | GaussianAdaptive | Tree | TreeAdaptive | BltMechanism | BandedMechanism
-)
+Mechanism: TypeAlias = Gaussian | GaussianAdaptive | Tree | TreeAdaptive | BltMechanism
 NAMES = tuple(tables.variants(Mechanism))
 
 
 def named(name: str, **numbers: Any) -> Mechanism:
-    """The mechanism of a name, with its own numbers.
+    """Returns the mechanism of a name, with the given numbers.
 
-    Raises `ValueError` if there is no such mechanism, or a number is not its own or out of range.
+    Raises `ValueError` if there is no such mechanism, or it has no such number, or a number is out
+    of range.
     """
     return tables.build(Mechanism, {"name": name, **numbers})
 
@@ -177,22 +158,23 @@ def optimal_mechanism(
     max_participations: int = 0,
     restart_rounds: int = 0,
     buffers: int = 2,
-    bands: int = 8,
     momentum: float = 0.0,
     error: str = "mean",
 ) -> Mechanism:
-    """The mechanism of a schedule, its coefficients optimised where it has any.
+    """Builds the mechanism for a schedule. The coefficients of a BLT are optimised for it.
 
-    Arguments and errors are those of `optimal_blt` and `optimal_banded`.
+    Arguments and errors are those of `optimal_blt`; `restart_rounds` is the size of a tree.
     """
-    schedule = {"rounds": rounds, "min_separation": min_separation}
-    schedule["max_participations"] = max_participations
     if name == "blt":
-        best = optimal_blt(**schedule, buffers=buffers, momentum=momentum, error=error)
+        best = optimal_blt(
+            rounds=rounds,
+            min_separation=min_separation,
+            max_participations=max_participations,
+            buffers=buffers,
+            momentum=momentum,
+            error=error,
+        )
         return BltMechanism(decays=best.decays, scales=best.scales)
-    if name == "banded":
-        banded = optimal_banded(**schedule, bands=bands, momentum=momentum, error=error)
-        return BandedMechanism(bands=banded.coefficients)
     return named(name, **({"restart_rounds": restart_rounds} if restart_rounds else {}))
 
 
@@ -203,16 +185,15 @@ def mechanism_of(
     min_separation_rounds: int = 1,
     momentum: float = 0.0,
 ) -> Mechanism:
-    """The mechanism that a config names, on a schedule; see `optimal_mechanism`."""
+    """Returns the mechanism of a config for a schedule; see `optimal_mechanism`."""
     if isinstance(privacy, privacy_config.Gaussian):
         return Gaussian(is_discrete=privacy.is_discrete)
     return optimal_mechanism(
-        privacy.mechanism,
+        privacy.type,
         rounds=rounds,
         min_separation=min_separation_rounds,
         max_participations=privacy.max_participations,
         restart_rounds=getattr(privacy, "restart_rounds", 0),
         buffers=getattr(privacy, "buffers", 1),
-        bands=min(getattr(privacy, "bands", 1), rounds),
         momentum=momentum,
     )

@@ -1,23 +1,23 @@
-"""The key of a run's noise: what it is made of, where it is kept, how two runs never share one.
+"""The key of a run's noise: its derivation, its storage, and why no two runs share one.
 
     key = HKDF-SHA256(nonce + secret; info = SHA-256 of the facts)
 
-- nonce: 128 bits, drawn once a run by the operating system and kept in the run directory, mode
-  0600, outside everything that is released (checkpoints, model, metrics, ledger).
-- secret: bytes from a file or an environment variable outside the run directory; a deployment sets
-  it, so that a copy of the run directory does not hold the noise. Without it the nonce alone is
-  what hides the noise.
-- facts: the whole resolved config but `[execution]` and what a run may be resumed with
-  (`config/kept_keys.py`), the mechanism's coefficients, hashes of the client store and of the
-  general one, the people who wait at the beginning (`participation.py`), digest of the initial
-  weights: whatever the sums depend on, under one version of the code. With them no two different
-  sums share a stream even where a nonce is fixed or copied: of two runs with one noise the exact
-  sums could be computed without knowing the key.
+- nonce: 128 bits, drawn once per run by the operating system and kept in the run directory, mode
+  0600, separate from everything that is released (checkpoints, model, metrics, ledger).
+- secret: bytes from a file or an environment variable outside the run directory. A deployment sets
+  it, so that a copy of the run directory does not reveal the noise. Without a secret only the nonce
+  protects the noise.
+- facts: everything that the sums depend on, under one version of the code: the resolved config
+  without `[execution]` and the keys that may change on resume (`config/kept_keys.py`), the
+  mechanism's coefficients, the hashes of the client store and of the general store, the clients
+  that wait at the start (`participation.py`), and the digest of the initial weights. Because of the
+  facts, no two different sums share a noise stream even if a nonce is fixed or copied. Two runs
+  with the same noise would reveal the exact difference of their sums without the key.
 
-A resumed run reads its nonce, derives the same key and so repeats the same noise. `key_id` names
-the key without giving it away; the ledger records it, and whoever compares runs refuses two
-ledgers with one `key_id`. `cohort_key`, derived from it under a label of its own, says who takes
-part (`federated/learning/cohorts.py`).
+A resumed run reads its nonce, derives the same key and therefore repeats the same noise. `key_id`
+identifies the key without revealing it. The ledger records it, and comparisons of runs reject two
+ledgers with the same `key_id`. `cohort_key`, derived from the key with its own label, determines
+the cohorts (`algorithms/cohorts.py`).
 """
 
 import dataclasses
@@ -41,8 +41,8 @@ NONCE_BYTES = 16
 MIN_SECRET_BYTES = 16
 
 NONCE = "nonce"  # drawn for the run, kept in its directory
-SECRET = "secret"  # also a secret from outside the run directory
-FIXED_NONCE = "fixed nonce"  # given by the config: reproducible, a simulation
+SECRET = "secret"  # a nonce and a secret from outside the run directory
+FIXED_NONCE = "fixed nonce"  # from the config: reproducible, for simulations
 
 _HEX_NONCE = re.compile(r"[0-9a-f]{32}")
 _SALT = b"tff-keyboard noise key 1"
@@ -51,15 +51,15 @@ _COHORT_SALT = b"tff-keyboard cohort key 1"
 
 
 class NoiseKeyError(RunDirectoryError, ValueError):
-    """A nonce or a secret is missing or malformed; the message is one line."""
+    """A missing or malformed nonce or secret. The message is one line."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoiseKey:
-    """256 bits and where they come from."""
+    """A 256-bit key and its origin."""
 
-    key: bytes = dataclasses.field(repr=False)  # key of 32 bytes; never printed
-    source: str  # origin of the key: `NONCE`, `SECRET` or `FIXED_NONCE`
+    key: bytes = dataclasses.field(repr=False)  # 32 bytes; never printed
+    source: str  # `NONCE`, `SECRET` or `FIXED_NONCE`
 
     def __post_init__(self) -> None:
         if len(self.key) != 32:
@@ -67,20 +67,25 @@ class NoiseKey:
 
     @property
     def key_id(self) -> str:
-        """32 hexadecimal digits that name the key and tell nothing of it."""
+        """32 hexadecimal digits that identify the key without revealing it."""
         return _derive(self.key, _ID_SALT, b"").hex()[:32]
 
     @property
     def cohort_key(self) -> bytes:
-        """32 bytes that salt the cohorts; b"" of a fixed nonce, which is no secret."""
+        """32 bytes that salt the cohorts; b"" for a fixed nonce, which is not secret."""
         return b"" if self.source == FIXED_NONCE else _derive(self.key, _COHORT_SALT, b"")
 
 
 def derive_key(nonce: bytes, facts: Mapping[str, Any], *, secret: bytes = b"") -> bytes:
-    """The 32 bytes of the module's formula, of a nonce of 16 and a secret of 16 at least, or none.
+    """Returns the 32 bytes of the module's formula.
 
-    `facts` are JSON values; order does not matter, every value does. Raises `NoiseKeyError` if the
-    nonce or the secret is too short.
+    Args:
+      nonce: 16 bytes.
+      facts: JSON values. Their order does not matter.
+      secret: At least 16 bytes, or b"".
+
+    Raises:
+      NoiseKeyError: If the nonce does not have 16 bytes, or the secret is too short.
     """
     if len(nonce) != NONCE_BYTES:
         raise NoiseKeyError(f"The noise nonce must have {NONCE_BYTES} bytes, got {len(nonce)}.")
@@ -101,12 +106,18 @@ def open_noise_key(
     secret: str = "",
     fixed_nonce: str = "",
 ) -> NoiseKey:
-    """The key of a run: reads its nonce, or draws and stores one if it has none yet.
+    """Returns the key of a run. Reads its nonce, or draws and stores one if there is none.
 
-    `may_draw`: nothing was released yet. A nonce drawn later would publish the same data under a
-    second noise. A secret is "", "env:NAME" or "file:PATH"; a fixed nonce, for simulations, has 32
-    hexadecimal digits and is not stored. Raises `NoiseKeyError` if the nonce is missing after
-    rounds were released, or anything is malformed.
+    Args:
+      nonce_path: The file of the nonce.
+      facts: See the module.
+      may_draw: Whether a nonce may be drawn, because nothing was released yet. A nonce drawn later
+        would publish the same data with a second noise.
+      secret: "", "env:NAME" or "file:PATH".
+      fixed_nonce: 32 hexadecimal digits for simulations, which are not stored, or "".
+
+    Raises:
+      NoiseKeyError: If the nonce is missing after rounds were released, or a value is malformed.
     """
     secret_bytes = read_secret(secret)
     if fixed_nonce:
@@ -126,9 +137,10 @@ def open_noise_key(
 
 
 def read_secret(place: str) -> bytes:
-    """The secret at "env:NAME" or "file:PATH", without surrounding white space; b"" for "".
+    """Returns the secret at "env:NAME" or "file:PATH", without surrounding white space.
 
-    Raises `NoiseKeyError` if there is none, or it is too short. The message never has its content.
+    Returns b"" for "". Raises `NoiseKeyError` if the secret is missing or too short. The message
+    never contains the secret.
     """
     if not place:
         return b""
@@ -152,7 +164,7 @@ def read_secret(place: str) -> bytes:
 
 
 def weights_digest(weights: Sequence[np.ndarray]) -> str:
-    """SHA-256 of arrays: shapes, dtypes and bits, in order."""
+    """Returns the SHA-256 of arrays: their shapes, dtypes and bits, in order."""
     digest = hashlib.sha256()
     for array in weights:
         array = np.ascontiguousarray(array)

@@ -1,43 +1,40 @@
-"""The noise of every round of a mechanism, in units of one draw: made on the server, in NumPy.
+"""The noise of every round of a mechanism, in units of one draw, computed on the server with NumPy.
 
-A mechanism's noise in round t is a vector, one number for each coordinate of the record that
-clients send (and one for the adaptive clip norm's count). Here it is a pure function of (key, t):
+The noise of round t is a vector with one number for each coordinate of the clients' record (and one
+for the count of the adaptive clip norm). It depends only on (key, t):
 
     independent   z_t
-    tree          n_t - n_{t-1}: the tree's noise of the first t rounds, less the round before
+    tree          n_t - n_{t-1}: the tree's noise of the first t rounds, minus the round before
     BLT           x_t = z_t - sum_i s_i b_i,   b_i <- lambda_i b_i + x_t     (C^-1 z, blt.py)
-    banded        x_t = z_t - sum_j c_j x_{t-j}                              (C^-1 z, banded.py)
 
-with independent standard normal draws. The aggregator multiplies by the standard deviation (noise
-multiplier x clip norm) and adds. Buffers live in this process alone: neither they nor the draws are
-in a checkpoint, and after a restart they are computed again from the key, round by round (0.05 s a
-round and draw at 1.4 million parameters).
+with independent standard normal draws. The aggregator multiplies it by the standard deviation
+(noise multiplier x clip norm) and adds it. Buffers exist only in this process: neither they nor the
+draws are in a checkpoint. After a restart they are computed again from the key, round by round
+(0.05 s per round and draw at 1.4 million parameters).
 """
 
-import collections
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
-from tff_keyboard.privacy.mechanisms.banded import Banded
 from tff_keyboard.privacy.mechanisms.blt import Blt
 from tff_keyboard.privacy.mechanisms.discrete_normal import keyed_discrete_normal
 from tff_keyboard.privacy.mechanisms.keyed_normal import keyed_normal
 
-# Label and size to independent standard normal draws, [size] float64.
+# Returns independent standard normal draws for a label and a size, [size] float64.
 Draw = Callable[[str, int], np.ndarray]
 
 
 class NoiseStream(Protocol):
-    """One mechanism's noise."""
+    """The noise of one mechanism, round after round."""
 
     def next(self) -> np.ndarray:
-        """Noise of the next round, from 0 on: [size] float64."""
+        """Returns the noise of the next round, from 0 on: [size] float64."""
 
 
 class IndependentNoise:
-    """A draw of its own for each round; nothing before the first one needs to be computed."""
+    """A stream with a separate draw for each round, which can start at any round."""
 
     def __init__(self, draw: Draw, size: int, first_round: int = 0):
         self._draw = draw
@@ -51,13 +48,13 @@ class IndependentNoise:
 
 
 class TreeNoise:
-    """Differences of the noise of running sums by a binary tree, with Honaker's estimate.
+    """Differences of the running sums' noise from a binary tree, with Honaker's estimate.
 
-    A node of 2^h rounds has a draw of its own; what is released of it is the best combination of
-    its draw and its children's estimates, w_h = 1 / (2 - 2^-h) on its own draw (Honaker 2015,
-    bottom up), of variance w_h. A restart begins a new tree and forgets the old.
+    Each node of 2^h rounds has its own draw. Its released value is the best combination of this
+    draw and its children's estimates, with weight w_h = 1 / (2 - 2^-h) on its own draw (Honaker
+    2015, bottom up), and has variance w_h. A restart begins a new tree and drops the old one.
 
-    `restart_rounds` >= 0 are those of a tree; 0 means one tree.
+    `restart_rounds` >= 0 is the number of rounds of a tree; 0 means one tree.
     """
 
     def __init__(self, draw: Draw, size: int, restart_rounds: int = 0):
@@ -89,12 +86,12 @@ class TreeNoise:
         return difference
 
     def _node(self, height: int) -> np.ndarray:
-        """The draw of the node that ends with this round."""
+        """Returns the draw of the node that ends with this round."""
         return self._draw(f"round {self._round} height {height}", self._size)
 
 
 class BltNoise:
-    """C^-1 z of a buffered linear Toeplitz matrix: as many buffers as it has."""
+    """C^-1 z of a buffered linear Toeplitz matrix, with one array per buffer."""
 
     def __init__(self, draw: Draw, size: int, blt: Blt):
         self._draws = IndependentNoise(draw, size)
@@ -112,28 +109,11 @@ class BltNoise:
         return noise
 
 
-class BandedNoise:
-    """C^-1 z of a banded Toeplitz matrix: keeps the last bands - 1 rounds."""
-
-    def __init__(self, draw: Draw, size: int, banded: Banded):
-        self._draws = IndependentNoise(draw, size)
-        self._coefficients = banded.coefficients[1:]
-        self._last = collections.deque[np.ndarray](maxlen=len(self._coefficients))
-
-    def next(self) -> np.ndarray:
-        """See `NoiseStream`."""
-        noise = self._draws.next()
-        for coefficient, earlier in zip(self._coefficients, self._last, strict=False):
-            noise = noise - coefficient * earlier
-        self._last.appendleft(noise)
-        return noise
-
-
 class NoiseOfRounds:
-    """Any round's noise of a mechanism; consecutive rounds cost one step each.
+    """The noise of any round of a mechanism. Consecutive rounds cost one step each.
 
-    `build` begins the stream anew; its argument is the round asked for. A stream that
-    `starts_anywhere` begins with that round, others with round 0, to be run up to it.
+    `build` starts the stream for the round in its argument. A stream that `starts_anywhere` begins
+    with that round. Others begin with round 0 and are run up to it.
     """
 
     def __init__(self, build: Callable[[int], NoiseStream], *, starts_anywhere: bool = False):
@@ -144,7 +124,7 @@ class NoiseOfRounds:
         self._last: tuple[int, np.ndarray] | None = None
 
     def __call__(self, round_num: int) -> np.ndarray:
-        """Noise of round `round_num` >= 0, [size] float64, which is not to be written to."""
+        """Returns the noise of round `round_num` >= 0, [size] float64. Do not modify it."""
         if round_num < 0:
             raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
         if self._last is not None and self._last[0] == round_num:
@@ -161,10 +141,10 @@ class NoiseOfRounds:
 
 
 def keyed_draw(key: bytes) -> Draw:
-    """The cryptographic generator of `keyed_normal` as a `Draw`."""
+    """Returns the cryptographic generator of `keyed_normal` as a `Draw`."""
     return lambda label, size: keyed_normal(key, label, size)
 
 
 def keyed_discrete_draw(key: bytes) -> Draw:
-    """The generator of `discrete_normal`: whole multiples of 2^-20."""
+    """Returns the generator of `discrete_normal` as a `Draw`, with multiples of 2^-20."""
     return lambda label, size: keyed_discrete_normal(key, label, size)

@@ -1,24 +1,24 @@
-"""Correlated noise by a Toeplitz matrix: sensitivity and error of its first column.
+"""Correlated noise from a Toeplitz matrix: sensitivity and error of its first column.
 
-A matrix mechanism (DP-FTRL) adds to the clipped sum of round t the t-th row of C^-1 Z, where the
-rows of Z are independent draws and C is lower triangular and Toeplitz with first column
+A matrix mechanism (DP-FTRL) adds the t-th row of C^-1 Z to the clipped sum of round t. The rows of
+Z are independent draws, and C is lower triangular and Toeplitz with first column
 
     c = (1, c_1, c_2, ...),   non-negative, never increasing, c_0 = 1.
 
-Releasing A (x + C^-1 z) for every prefix sum (A the workload) is post-processing of C x + z, so
-privacy is that of one Gaussian mechanism whose sensitivity, for a person with delta norms <= 1
-who joins at most `max_participations` rounds, two of them `min_separation` apart, is
+Releasing A (x + C^-1 z) for every prefix sum (A is the workload) is post-processing of C x + z. The
+guarantee is therefore that of one Gaussian mechanism. Its sensitivity, for a client with update
+norms <= 1 that joins at most `max_participations` rounds at least `min_separation` apart, is
 
     S^2 = || sum over j < k of c shifted by j * min_separation ||^2,   k participations.
 
-That is exact for such c: entries of C^T C are non-negative, so all deltas may point one way, and
-they never grow with the distance of two rounds nor shrink for earlier ones, so the earliest and
-closest pattern is the worst. Utility is the error of what the server steps along: with workload
-column a, the noise of iterate t has the variance sum over i <= t of (a * c^-1)_i^2.
+This is exact for such c. The entries of C^T C are non-negative, so all updates may point in the
+same direction. The entries neither grow with the distance of two rounds nor shrink for earlier
+rounds, so the earliest and closest pattern is the worst. The error is the noise in the server's
+iterates: with workload column a, the noise of iterate t has variance sum over i <= t of (a *
+c^-1)_i^2.
 
-Sources: Denisov et al. 2022, https://arxiv.org/abs/2202.08312 (adaptive streams); Kalinin &
-Lampert 2024, Theorem 2, https://arxiv.org/abs/2405.13763 (this sensitivity); Choquette-Choo et
-al. 2023, https://arxiv.org/abs/2306.08153 (banded). Float64 NumPy and SciPy.
+Sources: Denisov et al. 2022, https://arxiv.org/abs/2202.08312 (adaptive streams); Kalinin & Lampert
+2024, Theorem 2, https://arxiv.org/abs/2405.13763 (this sensitivity). Float64 NumPy and SciPy.
 """
 
 from collections.abc import Sequence
@@ -26,24 +26,25 @@ from typing import Protocol
 
 import numpy as np
 
-_ROUNDING = 1e-12  # how far a column may leave its domain through rounding alone
+_ROUNDING = 1e-12  # tolerance for rounding errors in a column
 
 
 class ToeplitzNoise(Protocol):
-    """What a mechanism says of itself: `blt.Blt`, `banded.Banded`."""
+    """A matrix C, such as `blt.Blt`."""
 
     def column(self, rounds: int) -> np.ndarray:
-        """First column c of C, [rounds] float64."""
+        """Returns the first column c of C, [rounds] float64."""
 
     def inverse(self, rounds: int) -> np.ndarray:
-        """First column of C^-1, [rounds] float64."""
+        """Returns the first column of C^-1, [rounds] float64."""
 
 
 def prefix_sums(rounds: int, *, momentum: float = 0.0) -> np.ndarray:
-    """Workload column a: how round 0's noise moves the iterate after each round.
+    """Returns the workload column a: the effect of round 0's noise on each later iterate.
 
-    Plain server SGD adds deltas up (all ones). With heavy-ball momentum m in [0, 1) a delta still
-    acts later: a_t = 1 + m + ... + m^t. [rounds] float64, or a `ValueError`.
+    Plain server SGD sums the updates (all ones). With heavy-ball momentum m in [0, 1) an update
+    also acts later: a_t = 1 + m + ... + m^t. The result is [rounds] float64. Raises `ValueError` if
+    an argument is out of range.
 
     >>> prefix_sums(3, momentum=0.5)
     array([1.  , 1.5 , 1.75])
@@ -54,7 +55,7 @@ def prefix_sums(rounds: int, *, momentum: float = 0.0) -> np.ndarray:
 
 
 def inverse(column: Sequence[float] | np.ndarray, rounds: int) -> np.ndarray:
-    """First column of C^-1, [rounds] float64; a shorter `column` goes on with zeros."""
+    """Returns the first column of C^-1, [rounds] float64. Pads `column` with zeros."""
     from scipy import signal
 
     impulse = np.zeros(rounds)
@@ -69,17 +70,23 @@ def sensitivity_squared(
     min_separation: int,
     max_participations: int = 0,
 ) -> float:
-    """S^2 in squared delta norms; see the module.
-
-    A column c shorter than `rounds` goes on with zeros (a banded C). A person who joins round i
-    joins none before i + `min_separation` >= 1; `max_participations` 0 means what that allows.
-    Raises `ValueError` if an argument is out of range, or the column is not 1 first, non-negative
-    and never increasing: the formula would state too little.
+    """Returns S^2 in squared update norms; see the module.
 
     >>> sensitivity_squared([1.0, 0.5], rounds=4, min_separation=2)  # (1, .5, 1, .5)
     2.5
     >>> sensitivity_squared([1.0, 0.5], rounds=4, min_separation=1)  # (1, 1.5, 1.5, 1.5)
     7.75
+
+    Args:
+      column: c, padded with zeros if shorter than `rounds`.
+      rounds: Rounds of the run, >= 1.
+      min_separation: A client that joins round i joins no round before i + min_separation; >= 1.
+      max_participations: Maximum number of rounds of a client; 0 means as many as the separation
+        allows.
+
+    Raises:
+      ValueError: If an argument is out of range, or the column does not begin with 1, or is
+        negative or increasing somewhere. The formula would then be too small.
     """
     _require(rounds >= 1, "rounds", ">= 1", rounds)
     _require(min_separation >= 1, "min_separation", ">= 1 round", min_separation)
@@ -95,9 +102,11 @@ def sensitivity_squared(
 
 
 def iterate_variances(inverse_column: np.ndarray, workload: np.ndarray) -> np.ndarray:
-    """Variance of the noise of each iterate under unit draws, [rounds] float64.
+    """Returns the noise variance of each iterate under unit draws, [rounds] float64.
 
-    Of the first column of C^-1 and a workload of `prefix_sums`, [rounds] each.
+    Args:
+      inverse_column: First column of C^-1, [rounds].
+      workload: Result of `prefix_sums`, [rounds].
     """
     from scipy import signal
 
@@ -107,16 +116,16 @@ def iterate_variances(inverse_column: np.ndarray, workload: np.ndarray) -> np.nd
 
 
 def reduced(variances: np.ndarray, error: str) -> float:
-    """One number of `iterate_variances`: the "mean", or the "max", which is the last."""
+    """Reduces the result of `iterate_variances` to the "mean" or the "max" (the last value)."""
     if error not in ("mean", "max"):
         raise ValueError(f"`error` must be 'mean' or 'max', got {error!r}.")
     return float(variances.mean() if error == "mean" else variances[-1])
 
 
 def checked_column(column: Sequence[float] | np.ndarray) -> np.ndarray:
-    """The column in float64, if sensitivity may be computed of it.
+    """Returns the column in float64, if its sensitivity can be computed.
 
-    Raises `ValueError` if it is not 1 first, non-negative and never increasing.
+    Raises `ValueError` if it does not begin with 1, or is negative or increasing somewhere.
     """
     column = np.asarray(column, np.float64)
     begins = column.ndim == 1 and len(column) and np.isfinite(column).all() and column[0] == 1.0

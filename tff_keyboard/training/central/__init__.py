@@ -1,1 +1,1 @@
-"""The same model trained on a server that holds all text: what federation is measured against."""
+"""Central training of the same model on all text: the baseline of federated training."""

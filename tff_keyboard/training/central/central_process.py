@@ -1,28 +1,31 @@
-"""Central training of a config, as the round loop trains it, on this machine or on a node."""
+"""Builds the central training of a config for the round loop, on this machine or on a node."""
 
 from tff_keyboard import models
+from tff_keyboard.algorithms import schedules
+from tff_keyboard.algorithms.optimizers import optimizers
+from tff_keyboard.algorithms.round_process import RoundProcess
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.fine_tuning_config import LearningWithoutForgetting
 from tff_keyboard.config.sections.learning_config import CentralSgd, FedAvgClient
-from tff_keyboard.federated.learning import schedules
-from tff_keyboard.federated.learning.optimizers import optimizers
 from tff_keyboard.models import NextWordModel
-from tff_keyboard.program.rounds.round_process import RoundProcess
-from tff_keyboard.program.rounds.scheduled_process import ScheduledProcess
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.training.central.central_training import CentralTraining
+from tff_keyboard.training.loop.scheduled_process import ScheduledProcess
 
 
 def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProcess:
-    """Central training with the optimizer and schedule of [central], by [fine_tuning.method].
+    """Builds central training with the optimizer of [central] and [fine_tuning.method].
 
-    The model's weights now are the initial ones, and those of a teacher; it is used up by training.
-    Raises `ConfigError` if the clients have no optimizer, or a teacher has learnt nothing.
+    The current weights of the model are the initial ones, also of a teacher. Training changes the
+    instance.
+
+    Raises:
+      ConfigError: The clients have no optimizer, or a teacher has no trained weights.
     """
     client = config.client
     if not isinstance(client, FedAvgClient):
         raise ConfigError(
-            "`client.algorithm` = 'fedsgd' has no optimizer for train-server. Use 'fedavg'."
+            "`client.type` = 'fedsgd' has no optimizer for train-server. Use 'fedavg'."
         )
     optimizer = optimizers.build_central_optimizer(config.central, client)
     method = config.fine_tuning.method
@@ -43,11 +46,11 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
 def _teacher(config: RunConfig, model: NextWordModel) -> NextWordModel:
     if not config.model.initial_model:
         raise ConfigError(
-            "`fine_tuning.method.name` = 'lwf' needs `model.initial_model` for train-server: it is "
-            "the teacher. Name a trained model, or use another method."
+            "`fine_tuning.method.type` = 'lwf' requires `model.initial_model` for train-server: "
+            "it is the teacher. Set it to a trained model, or use another method."
         )
     teacher = models.build_model(
-        config.model.name,
+        config.model.type,
         vocabulary_size=model.vocabulary_size,
         seed=None,
         **config.model.options(),

@@ -1,13 +1,14 @@
-"""The same model trained on a server that holds all text: what federation is measured against.
+"""Central training of the same model on all text: the baseline of federated training.
 
-Pooled, shuffled messages, a step a batch, as the server-trained twin of Hard et al. 2018 (section
-5.1, https://arxiv.org/abs/1811.03604), by the optimizer of [central]: the clients' SGD, or Adam,
-Yogi or Adagrad with a schedule. `CentralTraining` is a `RoundProcess`, so the round loop with its
-checkpoints, metrics and exact resume serves both; a "round" is a fixed number of messages.
+Messages are pooled and shuffled, and each batch is one step, as for the server-trained model of
+Hard et al. 2018 (section 5.1, https://arxiv.org/abs/1811.03604). The optimizer follows
+[central]: the clients' SGD, or Adam, Yogi or Adagrad with a schedule. `CentralTraining` is a
+`RoundProcess`, so both kinds of training use the round loop with its checkpoints, metrics and exact
+resume. A "round" is a fixed number of messages.
 
 With [fine_tuning.method] it is the single node of Popov et al. 2018 (section 2.5, Table 1,
 https://arxiv.org/abs/1712.07473): rehearsal mixes general messages into each round, and learning
-without forgetting keeps the initial model as its teacher from the first round to the last.
+without forgetting keeps the initial model as its teacher in all rounds.
 """
 
 import functools
@@ -20,23 +21,23 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.algorithms.fine_tuning import lwf
+from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
+from tff_keyboard.algorithms.round_process import RoundOutput
+from tff_keyboard.algorithms.variable_model import TrainingStep
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
-from tff_keyboard.federated.algorithms.fine_tuning import lwf
-from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import Rehearsal
-from tff_keyboard.federated.learning.variable_model import TrainingStep
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.softmax_loss import softmax_loss
-from tff_keyboard.program.rounds.round_process import RoundOutput
 from tff_keyboard.storage.metrics_rows import Row
 
-_EPOCH_ORDER = 1  # keeps the seed of the order of messages apart from those of batches
+_EPOCH_ORDER = 1  # separates the seed of the order of messages from the seeds of batches
 
 
 class CentralState(NamedTuple):
-    """Weights, in `trainable_variables` order, the optimizer's state, the teacher's weights."""
+    """Weights in `trainable_variables` order, the optimizer's state, and the teacher's weights."""
 
     weights: list[np.ndarray]
     optimizer: Any
@@ -47,12 +48,12 @@ class CentralTraining:
     """One optimizer step per batch, as a `RoundProcess`.
 
     Args:
-      model: Its weights now are the initial ones; the instance is used up by training.
-      optimizer: Takes the gradient of the mean loss over a batch's targets, in nats. Unlike on a
-        client, its state goes on from round to round.
-      teacher: Another model of the same architecture, with its weights for good, for learning
-        without forgetting; None: the ordinary loss. It travels in the state, so a round stays a
-        pure function of the state and its data.
+      model: Its current weights are the initial ones. Training changes the instance.
+      optimizer: Takes the gradient of the mean loss over a batch's targets, in nats. In contrast to
+        a client's, its state continues from round to round.
+      teacher: Another model of the same architecture with fixed weights, for learning without
+        forgetting. None means the ordinary loss. It is part of the state, so a round stays a pure
+        function of the state and its data.
       true_label_weight: lambda of `lwf.training_step`, in [0, 1].
     """
 
@@ -78,14 +79,14 @@ class CentralTraining:
         )
 
     def initialize(self) -> CentralState:
-        """Initial weights, fresh optimizer."""
+        """Returns the initial weights and a new state of the optimizer."""
         return self._initial
 
     def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> RoundOutput:
-        """One step per batch, in order: the new state, and sums over the round.
+        """Takes one step per batch, in order, and returns the new state and sums over the round.
 
-        Where weights are no longer finite the state is the old one and
-        `finalizer/update_non_finite` is 1.
+        If weights are no longer finite, the state is the old one and `finalizer/update_non_finite`
+        is 1.
         """
         taught = self._teacher.trainable_variables if self._teacher else ()
         ours = [*self._model.trainable_variables, *tf.nest.flatten(self._optimizer_state)]
@@ -107,7 +108,7 @@ class CentralTraining:
         return RoundOutput(after if is_finite else state, metrics)
 
     def get_model_weights(self, state: CentralState) -> tff.learning.models.ModelWeights:
-        """The weights of a state."""
+        """Returns the weights of a state."""
         return tff.learning.models.ModelWeights(list(state.weights), [])
 
     def _read(self) -> CentralState:
@@ -147,12 +148,15 @@ class CentralTraining:
 
 
 class PooledInputs:
-    """The batches of each round: a pure function of (seed, round).
+    """Batches of each round: a pure function of (seed, round).
 
-    All train clients' messages are put in a new order every epoch, epochs follow each other without
-    a gap, and a round takes the next `messages_per_round`: `train.clients_per_round` times
-    `client.max_examples`, what a federated round sees at most. Rehearsal adds general messages to
-    those, drawn for each round. Raises `ValueError` if there are no messages, or that product is 0.
+    All train clients' messages are shuffled anew every epoch, epochs follow each other without a
+    gap, and a round takes the next `messages_per_round`: `train.clients_per_round` times
+    `client.max_examples`, the upper limit of a federated round. Rehearsal adds general messages,
+    drawn for each round.
+
+    Raises:
+      ValueError: There are no messages, or the product is 0.
     """
 
     def __init__(self, config: RunConfig, store: ClientStore, rehearsal: Rehearsal | None = None):
@@ -164,13 +168,13 @@ class PooledInputs:
         self.messages_per_round = config.train.clients_per_round * config.client.max_examples
         if not self.messages_per_round:
             raise ValueError(
-                "`client.max_examples` must be > 0 to train centrally: a round takes "
-                "`train.clients_per_round` times so many messages."
+                "`client.max_examples` must be > 0 to train centrally: one round is "
+                "`train.clients_per_round` x `client.max_examples` messages."
             )
 
     @functools.cached_property
     def _lengths(self) -> np.ndarray:
-        """Words of all messages, client by client; no text is read."""
+        """Returns the words of all messages, client by client, without reading text."""
         people = range(len(self._store.client_ids("train")))
         each = [self._store.message_lengths("train", person) for person in people]
         return np.concatenate([*each, np.zeros(0, np.int64)]).astype(np.int64)
@@ -181,7 +185,7 @@ class PooledInputs:
 
     @property
     def tokens_per_epoch(self) -> int:
-        """Targets that an epoch of the pooled text trains on; those rehearsed on average."""
+        """Returns the targets of an epoch of the pooled text, with the mean of rehearsed ones."""
         own = int(self._targets(self._lengths).sum())
         if self._rehearsal is None:
             return own
@@ -190,19 +194,14 @@ class PooledInputs:
         return own + round(rounds * general * self._targets(self._rehearsal.lengths).mean())
 
     def rounds_for(self, tokens: float) -> int:
-        """Rounds that train on about so many tokens, at least 1."""
+        """Returns the number of rounds that train on about `tokens`, at least 1."""
         per_message = self.tokens_per_epoch / len(self._lengths)
         return max(1, math.ceil(tokens / (per_message * self.messages_per_round)))
 
-    def round_plan(self, round_num: int) -> tuple[int, Row]:
-        """`(round_num, facts)` of a round >= 1, for whoever makes its batches elsewhere."""
-        chosen = self._chosen(round_num)
-        return round_num, self._facts(round_num, chosen, self._general(round_num))
-
     def round_input(self, round_num: int) -> tuple[list[np.ndarray], Row]:
-        """`(batches, facts)` of a round >= 1.
+        """Returns `(batches, facts)` of a round >= 1.
 
-        Facts: messages and targets trained on, passes over the pooled text so far.
+        Facts: trained messages and targets, and passes over the pooled text so far.
         """
         config, chosen = self._config, self._chosen(round_num)
         general = self._general(round_num)
@@ -218,7 +217,7 @@ class PooledInputs:
         return round_batches, self._facts(round_num, chosen, general)
 
     def _chosen(self, round_num: int) -> list[int]:
-        """The messages of a round."""
+        """Returns the messages of a round."""
         first = (round_num - 1) * self.messages_per_round
         chosen: list[int] = []
         while len(chosen) < self.messages_per_round:
@@ -229,7 +228,7 @@ class PooledInputs:
         return chosen
 
     def _general(self, round_num: int) -> list[np.ndarray]:
-        """What a round rehearses."""
+        """Returns the rehearsed messages of a round."""
         if self._rehearsal is None:
             return []
         return self._rehearsal.messages(
@@ -245,7 +244,7 @@ class PooledInputs:
         }
 
     def _targets(self, lengths: np.ndarray) -> np.ndarray:
-        """What messages of some words have to be predicted."""
+        """Returns the number of targets of messages with some words."""
         data = self._config.data
-        longest = data.max_length if data.long_messages == "keep" else sys.maxsize
+        longest = data.max_length if data.long_messages == "truncate" else sys.maxsize
         return np.minimum(lengths + 1, longest)

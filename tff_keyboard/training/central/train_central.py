@@ -1,22 +1,19 @@
-"""Central training of a run, on the pooled text of all train clients: the twin to beat.
+"""Central training of a run, on the pooled text of all train clients, as a baseline.
 
-A round is `train.clients_per_round` x `client.max_examples` messages. [central] has the optimizer;
+A round is `train.clients_per_round` x `client.max_examples` messages. [central] has the optimizer.
 [server], [aggregation], `client.epochs` and [fine_tuning.server] are not used.
 """
 
 import dataclasses
 import pathlib
 
+from tff_keyboard.algorithms.fine_tuning.rehearsal import build_rehearsal
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.resolved_execution import as_begun
 from tff_keyboard.config.resolved_schedules import with_rounds
-from tff_keyboard.federated.algorithms import build_process
-from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import build_rehearsal
-from tff_keyboard.federated.learning import validation
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training.central import central_on_nodes
+from tff_keyboard.training import build_process, validation
 from tff_keyboard.training.central.central_process import build_central_process
 from tff_keyboard.training.central.central_training import PooledInputs
 from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
@@ -29,15 +26,24 @@ def train_central(
     tokens: float | None = None,
     epochs: float | None = None,
 ) -> Row:
-    """Trains in `workdir`; called again, it resumes.
+    """Trains in `workdir`, or resumes the training there, always on this machine.
 
-    `train.rounds` counts only where no budget is given: in `tokens`, rounded up to whole rounds, or
-    in `epochs`, passes over the pooled text, likewise. With `execution.engine` = "ray" rounds are
-    computed on a node of the cluster. Raises `ConfigError`, `DataError` or `SavedModelError` if
-    config, store or initial model does not fit.
+    Args:
+      config: Config of the run. `train.rounds` counts only without a budget. `execution.engine` is
+        ignored.
+      workdir: The run directory.
+      tokens: Budget in tokens, rounded up to whole rounds.
+      epochs: Budget in passes over the pooled text, rounded up to whole rounds.
+
+    Returns:
+      The last row of metrics.
+
+    Raises:
+      ConfigError: The config does not fit.
+      DataError: The store does not fit.
+      SavedModelError: The initial model does not fit.
     """
     recorded = recorded_config(workdir)
-    config = as_begun(config, recorded)
     check_best_metric(config, validation.metric_names(config))
     store, general_store = validation.open_stores(config)
     try:
@@ -53,34 +59,30 @@ def train_central(
     config = with_rounds(config, recorded)
     model = build_process.build_initial_model(config, store.vocabulary)
     process = build_central_process(config, model)
-    with (
-        open_run(config, workdir, store, general_store) as run,
-        central_on_nodes.node_of(config, store, general_store) as node,
-    ):
-        evaluate_on = node.evaluate_on if node else validation.in_this_process(config)
+    with open_run(config, workdir, store, general_store) as run:
+        evaluate_on = validation.in_this_process(config)
         return train_run(
             config,
             run,
             store,
             model,
-            process=node.around(process) if node else process,
-            round_input=pooled.round_plan if node else pooled.round_input,
+            process=process,
+            round_input=pooled.round_input,
             evaluate=validation.Validation(config, store, general_store, evaluate_on),
-            around_lines=node.around_lines(run.node_timings) if node else None,
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """What a federated model was given."""
+    """Text that a federated model was trained on."""
 
     tokens: int
-    # runs that followed each other on the same client store, the last one first
+    # consecutive runs on the same client store, last one first
     parts: tuple[pathlib.Path, ...]
-    initial_model: str  # what the first part began with; empty for random weights
+    initial_model: str  # initial model of the first part; empty for random weights
 
     def at_the_beginning(self, config: RunConfig) -> RunConfig:
-        """The config with the first part's initial model, unless it names one of its own."""
+        """Returns the config with the first part's initial model, unless it has its own."""
         own = config.model.initial_model
         run = lineage.run_of(pathlib.Path(own)) if own else None
         if run is None or run.path.resolve() not in self.parts:
@@ -90,9 +92,13 @@ class Budget:
 
 
 def budget_of(run_path: pathlib.Path) -> Budget:
-    """Budget of a run and of the runs on the same client store that its initial model comes from.
+    """Returns the budget of a run and of the runs before it on the same client store.
 
-    A `RunDirectoryError` or `ProgramError` if it is no run directory, or has no metrics yet.
+    Earlier runs are found through the initial model.
+
+    Raises:
+      RunDirectoryError: `run_path` is not a run directory.
+      ProgramError: The run has no metrics yet.
     """
     first = RunDirectory.open(run_path)
     store = first.data_card().get("store_sha256")

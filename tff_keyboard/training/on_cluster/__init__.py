@@ -1,1 +1,1 @@
-"""Where a run is computed, and what travels to the nodes of a cluster instead of text."""
+"""Runs a training on a cluster: nodes get names of clients instead of text."""

@@ -1,8 +1,8 @@
-"""The clients of a round by name: what travels to a node instead of their text.
+"""Names of a round's clients, which travel to a node instead of their text.
 
-A name is a position among the sorted clients of a store. What a client trains on is a pure function
-of the config, the round and that position, so whoever has the same store (its card is compared,
-which has a digest of every message) makes the same batches.
+A name is a position among the sorted clients of a store. The training batches of a client are a
+pure function of the config, the round and the position, so a node with the same store makes the
+same batches. The cards of the stores are compared; they contain a digest of every message.
 """
 
 import dataclasses
@@ -12,17 +12,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.algorithms import federated_evaluation
+from tff_keyboard.algorithms.client_delivery import Handover
+from tff_keyboard.algorithms.fine_tuning import rehearsal
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.federated.algorithms.fine_tuning import rehearsal
-from tff_keyboard.federated.learning import client_inputs, federated_evaluation, validation
-from tff_keyboard.federated.learning.client_delivery import Handover
+from tff_keyboard.training import client_inputs, validation
 from tff_keyboard.training.on_cluster.store_references import StoreReference
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What the data of a run's clients depends on besides their names."""
+    """Everything that determines the data of a run's clients besides their names."""
 
     config_text: str
     # path in the config and name of each store of the run
@@ -30,7 +31,7 @@ class Recipe:
 
     @classmethod
     def of(cls, config: RunConfig, *stores: ClientStore | None) -> "Recipe":
-        """Recipe of a run and its stores as they are opened here."""
+        """Returns the recipe of a run and its stores as they are opened here."""
         opened = [store for store in stores if store is not None]
         found = [(str(store.directory), StoreReference.of(store)) for store in opened]
         return cls(config_lib.dump(config), tuple(found))
@@ -40,65 +41,52 @@ class Recipe:
         return config_lib.loads(self.config_text)
 
     def store(self, path: str) -> ClientStore:
-        """The store that the config names, where it is on this machine."""
+        """Returns this machine's copy of a store named in the config."""
         return dict(self.stores)[str(pathlib.Path(path))].open()
 
-    def train_clients(
+    def train_packs(
         self, handover: Handover, round_num: int, groups: Sequence[Sequence[int]]
-    ) -> "TrainClients":
-        """Names what a round takes: groups as `CohortInputs.round_plan` returns them."""
-        return TrainClients(self, as_groups(groups), handover, round_num)
+    ) -> "list[TrainPack]":
+        """Names the packs of a round: groups as `CohortInputs.round_plan` returns them."""
+        return [TrainPack(self, tuple(map(int, group)), handover, round_num) for group in groups]
 
-    def evaluation_clients(
+    def evaluation_packs(
         self, store: ClientStore, groups: Sequence[Sequence[int]]
-    ) -> "EvaluationClients":
-        """Packs of a store's validation clients."""
-        return EvaluationClients(self, as_groups(groups), str(store.directory))
+    ) -> "list[EvaluationPack]":
+        """Names packs of a store's validation clients."""
+        path = str(store.directory)
+        return [EvaluationPack(self, tuple(map(int, group)), path) for group in groups]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Groups:
-    """Groups of clients, a `program.engines.round_parts.MadeWhereUsed`."""
+class TrainPack:
+    """A pack of train clients in a round, by their positions."""
 
     recipe: Recipe
-    groups: tuple[tuple[int, ...], ...]
-
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    def __getitem__(self, key: slice) -> Any:
-        return dataclasses.replace(self, groups=self.groups[key])
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainClients(_Groups):
-    """Groups of train clients in a round."""
-
+    clients: tuple[int, ...]
     handover: Handover
     round_num: int
 
-    def make(self) -> list[Any]:
+    def make(self) -> Any:
+        """Returns the pack from this machine's copy of the store."""
         cohorts = _cohorts(self.recipe)
-        return [
-            self.handover.make([cohorts.batches(self.round_num, index) for index in group])
-            for group in self.groups
-        ]
+        batches = [cohorts.batches(self.round_num, client) for client in self.clients]
+        return self.handover.make(batches)
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluationClients(_Groups):
-    """Packs of positions among `client_inputs.evaluation_clients`."""
+class EvaluationPack:
+    """A pack of positions among `client_inputs.evaluation_clients`."""
 
+    recipe: Recipe
+    clients: tuple[int, ...]
     store_path: str
 
-    def make(self) -> list[Any]:
+    def make(self) -> Any:
+        """Returns the pack from this machine's copy of the store."""
         clients = _evaluation_batches(self.recipe, self.store_path)
-        return federated_evaluation.packs_of(clients, self.groups)
-
-
-def as_groups(groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Lists of positions as they are kept here."""
-    return tuple(tuple(map(int, group)) for group in groups)
+        (pack,) = federated_evaluation.packs_of(clients, [self.clients])
+        return pack
 
 
 @functools.lru_cache(maxsize=2)

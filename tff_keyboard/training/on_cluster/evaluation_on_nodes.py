@@ -1,9 +1,8 @@
 """Evaluates on the nodes of a cluster: the model travels once to each node, and the text never.
 
-A node reads what people typed from its own store, whose card was compared when it joined, and
-counts the parts of the text that it is given (`evaluation/counts/predictor_evaluation.py`): the
-sums are those of this machine, to the bit where nodes have as many cores as it has (TensorFlow cuts
-a matrix product by cores).
+A node reads the text from its own store, whose card was compared when the node joined. It counts
+the parts of the text that it gets (`evaluation/counts/predictor_evaluation.py`). The sums equal
+this machine's to the bit if nodes have as many cores (TensorFlow cuts a matrix product by cores).
 """
 
 import contextlib
@@ -20,10 +19,9 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
 from tff_keyboard.evaluation.counts.predictor_evaluation import Compute, PartCounts
 from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.execution.cluster.ray_engine import RayEngine
+from tff_keyboard.execution.engine import Job
 from tff_keyboard.predictors.predictor import Predictor
-from tff_keyboard.program.cluster.node import NodeOptions
-from tff_keyboard.program.cluster.ray_engine import RayEngine
-from tff_keyboard.program.engines import engine
 from tff_keyboard.training.on_cluster import store_references
 from tff_keyboard.training.on_cluster.store_references import StoreReference
 
@@ -35,9 +33,9 @@ def _text(store: StoreReference, population: str) -> TypedText:
 
 @dataclasses.dataclass(frozen=True)
 class CountPart:
-    """An `engine.Function`: an item is a part of what a population typed.
+    """An `execution.engine.Function` whose items are parts of a population's text.
 
-    What is shared: the store's name, the population, `max_length` and `reference` of `count_part`.
+    Shared values: the store's name, the population, `max_length` and `reference` of `count_part`.
     """
 
     content: bytes
@@ -48,7 +46,6 @@ class CountPart:
 
     def __call__(
         self,
-        place: engine.Place,
         shared: tuple[StoreReference, str, int, Vocabulary | None],
         part: slice,
     ) -> PartCounts:
@@ -65,13 +62,16 @@ class CountPart:
     def _predictor(self) -> Predictor:
         return pickle.loads(self.content)
 
+    def close(self) -> None:
+        """Does nothing, because parts are short."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         return CountPart, (self.content,)
 
 
 @contextlib.contextmanager
 def on_nodes(address: str) -> Iterator[Callable[[ClientStore, str], Compute] | None]:
-    """What evaluations take as `elsewhere`; None for the address ""."""
+    """Yields the argument `elsewhere` of evaluations; None for the address ""."""
     if not address:
         yield None
         return
@@ -80,7 +80,7 @@ def on_nodes(address: str) -> Iterator[Callable[[ClientStore, str], Compute] | N
 
 
 class EvaluationOnNodes:
-    """`of` gives what evaluations take as `compute`."""
+    """Makes the argument `compute` of evaluations."""
 
     def __init__(self, address: str, tell: Callable[[str], None] = print):
         self._cluster = ClusterConfig(address=address)
@@ -89,7 +89,7 @@ class EvaluationOnNodes:
         self._files: dict[str, str] = {}
 
     def of(self, store: ClientStore, population: str) -> Compute:
-        """The function that counts the text of a store's whole population."""
+        """Returns the function that counts the text of a store's whole population."""
         named = StoreReference.of(store)
         nodes = self._engine_for(store_references.files_of(store))
 
@@ -99,11 +99,13 @@ class EvaluationOnNodes:
             try:
                 function = CountPart(pickle.dumps(predictor))
             except (TypeError, AttributeError, pickle.PicklingError):
-                self._tell("This kind of model does not travel to nodes: it is evaluated here.")
+                self._tell(
+                    "Nodes cannot evaluate this kind of model, so it is evaluated on this machine."
+                )
                 yield from predictor_evaluation.one_by_one(predictor, text, parts, **options)
                 return
             shared = named, population, options["max_length"], options["reference"]
-            with contextlib.closing(nodes.run(engine.Job(function, shared, parts))) as found:
+            with contextlib.closing(nodes.run(Job(function, shared, parts))) as found:
                 for place, counts in found:
                     options["scored"](counts.targets)
                     yield place, counts
@@ -111,10 +113,10 @@ class EvaluationOnNodes:
         return compute
 
     def _engine_for(self, files: dict[str, str]) -> RayEngine:
-        """The one of before, where nodes were asked for the same store."""
+        """Returns the previous engine if it has the same store, else a new one."""
         if self._engine is None or files != self._files:
             self.close()
-            self._engine = RayEngine(self._cluster, NodeOptions(at_once=False), files)
+            self._engine = RayEngine(self._cluster, files, tell=self._tell)
             self._files = files
         return self._engine
 

@@ -1,71 +1,53 @@
-"""From `[execution]` to where a run is computed: this machine's workers, or a cluster's nodes."""
+"""Opens the engine of `[execution]`: threads of this process, or a cluster's nodes."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
+import tensorflow_federated as tff
+
+from tff_keyboard.algorithms.client_packing.local_context import LocalContext
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.fine_tuning_config import Transfer
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.program.cluster.node import NodeOptions
-from tff_keyboard.program.cluster.ray_engine import RayEngine
-from tff_keyboard.program.engines import execution
+from tff_keyboard.execution import threading_options
+from tff_keyboard.execution.cluster.ray_engine import RayEngine
+from tff_keyboard.execution.engine import Engine, LocalEngine
 from tff_keyboard.storage.errors import ConfigError
-from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.on_cluster import store_references
 from tff_keyboard.training.on_cluster.client_references import Recipe
-from tff_keyboard.training.on_cluster.node_timings import NodeTimings
-from tff_keyboard.training.round_lines import RoundLines
 
 
-def install(
-    config: RunConfig, run: RunDirectory, stores: Sequence[ClientStore | None]
-) -> execution.InstalledContext:
-    """The context of a run, for a `with` statement; a `ConfigError` if no parts can be cut."""
-    wanted = config.execution
-    engine = build_engine(config, stores) if wanted.engine == "ray" else None
-    return execution.install_context(
-        wanted.workers if engine is None else 1,
-        num_subrounds=wanted.sub_rounds,
-        merge_block=wanted.merge_block or 1,
-        engine=engine,
-        max_concurrent_clients=wanted.max_concurrent_clients or None,
-        threads_per_worker=wanted.threads_per_worker or None,
-        log_directory=run.logs,
-    )
+@contextlib.contextmanager
+def opened(config: RunConfig, stores: Sequence[ClientStore | None]) -> Iterator[Engine]:
+    """Yields the engine of a run, and makes this process TFF's default context from then on.
 
-
-def build_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> RayEngine:
-    """The engine of `execution.engine` = "ray".
-
-    Args and errors are those of `install`.
+    Raises:
+      ConfigError: The config cannot run on a cluster.
+      ClusterError: The cluster cannot compute this run.
     """
+    threading_options.use_one_thread_an_operation()
+    here = LocalEngine(config.execution.threads)
+    tff.framework.set_default_context(LocalContext(here))
+    with contextlib.closing(here):
+        if config.execution.engine == "local":
+            yield here
+            return
+        with contextlib.closing(_ray_engine(config, stores)) as nodes:
+            yield nodes
+
+
+def _ray_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> RayEngine:
     if isinstance(config.fine_tuning.server, Transfer):
         raise ConfigError(
-            "`fine_tuning.server.name` = 'transfer' trains each client by itself and learns from "
-            "all their models in turn: there is nothing to compute elsewhere. Set "
-            "`execution.engine` to 'local'."
+            "`fine_tuning.server.type` = 'transfer' trains one client after the other, so nodes "
+            "have nothing to compute. Set `execution.engine` = 'local'."
         )
-    wanted = config.execution
-    options = NodeOptions(
-        workers=wanted.workers,
-        max_concurrent_clients=wanted.max_concurrent_clients or None,
-        threads_per_worker=wanted.threads_per_worker or 1,
-    )
     files = store_references.files_of(*stores)
-    return RayEngine(wanted.cluster, options, files)
+    return RayEngine(config.execution.cluster, files, threads=config.execution.threads)
 
 
 def by_name(config: RunConfig, store: ClientStore, general: ClientStore | None) -> Recipe | None:
-    """How clients are named on a cluster; None on this machine, where their data is handed over."""
+    """Returns the names of clients on a cluster; None if their data is used on this machine."""
     if config.execution.engine == "local":
         return None
     return Recipe.of(config, store, general)
-
-
-def around_lines(
-    run: RunDirectory, context: execution.InstalledContext
-) -> Callable[[RoundLines], NodeTimings] | None:
-    """What a run on a cluster puts around the lines it shows: see `train_run`."""
-    engine = context.engine
-    if not isinstance(engine, RayEngine):
-        return None
-    return lambda lines: NodeTimings(run.node_timings, engine, lines)

@@ -3,14 +3,14 @@
 import dataclasses
 
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.program.cluster import node_facts
+from tff_keyboard.execution.cluster import node_facts
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import DataError
 
 
 @dataclasses.dataclass(frozen=True)
 class StoreReference:
-    """A client store."""
+    """Path and card hash of a client store."""
 
     place: str
     card_hash: str
@@ -20,17 +20,15 @@ class StoreReference:
         return cls(str(store.directory.absolute()), store.card_hash)
 
     def open(self) -> ClientStore:
-        """The store, where it is on this machine."""
+        """Opens this machine's copy of the store."""
         store = ClientStore(node_facts.place_of(self.place))
         if store.card_hash != self.card_hash:
-            raise DataError(
-                f"{store.directory} is not the client store that the driver of the cluster has."
-            )
+            raise DataError(f"{store.directory} differs from the client store of the driver.")
         return store
 
 
 def files_of(*stores: ClientStore | None) -> dict[str, str]:
-    """The files that every node must have, as `node_facts.facts` takes them."""
+    """Returns the required files of every node, as `node_facts.facts` takes them."""
     return {
         f"store {store.directory.name}": str(store.directory.absolute() / names.DATA_CARD)
         for store in stores

@@ -1,1 +1,0 @@
-"""A fleet of devices on one machine: what goes wrong with devices, and what a server holds."""

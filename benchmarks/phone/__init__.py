@@ -1,1 +1,0 @@
-"""Times what a phone does with an export."""

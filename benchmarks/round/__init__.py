@@ -1,1 +1,0 @@
-"""Times a federated round, beside other programs that compute the same."""

@@ -1,1 +1,0 @@
-"""What a command costs until its user has something."""

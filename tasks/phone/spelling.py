@@ -1,0 +1,71 @@
+"""Counts how a keyboard handles misspelled words.
+
+tff-keyboard spelling models/base/keyboard.tflite --pairs=pairs.tsv
+tff-keyboard spelling models/base/keyboard.tflite --pairs=pairs.tsv --context="it is" --json
+
+The file has one pair per line: the typed word, a tab, the intended word. If both are the same, the
+pair tests that the keyboard leaves a correct word alone. Each word is typed after the context. The
+task then reads the strip before the space, and counts: words that the space corrects to the
+intended word, words that it changes to another word, intended words that are the first suggestion,
+and intended words anywhere on the strip.
+"""
+
+import dataclasses
+import json
+import pathlib
+from typing import Annotated, Literal
+
+from ..options import Runtime, TaskOptions, Words
+from tff_keyboard.storage import shipped_files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """Flags of `spelling`."""
+
+    model: Annotated[pathlib.Path, Words("a .tflite file")]
+    pairs: Annotated[pathlib.Path, "File of pairs, one per line: typed<TAB>intended."]
+    context: Annotated[str, "Text before each word."] = ""
+    language: Annotated[
+        Literal["en", "de", "tr"] | None,
+        "Language of the keys. Default: the language of the model.",
+    ] = None
+    json: Annotated[bool, "Print the counts as one JSON object."] = False
+    runtime: Runtime = None
+
+
+def run(options: Options) -> None:
+    """Counts and prints the table.
+
+    Raises:
+      DataError: If the file of pairs cannot be read.
+      ExportError: If the model cannot be read.
+    """
+    from tff_keyboard.host.text_table import aligned
+    from tff_keyboard_app.keyboard import spelling
+    from tff_keyboard_app.keyboard.strip import StripKeyboard
+    from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+    pairs = spelling.read_pairs(options.pairs)
+    path = shipped_files.found(options.model)
+    keyboard = StripKeyboard(open_keyboard(path, runtime=options.runtime), options.language)
+    counts = spelling.count(keyboard, pairs, options.context)
+    if options.json:
+        print(json.dumps(dataclasses.asdict(counts)))
+        return
+    rows = [("", "words", "share")]
+    if counts.pairs:
+        shares = ("corrected", "miscorrected", "first", "on_strip")
+        rows.append(("misspelled", f"{counts.pairs:,}", ""))
+        rows += [
+            (f"  {name.replace('_', ' ')}", f"{n:,}", f"{n / counts.pairs:.1%}")
+            for name in shares
+            for n in (getattr(counts, name),)
+        ]
+    if counts.right:
+        share = f"{counts.right_changed / counts.right:.2%}"
+        rows += [
+            ("correct", f"{counts.right:,}", ""),
+            ("  changed", f"{counts.right_changed:,}", share),
+        ]
+    print(aligned(rows, left=1))

@@ -1,0 +1,52 @@
+"""Charts with any name: text as paths if the font has the characters, else as browser text."""
+
+import pathlib
+import warnings
+
+import pytest
+from matplotlib.axes import Axes
+
+from tff_keyboard.evaluation.report import charts, run_records
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+
+BARS = [
+    [Interval(0.2, 0.1, 0.3, standard_error=0.05, clients=9, effective_clients=5.0)] * 2,
+]
+
+
+@pytest.mark.parametrize(
+    "name, is_text", [("sms", False), ("süß – μ", False), ("键盘", True), ("キーボード", True)]
+)
+def test_name_in_any_script_is_readable_without_warning(name, is_text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        svg = charts.interval_bars(["recall"], ["other", name], BARS)
+    assert (name in svg.split("</metadata>")[-1]) or not is_text
+    assert ("<text" in svg) == is_text
+    assert svg == charts.interval_bars(["recall"], ["other", name], BARS)
+
+
+def record(*names):
+    rows = [
+        {"round": number, "evaluation/perplexity": 300.0 / number, **dict.fromkeys(names, 10)}
+        for number in range(1, 6)
+    ]
+    return run_records.RunRecord(
+        name="run",
+        path=pathlib.Path("run"),
+        rows=rows,
+        config_text="",
+        data_card={},
+        environment={},
+        ledger_path=None,
+    )
+
+
+def test_curves_are_over_tokens_or_over_rounds_if_private(monkeypatch):
+    labels = []
+    monkeypatch.setattr(Axes, "set_xlabel", lambda axes, text, **_: labels.append(text))
+    charts.learning_curves([record("tokens")])
+    assert set(labels) == {"trained tokens"}
+    labels.clear()
+    charts.learning_curves([record(), record("tokens")])
+    assert set(labels) == {"round"}

@@ -1,8 +1,0 @@
-"""The tables of docs/results.md are those of configs/reference.toml."""
-
-from tools import results
-
-
-def test_the_page_is_up_to_date():
-    page = results.PAGE.read_text(encoding="utf-8")
-    assert results.with_tables(page) == page, "Run `python -m tools.results`."

@@ -1,0 +1,98 @@
+"""A defence against attackers: updates are bounded, then trimmed by coordinate.
+
+    x_k    = delta_k min(1, R / ||delta_k||),  R the median of the norms of the M clients
+    f      = the least with P(Binomial(M, attackers) > f) <= 1 / 1000, at most (M - 1) / 2
+    result = mean of each coordinate of x without the f lowest and the f highest
+
+With at most f attackers, every coordinate of the result is in the range of the honest x. With more
+attackers, no attacker's x is longer than the median update. Within these bounds attackers have a
+choice: if they stay at the edge of the honest range, they gain more than under a plain mean of x
+(in a Gaussian toy model, 5 of 20 attackers move the result by 0.419 honest sigmas per round, and a
+plain mean by 0.250).
+
+Clients are deliberately not judged by the direction of their updates: late in a training honest
+updates point in all directions, and attackers could choose which clients seem to go backwards.
+
+Source: Yin et al. 2018, Definition 2, https://arxiv.org/abs/1803.01498. The bound and f are this
+project's.
+"""
+
+import collections
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregators import arguments, client_stack
+from tff_keyboard.aggregators.layers import require_float_tensors
+from tff_keyboard.aggregators.processes import AggregationProcess
+
+RISK = 1e-3  # probability of a cohort with more attackers than are cut on each side
+
+
+def bounded(stacked: Any) -> Any:
+    """Scales each client's tensors [clients, ...] down to at most the median L2 norm.
+
+    Computes in float64, in which no square of a float32 overflows.
+    """
+    flat = tf.nest.flatten(stacked)
+    rows = [_rows(x) for x in flat]
+    norms = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(row), axis=1) for row in rows]))  # [clients]
+    # The lower middle of an even number, so that half of the clients are at least as long.
+    middle = tf.maximum((tf.shape(norms)[0] - 1) // 2, 0)
+    radius = tf.reduce_sum(tf.sort(norms)[middle : middle + 1])  # 0 without clients
+    factors = tf.minimum(radius / tf.maximum(norms, 1e-300), 1.0)
+    scaled = [
+        tf.cast(row * factors[:, tf.newaxis], x.dtype) for row, x in zip(rows, flat, strict=True)
+    ]
+    shaped = [tf.reshape(row, tf.shape(x)) for row, x in zip(scaled, flat, strict=True)]
+    return tf.nest.pack_sequence_as(stacked, shaped)
+
+
+def most_attackers(clients: tf.Tensor, share: float) -> tf.Tensor:
+    """Returns f of the module, int32: at most `(clients - 1) // 2`, so that one is left."""
+    total = tf.cast(clients, tf.float64)
+    numbers = tf.range(total, dtype=tf.float64)  # 0 ... M - 1
+    # P(Binomial(M, p) > n) = I_p(n + 1, M - n), the regularised incomplete beta function.
+    tails = tf.math.betainc(numbers + 1, total - numbers, tf.cast(share, tf.float64))
+    exceeded = tf.math.count_nonzero(tails > RISK, dtype=tf.int32)
+    return tf.minimum(exceeded, tf.maximum((clients - 1) // 2, 0))
+
+
+def _rows(stacked: tf.Tensor) -> tf.Tensor:
+    """Reshapes [clients, ...] to [clients, numbers], float64."""
+    numbers = stacked.shape[1:].num_elements()
+    return tf.reshape(tf.cast(stacked, tf.float64), [tf.shape(stacked)[0], numbers])
+
+
+class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
+    """Trimmed mean of updates with bounded norms, for cohorts with attackers; see the module.
+
+        aggregator = tk.aggregators.BoundedTrimmedMean(attackers=0.1)
+
+    Uses the clients of weight > 0. A round without such clients gives zeros. No state.
+    Measurements: `clients` and `trimmed_clients` (int32; the clients left out of each coordinate, 2
+    f).
+
+    Args:
+      attackers: Share of all clients that may attack, in (0, 0.5).
+
+    Raises:
+      ValueError: If `attackers` is out of range.
+    """
+
+    def __init__(self, attackers: float = 0.1):
+        arguments.require("attackers", attackers, "in (0, 0.5)", lambda x: 0 < x < 0.5)
+        self._attackers = attackers
+
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
+        """See base class. `weight_type` must be a number."""
+        require_float_tensors(value_type, "A bounded trimmed mean")
+
+        def defended(stacked):
+            clients = client_stack.num_clients(stacked)
+            cut = most_attackers(clients, self._attackers)
+            measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
+            return client_stack.middle_mean(bounded(stacked), cut), measurements
+
+        return client_stack.build_stack_process(value_type, weight_type, defended)

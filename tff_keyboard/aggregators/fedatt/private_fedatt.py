@@ -1,0 +1,195 @@
+"""FedAtt with a privacy proof: bounded scores, one clipped record per client, noised once.
+
+Per layer l with clip norm C_l, on the client:
+
+    v_l = clip(delta_l, C_l),   a_l = exp(B (||v_l|| / C_l - 1))  in [e^-B, 1]
+    record = (a_l v_l / C_l, lambda a_l) over all layers
+
+The two parts of a layer have norms of at most 1 and lambda, so a record's norm is at most
+
+    S = sqrt(L (1 + lambda^2))
+
+and the sum of records changes by at most S if a client is added or removed. It is released once
+with noise N(0, (z S)^2). The server's result
+
+    result_l = C_l * numerator_l / max(denominator_l / lambda, floor)
+
+is post-processing. A round is therefore one Gaussian mechanism with noise multiplier z, for any
+updates. Up to the common factor e^-B, weights are e^(B ||v|| / C) in [1, e^B]: FedAtt's softmax
+with temperature C_l / B. Without noise, with norms below C_l and a floor below every denominator,
+it *is* FedAtt. Derivation, choice of B and lambda, and the cost: docs/privacy/private_fedatt.md.
+"""
+
+import collections
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import dp_accounting
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregators import arguments
+from tff_keyboard.aggregators import layers as layers_lib
+from tff_keyboard.aggregators.arguments import LayerGroups
+from tff_keyboard.aggregators.guards.finiteness import all_finite
+from tff_keyboard.aggregators.private.noised_sum import NoisedSumQuery
+from tff_keyboard.config.sections.privacy_config import Gaussian
+
+
+def record_sensitivity(num_layers: int, denominator_scale: float) -> float:
+    """Returns S, the largest L2 norm of a record.
+
+    >>> record_sensitivity(2, 1.0)
+    2.0
+    """
+    return math.sqrt(num_layers * (1 + denominator_scale**2))
+
+
+def attention_record(
+    value: Any,
+    layers: Sequence[layers_lib.Layer],
+    *,
+    layer_clip_norm: float,
+    attention_bound: float,
+    denominator_scale: float,
+) -> collections.OrderedDict:
+    """Returns one client's record for any update: `numerator` and `denominator`.
+
+    An update that is not finite contributes like zeros, so that no client can exceed the bound.
+
+    Args:
+      value: The update.
+      layers: Its layers.
+      layer_clip_norm: C > 0.
+      attention_bound: B >= 0.
+      denominator_scale: lambda > 0.
+
+    Returns:
+      `numerator` in the structure of `value`, and `denominator`, float32 [layers].
+    """
+    value = tf.cond(
+        all_finite(tf.nest.flatten(value)),
+        lambda: value,
+        lambda: tf.nest.map_structure(tf.zeros_like, value),
+    )
+    norms = layers_lib.layer_norms(value, layers, "2")  # float64, which no update overflows
+    clipped = tf.minimum(norms / layer_clip_norm, 1.0)
+    attention = tf.exp(attention_bound * (clipped - 1.0))
+    scale = attention * clipped / tf.where(norms > 0, norms, tf.ones_like(norms))
+    return collections.OrderedDict(
+        numerator=layers_lib.scale_layers(value, layers, scale),
+        denominator=tf.cast(denominator_scale * attention, tf.float32),
+    )
+
+
+class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
+    """FedAtt as one Gaussian mechanism.
+
+        aggregator = tk.aggregators.PrivateFedAtt(noise_multiplier=1.0, layer_clip_norm=0.1)
+
+    Every client counts: a client that sends zeros still adds e^-B to the denominators, as the proof
+    requires. TensorFlow draws the noise of a round unless `with_noise` supplies it, from a secret
+    key in double precision (`aggregators/private/host_noise.py`). The state is TFF's
+    `DPAggregatorState`; its event is `GaussianDpEvent(noise_multiplier)`. Measurements:
+    `dp_query_metrics` and `dp` of the mechanism, and `noisy_attention_total`, per layer the noisy
+    sum of attention weights (public, because it is released anyway), in clients with full
+    attention.
+
+    Args:
+      attention_bound: B, >= 0; 0 is the plain mean of clipped updates.
+      denominator_floor: Lower bound on the denominator, in clients with full attention, > 0.
+      layer_groups: Group name -> variable names, or positions such as "0"; a partition. Fewer
+        layers need less noise, because S grows with the square root of their number.
+      noise_multiplier: z, noise standard deviation / S; with 0 there is no guarantee.
+      layer_clip_norm: C, the L2 bound on each layer, in weight units, > 0.
+      denominator_scale: lambda > 0.
+      variable_names: Names of the tensors of an update, in order, for use in `layer_groups`.
+      draws_noise: Whether TensorFlow draws the noise of a round without noise from `with_noise`. If
+        False, such a round fails.
+
+    Attributes:
+      privacy: Config of the mechanism, an argument of `with_noise`.
+
+    Raises:
+      ValueError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        attention_bound: float = 1.0,
+        denominator_floor: float = 1.0,
+        layer_groups: LayerGroups | None = None,
+        noise_multiplier: float,
+        layer_clip_norm: float,
+        denominator_scale: float = 1.0,
+        variable_names: Sequence[str] | None = None,
+        draws_noise: bool = True,
+    ):
+        arguments.require_not_negative("attention_bound", attention_bound)
+        arguments.require_positive("denominator_floor", denominator_floor)
+        arguments.require_not_negative("noise_multiplier", noise_multiplier)
+        arguments.require_positive("layer_clip_norm", layer_clip_norm)
+        arguments.require_positive("denominator_scale", denominator_scale)
+        self.privacy = Gaussian(clip_norm=layer_clip_norm, noise_multiplier=noise_multiplier)
+        self._noise_multiplier = float(noise_multiplier)
+        self._clip_norm = float(layer_clip_norm)
+        self._bound = float(attention_bound)
+        self._scale = float(denominator_scale)
+        self._floor = float(denominator_floor)
+        self._layer_groups = layer_groups or {}
+        self._variable_names = variable_names
+        self._draws_noise = draws_noise
+
+    def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+        """Creates the process for these types."""
+        layers_lib.require_float_tensors(value_type, "Private FedAtt")
+        layers = layers_lib.resolve_layers(value_type, self._layer_groups, self._variable_names)
+
+        @tff.tensorflow.computation(value_type)
+        def record(value):
+            return attention_record(
+                value,
+                layers,
+                layer_clip_norm=self._clip_norm,
+                attention_bound=self._bound,
+                denominator_scale=self._scale,
+            )
+
+        record_type = record.type_signature.result
+        # The query clips records to S again, which enforces the bound even if `record` had a bug.
+        query = NoisedSumQuery(
+            specs=tff.types.type_to_tf_tensor_specs(record_type),
+            clip_norm=record_sensitivity(len(layers), self._scale),
+            noise_multiplier=self._noise_multiplier,
+            event=dp_accounting.GaussianDpEvent(self._noise_multiplier),
+            draws_noise=self._draws_noise,
+        )
+        mechanism = tff.aggregators.DifferentiallyPrivateFactory(query).create(record_type)
+
+        @tff.tensorflow.computation(record_type)
+        def ratio(total):
+            weights = total["denominator"] / self._scale
+            result = layers_lib.scale_layers(
+                total["numerator"], layers, self._clip_norm / tf.maximum(weights, self._floor)
+            )
+            measured = collections.OrderedDict(
+                (layer.name, weights[i]) for i, layer in enumerate(layers)
+            )
+            return result, measured
+
+        @tff.federated_computation(
+            mechanism.initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
+        )
+        def next_fn(state, value):
+            output = mechanism.next(state, tff.federated_map(record, value))
+            result, weights = tff.federated_map(ratio, output.result)
+            measurements = collections.OrderedDict(
+                mechanism=output.measurements, noisy_attention_total=weights
+            )
+            return tff.templates.MeasuredProcessOutput(
+                output.state, result, tff.federated_zip(measurements)
+            )
+
+        return tff.templates.AggregationProcess(mechanism.initialize, next_fn)

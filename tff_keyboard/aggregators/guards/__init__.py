@@ -1,0 +1,1 @@
+"""Bounds on the influence of one client: broken, long and heavy updates."""

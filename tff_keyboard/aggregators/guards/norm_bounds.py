@@ -1,0 +1,158 @@
+"""Zeroing and clipping of whole updates by their norm, as in TFF, in passes that write nothing.
+
+    zeroing    delta_k -> 0                            if max |delta_k| > bound
+    clipping   delta_k -> delta_k bound / ||delta_k||   if ||delta_k||_2 > bound
+
+State, measurements and mathematics are those of `tff.aggregators.zeroing_factory` (infinity norm)
+and `clipping_factory`, and checkpoints are compatible. TFF writes |x| and x^2 to memory before it
+reduces them, which takes as long as the training of a client with little text. Here the norms are
+`max(max x, -min x)` and `tf.nn.l2_loss`; the latter rounds differently.
+
+Source of the adaptive bounds: Andrew et al. 2021, https://arxiv.org/abs/1905.03871.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregators.layers import require_factory, require_float_tensors
+from tff_keyboard.aggregators.processes import AggregationProcess, Factory, build_process
+
+Bound: TypeAlias = Any  # a float, or a `tff.templates.EstimationProcess`
+
+
+class _Kind(NamedTuple):
+    """A protection: names of its state and measurements, a norm, and the action above the bound."""
+
+    doing: str
+    done: str
+    norm: Callable[[list[tf.Tensor]], tf.Tensor]
+    reduced: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]  # tensor, norm, bound
+
+
+def infinity_norm(tensors: list[tf.Tensor]) -> tf.Tensor:
+    """Returns max |x| over all tensors, float32; 0 without tensors."""
+    largest = [tf.maximum(tf.reduce_max(x), -tf.reduce_min(x)) for x in tensors]
+    return tf.reduce_max(tf.stack([tf.constant(0.0), *(tf.cast(x, tf.float32) for x in largest)]))
+
+
+def l2_norm(tensors: list[tf.Tensor]) -> tf.Tensor:
+    """Returns the norm of all tensors together, float32."""
+    halves = [tf.cast(tf.nn.l2_loss(x), tf.float32) for x in tensors]
+    return tf.sqrt(2.0 * tf.reduce_sum(tf.stack([tf.constant(0.0), *halves])))
+
+
+_ZEROING = _Kind("zeroing", "zeroed", infinity_norm, lambda x, norm, bound: tf.zeros_like(x))
+_CLIPPING = _Kind(
+    "clipping", "clipped", l2_norm, lambda x, norm, bound: x / tf.cast(norm / bound, x.dtype)
+)
+
+
+def zeroing_factory(bound: Bound, inner: Factory) -> Factory:
+    """Replaces updates with a coordinate beyond `bound` by zeros of the same weight.
+
+        aggregator = tk.aggregators.zeroing(10.0, tk.aggregators.FedAtt(2))
+
+    Args:
+      bound: A number, or a process that follows the clients' norms.
+      inner: Aggregates the updates. Measured as `zeroing`, with `zeroing_norm` and `zeroed_count`.
+    """
+    return _NormBoundFactory(_ZEROING, bound, inner)
+
+
+def clipping_factory(bound: Bound, inner: Factory) -> Factory:
+    """Scales updates that are longer than `bound` down to it.
+
+        aggregator = tk.aggregators.clipping(0.5, tk.aggregators.FedAtt(2))
+
+    Args:
+      bound: A number, or a process that follows the clients' norms.
+      inner: Aggregates the clipped updates. Measured as `clipping`, with `clipping_norm` and
+        `clipped_count`.
+    """
+    return _NormBoundFactory(_CLIPPING, bound, inner)
+
+
+class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
+    def __init__(self, kind: _Kind, bound: Bound, inner: Factory):
+        require_factory(inner)
+        is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
+        if not is_number and not isinstance(bound, tff.templates.EstimationProcess):
+            raise TypeError(
+                "`bound` must be a number or a tff.templates.EstimationProcess, got "
+                f"{type(bound).__name__}."
+            )
+        self._kind = kind
+        self._bound = _constant(float(bound)) if is_number else bound
+        self._inner = inner
+
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
+        require_float_tensors(value_type, f"`{self._kind.doing}`")
+        kind, bound = self._kind, self._bound
+        inner = self._inner.create(value_type, weight_type)
+        count = tff.aggregators.SumFactory().create(tff.TensorType(np.int32))
+
+        @tff.tensorflow.computation(value_type, np.float32)
+        def bounded(value: Any, limit: tf.Tensor) -> Any:
+            norm = kind.norm(tf.nest.flatten(value))
+            exceeds = norm > limit
+            result = tf.cond(
+                exceeds,
+                lambda: tf.nest.map_structure(lambda x: kind.reduced(x, norm, limit), value),
+                lambda: value,
+            )
+            return result, norm, tf.cast(exceeds, tf.int32)
+
+        def initialize():
+            return {
+                f"{kind.doing}_norm": bound.initialize(),
+                "inner_agg": inner.initialize(),
+                f"{kind.done}_count_agg": count.initialize(),
+            }
+
+        def next_fn(state, value, weight):
+            bound_state, inner_state, count_state = state
+            limit = bound.report(bound_state)
+            result, norm, exceeds = tff.federated_map(
+                bounded, (value, tff.federated_broadcast(limit))
+            )
+            output = inner.next(inner_state, result, weight)
+            exceeding = count.next(count_state, exceeds)
+            after = {
+                f"{kind.doing}_norm": bound.next(bound_state, norm),
+                "inner_agg": output.state,
+                f"{kind.done}_count_agg": exceeding.state,
+            }
+            measurements = {
+                kind.doing: output.measurements,
+                f"{kind.doing}_norm": limit,
+                f"{kind.done}_count": exceeding.result,
+            }
+            return after, output.result, measurements
+
+        return build_process(initialize, next_fn, value_type, weight_type)
+
+
+def _constant(bound: float) -> tff.templates.EstimationProcess:
+    """Returns the estimation process of a constant bound."""
+
+    @tff.federated_computation
+    def initialize():
+        return tff.federated_value((), tff.SERVER)
+
+    @tff.federated_computation(
+        initialize.type_signature.result, tff.FederatedType(np.float32, tff.CLIENTS)
+    )
+    def next_fn(state, norm):
+        del norm
+        return state
+
+    @tff.federated_computation(initialize.type_signature.result)
+    def report(state):
+        del state
+        return tff.federated_value(np.float32(bound), tff.SERVER)
+
+    return tff.templates.EstimationProcess(initialize, next_fn, report)

@@ -1,0 +1,94 @@
+"""Keeps broken updates from the model: NaN, infinity, an invalid or an inflated weight.
+
+A rejected client arrives at the inner aggregator as an update of zeros with weight 0. A weighted
+mean, FedAtt, FedMed and medians then ignore it, and a differentially private sum adds zeros. TFF's
+own zeroing and clipping let NaN pass, because NaN > bound is false; put this guard outside of them.
+A client that claims an impossible weight gets the largest possible one. The limit is a constant of
+the config or the model, which clients cannot change; `weight_cap.py` follows the claims of clients.
+"""
+
+import collections
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregators.guards.finiteness import all_finite
+from tff_keyboard.aggregators.layers import require_factory
+from tff_keyboard.aggregators.processes import AggregationProcess, Factory, build_process
+
+# From a weight (finite, >= 0) to its limited value, in TensorFlow
+WeightLimit: TypeAlias = Callable[[Any], Any]
+
+
+def zero_or_one(weight: tf.Tensor) -> tf.Tensor:
+    """Limits weights to 1, for equal weights of all clients that count."""
+    return tf.cast(weight > 0, weight.dtype)
+
+
+class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
+    """Rejects updates that cannot be averaged, limits weights, and passes the others to `inner`.
+
+        aggregator = tk.aggregators.UpdateGuard(tk.aggregators.FedAtt(2))
+
+    An update is rejected if a tensor contains a NaN or an infinity, or if a number of its weight is
+    negative or not finite. The state is the state of `inner`. Measurements: `refused_non_finite`
+    and `impossible_claims` (int32 clients; the clients whose weight was limited) and `inner`.
+
+    Args:
+      inner: A weighted factory. A weight may be a structure (FedMed); all of it becomes 0.
+      limit: Upper limit of a weight; None trusts the clients.
+    """
+
+    def __init__(self, inner: Factory, *, limit: WeightLimit | None = None):
+        require_factory(inner)
+        self._inner = inner
+        self._limit = limit or (lambda weight: weight)
+
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
+        """Creates the process for these types."""
+        inner = self._inner.create(value_type, weight_type)
+
+        @tff.tensorflow.computation(value_type, weight_type)
+        def guard(value, weight):
+            accepted = tf.logical_and(
+                all_finite(tf.nest.flatten(value)),
+                _all(_is_sensible(x) for x in tf.nest.flatten(weight)),
+            )
+            limited = self._limit(weight)
+            capped = tf.logical_and(accepted, _differ(weight, limited))
+            sent = (value, limited)
+            # Unlike `tf.where`, a condition does not copy the update of an accepted client.
+            safe = tf.cond(
+                accepted, lambda: sent, lambda: tf.nest.map_structure(tf.zeros_like, sent)
+            )
+            refused = tf.logical_not(accepted)
+            return (*safe, tf.cast(refused, tf.int32), tf.cast(capped, tf.int32))
+
+        def next_fn(state, value, weight):
+            safe, safe_weight, refused, capped = tff.federated_map(guard, (value, weight))
+            output = inner.next(state, safe, safe_weight)
+            measurements = collections.OrderedDict(
+                refused_non_finite=tff.federated_sum(refused),
+                impossible_claims=tff.federated_sum(capped),
+                inner=output.measurements,
+            )
+            return output.state, output.result, measurements
+
+        return build_process(inner.initialize, next_fn, value_type, weight_type)
+
+
+def _all(conditions: Iterable[tf.Tensor]) -> tf.Tensor:
+    return tf.reduce_all(tf.stack([tf.constant(True), *conditions]))
+
+
+def _is_sensible(weight: tf.Tensor) -> tf.Tensor:
+    if not weight.dtype.is_floating:
+        return tf.reduce_all(weight >= 0)
+    return tf.reduce_all(tf.logical_and(tf.math.is_finite(weight), weight >= 0))
+
+
+def _differ(weight: Any, limited: Any) -> tf.Tensor:
+    pairs = zip(tf.nest.flatten(weight), tf.nest.flatten(limited), strict=True)
+    return tf.logical_not(_all(tf.reduce_all(tf.equal(a, b)) for a, b in pairs))

@@ -1,0 +1,1 @@
+"""Differentially private sums and means. Their noise comes from outside."""

@@ -1,0 +1,73 @@
+"""Median and trimmed mean of each coordinate, robust to a minority of arbitrary clients.
+
+    median:        result_i = median_k delta_k[i]                    (mean of the middle two)
+    trimmed mean:  result_i = mean of delta_k[i] without the g lowest and the g highest,
+                   g = floor(trim_fraction * M)
+
+All clients of weight > 0 count equally.
+
+Source: Yin et al. 2018, Definitions 1 and 2, https://arxiv.org/abs/1803.01498.
+"""
+
+import collections
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregators import arguments, client_stack
+from tff_keyboard.aggregators.layers import require_float_tensors
+from tff_keyboard.aggregators.processes import AggregationProcess
+
+
+class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
+    """Mean of the middle values of each coordinate over clients of weight > 0."""
+
+    def _cut(self, clients: tf.Tensor) -> tf.Tensor:
+        """Returns the number of clients left out on each side, int32."""
+        raise NotImplementedError
+
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
+        """See base class. `weight_type` must be a number."""
+        require_float_tensors(value_type, "A robust mean")
+
+        def middle(stacked):
+            clients = client_stack.num_clients(stacked)
+            cut = self._cut(clients)
+            measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
+            return client_stack.middle_mean(stacked, cut), measurements
+
+        return client_stack.build_stack_process(value_type, weight_type, middle)
+
+
+class MedianFactory(_RobustMeanFactory):
+    """Median of each coordinate over clients of weight > 0. Takes no arguments.
+
+        aggregator = tk.aggregators.Median()
+
+    A round without such clients gives zeros. No state. Measurements: `clients` and
+    `trimmed_clients` (int32; the clients left out of each coordinate).
+    """
+
+    def _cut(self, clients: tf.Tensor) -> tf.Tensor:
+        return tf.maximum((clients - 1) // 2, 0)
+
+
+class TrimmedMeanFactory(_RobustMeanFactory):
+    """Trimmed mean of each coordinate over clients of weight > 0.
+
+        aggregator = tk.aggregators.TrimmedMean(0.2)
+
+    A round without such clients gives zeros. No state. Measurements: `clients` and
+    `trimmed_clients` (int32; the clients left out of each coordinate).
+
+    Args:
+      trim_fraction: Share left out on each side, in [0, 0.5); 0 is the unweighted mean.
+    """
+
+    def __init__(self, trim_fraction: float = 0.1):
+        arguments.require("trim_fraction", trim_fraction, "in [0, 0.5)", lambda x: 0 <= x < 0.5)
+        self._trim_fraction = trim_fraction
+
+    def _cut(self, clients: tf.Tensor) -> tf.Tensor:
+        exact = tf.cast(clients, tf.float64) * self._trim_fraction
+        return tf.cast(tf.floor(exact + 1e-9), tf.int32)  # 0.3 * 10 is 2.999...

@@ -1,0 +1,122 @@
+"""Cuts the clients of a round into packs for a learning process.
+
+A pack is one call of TensorFlow (`client_packing/round_form.py`). If clients have little text, this
+is several times faster than one call for each client. The packs are a pure function of the cohort
+and the config.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import tensorflow as tf
+
+from tff_keyboard.algorithms.client_packing import dealing, round_form
+from tff_keyboard.algorithms.client_packing.packed_process import PackedProcess
+from tff_keyboard.algorithms.client_packing.round_form import CannotPackError
+from tff_keyboard.data import batches as batches_lib
+from tff_keyboard.data import elements
+from tff_keyboard.execution.engine import Engine
+
+# Cost of a client besides its tokens (weights, update, protections, sums), in tokens; see
+# docs/performance.md. It balances packs and changes nothing else.
+_TOKENS_PER_CLIENT = 60
+
+# (batches of each client, [messages, time + 1] int32 arrays; tokens of each) -> input of `next`.
+Deliver: TypeAlias = Callable[[Sequence[Sequence[np.ndarray]], Sequence[int]], list[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Handover:
+    """Makes the input of `next` from a cohort: a `Deliver` of two steps, which can be pickled.
+
+    `plan` needs only the sizes of the clients, and `make` needs only the clients of one pack, so
+    `make` can run on another node.
+    """
+
+    clients_per_pack: int | None = 0  # see `dealing.num_packs`; None: one dataset per client
+    is_joined: bool = False  # whether a client's batches are one element, see `data/elements.py`
+
+    def __call__(self, clients: Sequence[Sequence[np.ndarray]], sizes: Sequence[int]) -> list[Any]:
+        return [self.make([clients[p] for p in group]) for group in self.plan(sizes)]
+
+    def plan(self, sizes: Sequence[int]) -> list[list[int]]:
+        """Returns packs of similar size, largest first, as positions in `sizes` (tokens)."""
+        if self.clients_per_pack is None:
+            return [[position] for position in range(len(sizes))]
+        costs = [size + _TOKENS_PER_CLIENT for size in sizes]
+        return dealing.deal(costs, dealing.num_packs(len(sizes), self.clients_per_pack))
+
+    def make(self, clients: Sequence[Sequence[np.ndarray]]) -> Any:
+        """Returns a pack of clients, or the dataset of one client, from the batches of each."""
+        if self.clients_per_pack is None:
+            (client,) = clients
+            return batches_lib.batches_dataset(client)
+        spec = batches_lib.ELEMENT_SPEC
+        if self.is_joined:
+            spec = elements.joined_spec(spec)
+        return round_form.make_pack([self._elements(client) for client in clients], spec)
+
+    def _elements(self, client: Sequence[np.ndarray]) -> list[Any]:
+        split = [batches_lib.split(batch) for batch in client]
+        return [elements.join(split, batches_lib.ELEMENT_SPEC)] if self.is_joined else split
+
+
+@runtime_checkable
+class ProcessAround(Protocol):
+    """A process with additional steps before or after the rounds of another process.
+
+    Attributes:
+      process: The inner process.
+      wants_each_model: Whether it calls `process.next` with one client at a time.
+    """
+
+    process: Any
+    wants_each_model: bool
+
+    def around(self, process: Any, /) -> Any:
+        """Returns this process around another form of `process`, with the same states."""
+
+
+class Delivery(NamedTuple):
+    """A process as the training runs it, and its `Handover`."""
+
+    process: Any
+    deliver: Handover
+    packed: PackedProcess | None  # inside of `process`; None without packs
+
+    def pop_aggregation_seconds(self) -> float | None:
+        """Returns `PackedProcess.pop_aggregation_seconds`, or None if it is not measured."""
+        return self.packed.pop_aggregation_seconds() if self.packed else None
+
+
+def build_delivery(
+    process: Any, *, clients_per_pack: int = 0, engine: Engine | None = None
+) -> Delivery:
+    """Returns the process as the training runs it, and the `Handover` of its clients.
+
+    Args:
+      process: A learning process or a `ProcessAround`.
+      clients_per_pack: Largest number of clients of a pack, >= 0. 0 means 16 packs per round.
+      engine: Computes the packs. None means threads of this process.
+    """
+    if isinstance(process, ProcessAround):
+        _, handover, packed = build_delivery(
+            process.process, clients_per_pack=clients_per_pack, engine=engine
+        )
+        if process.wants_each_model:
+            handover = dataclasses.replace(handover, clients_per_pack=1)
+        return Delivery(process.around(packed or process.process), handover, packed)
+    try:
+        packed = PackedProcess(process, engine)
+    except CannotPackError as error:
+        print(
+            "Cannot train clients in packs, so they train in TFF's own context, which is slower "
+            f"and starts a server process: {error}"
+        )
+        return Delivery(process, Handover(None), None)
+    is_joined = len(tf.nest.flatten(packed.element_spec)) > len(
+        tf.nest.flatten(batches_lib.ELEMENT_SPEC)
+    )
+    return Delivery(packed, Handover(clients_per_pack, is_joined), packed)

@@ -1,0 +1,1 @@
+"""Runs many clients in one TensorFlow call, for any TFF learning process."""

@@ -1,0 +1,48 @@
+"""Cuts a cohort into packs: a pure function of the sizes of its clients and the config."""
+
+import heapq
+from collections.abc import Sequence
+
+# Sums of a pack (a copy of the model) stay in memory until all earlier packs are done, so the
+# number of packs is bounded. With 16 packs no core waits long for the last one of a round.
+PACKS_PER_ROUND = 16
+
+
+def num_packs(num_clients: int, clients_per_pack: int) -> int:
+    """Returns the number of packs of a round, of at most `clients_per_pack` clients.
+
+    0 means `PACKS_PER_ROUND` packs, or one per client if there are fewer clients.
+
+    >>> num_packs(100, 0), num_packs(100, 8), num_packs(5, 0), num_packs(5, 1)
+    (16, 13, 5, 5)
+    """
+    if not clients_per_pack:
+        return min(num_clients, PACKS_PER_ROUND)
+    return -(-num_clients // clients_per_pack)
+
+
+def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
+    """Deals clients to packs of similar size.
+
+    The largest client is first. Each client goes to the pack with the smallest sum; if sums are
+    equal, to the one with the fewest clients, then to the first. If the sizes differ much, one pack
+    may have one client and another pack many.
+
+    >>> deal([10, 40, 20, 30], 2)
+    [[1, 0], [3, 2]]
+
+    Args:
+      sizes: Cost of each client, >= 0.
+      packs: Number of packs.
+
+    Returns:
+      For each pack, largest first, positions in `sizes`, largest first. No pack is empty if there
+      are at least `packs` clients.
+    """
+    dealt: list[list[int]] = [[] for _ in range(packs)]
+    heap = [(0.0, 0, pack) for pack in range(packs)]  # (sum of sizes, number of clients, pack)
+    for position in sorted(range(len(sizes)), key=lambda p: -sizes[p]):  # stable
+        total, clients, least = heap[0]
+        dealt[least].append(position)
+        heapq.heapreplace(heap, (total + sizes[position], clients + 1, least))
+    return sorted(dealt, key=lambda pack: -sum(sizes[p] for p in pack))

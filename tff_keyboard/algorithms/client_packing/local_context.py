@@ -1,0 +1,133 @@
+"""TFF's execution context of this library: computations run in this process, without a server.
+
+    tff_keyboard.algorithms.local_context()  # from here on, in this thread
+
+It runs TensorFlow computations, `initialize` of any process, and computations over clients that TFF
+can write as a `MapReduceForm`: learning processes, aggregators, evaluations. All other computations
+go to TFF's own native context. That one starts a server process, which listens on all interfaces of
+the machine, without a password, until this process ends.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.algorithms.client_packing import dealing
+from tff_keyboard.algorithms.client_packing.round_form import CannotPackError, RoundForm, make_pack
+from tff_keyboard.execution import threading_options
+from tff_keyboard.execution.engine import Engine, LocalEngine
+from tff_keyboard.execution.graph_function import GraphFunction, leaves_of, pack_as
+
+_KEPT = 64  # compiled computations
+
+
+class LocalContext(tff.framework.SyncContext):
+    """Runs computations in this process.
+
+    Args:
+      engine: Computes the work of clients. None means threads of this process.
+    """
+
+    def __init__(self, engine: Engine | None = None):
+        self._engine = engine or LocalEngine()
+        self._compiled: dict[int, tuple[tff.Computation, Callable[[Any], Any]]] = {}
+        self._native: tff.framework.SyncContext | None = None
+
+    def invoke(self, comp: tff.Computation, arg: Any) -> Any:
+        """Runs a computation. TFF calls this method."""
+        return self._function(comp)(arg)
+
+    def function(self, computation: tff.Computation) -> Callable[..., Any]:
+        """Returns the computation as a function that runs here, with any default context."""
+
+        def run(*arguments: Any, **named: Any) -> Any:
+            parameter = computation.type_signature.parameter
+            if parameter is None:
+                return self.invoke(computation, None)
+            if len(arguments) == 1 and not named:
+                return self.invoke(computation, arguments[0])
+            pairs = [*((None, value) for value in arguments), *named.items()]
+            return self.invoke(computation, tff.structure.Struct(pairs))
+
+        return run
+
+    def _function(self, comp: tff.Computation) -> Callable[[Any], Any]:
+        # By identity, because comparing two computations takes as long as serializing them.
+        found = self._compiled.get(id(comp))
+        if found is None:
+            while len(self._compiled) >= _KEPT:
+                del self._compiled[next(iter(self._compiled))]
+            found = self._compiled[id(comp)] = comp, self._compile(comp)
+        return found[1]
+
+    def _compile(self, comp: tff.Computation) -> Callable[[Any], Any]:
+        try:
+            if not tff.types.contains(comp.type_signature, _is_federated):
+                return _tensorflow(comp, comp)
+            if comp.type_signature.parameter is None:
+                initial = tff.backends.mapreduce.get_state_initialization_computation(comp)
+                return _tensorflow(initial, comp)
+            return self._over_clients(comp)
+        except (CannotPackError, TypeError, ValueError):
+            return lambda arg: self._run_natively(comp, arg)
+
+    def _over_clients(self, comp: tff.Computation) -> Callable[[Any], Any]:
+        form = RoundForm(comp)
+
+        def run(arg: Any) -> Any:
+            server, clients = form.split(arg)
+            if form.element_spec is None:
+                return form(self._engine, server, clients)
+            held = [_elements(sequence) for (sequence,) in clients]
+            dealt = dealing.deal([len(each) for each in held], dealing.num_packs(len(held), 0))
+            packs = [make_pack([held[i] for i in pack], form.element_spec) for pack in dealt]
+            return form(self._engine, server, packs)
+
+        return run
+
+    def _run_natively(self, comp: tff.Computation, arg: Any) -> Any:
+        if self._native is None:
+            self._native = tff.backends.native.create_sync_local_cpp_execution_context()
+        return self._native.invoke(comp, arg)
+
+
+def local_context(*, threads: int = 0) -> LocalContext:
+    """Makes a `LocalContext` TFF's default in this thread, and returns it.
+
+        tk.algorithms.local_context()  # before anything else that uses TensorFlow
+
+    Args:
+      threads: Packs of clients at a time, >= 0; 0 means the processors that this process may use.
+        Results do not depend on it.
+    """
+    threading_options.use_one_thread_an_operation()
+    context = LocalContext(LocalEngine(threads))
+    tff.framework.set_default_context(context)
+    return context
+
+
+def _tensorflow(computation: tff.Computation, signature: tff.Computation) -> Callable[[Any], Any]:
+    """Returns a function that runs a TensorFlow computation, with `signature`'s result type."""
+    function = GraphFunction.from_computation(computation)
+    parameter = computation.type_signature.parameter
+    packed_type = computation.type_signature.result
+    result_type = signature.type_signature.result
+
+    def run(arg: Any) -> Any:
+        leaves = [] if parameter is None else leaves_of(arg, parameter)
+        packed = pack_as(packed_type, iter(function(*leaves)))
+        return tff.types.type_to_py_container(packed, result_type)
+
+    return run
+
+
+def _is_federated(type_spec: tff.Type) -> bool:
+    return isinstance(type_spec, tff.FederatedType)
+
+
+def _elements(sequence: Any) -> list[Any]:
+    if isinstance(sequence, tf.data.Dataset):
+        return list(sequence.as_numpy_iterator())
+    return list(sequence)

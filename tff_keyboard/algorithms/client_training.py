@@ -1,0 +1,193 @@
+"""Local training: the work of a client in a round of federated averaging.
+
+The loop equals TFF's `build_model_delta_client_work`, operation by operation: update, weight and
+metrics have the same bits (tested). In contrast to TFF's work, it takes a client's batches joined
+into a few tensors (`data/elements.py`), reports the mean loss of one client, which FedMed needs for
+its weights (TFF adds it up over clients at once), and copies no finite update.
+
+Source: McMahan et al. 2017, Algorithm 1, ClientUpdate, https://arxiv.org/abs/1602.05629.
+"""
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregators.fedmed.aggregator import LocalLoss
+from tff_keyboard.aggregators.guards.finiteness import all_finite
+from tff_keyboard.algorithms.composition import ClientWork, ModelFn
+from tff_keyboard.algorithms.optimizers.local_sgd import LocalSgd
+from tff_keyboard.data import elements
+
+
+class TouchedTableRows(NamedTuple):
+    """Finds the rows of word tables that a batch touches."""
+
+    rows: int  # rows of the tables, the vocabulary
+    ids_of: Callable[[Any], Sequence[tf.Tensor]]  # batch -> int32 ids of its words, any shape
+
+    def add(self, touched: tf.Tensor, batch: Any) -> tf.Tensor:
+        """Returns `touched` with 1 also at the rows of the batch."""
+        for ids in self.ids_of(batch):
+            indices = tf.reshape(ids, [-1, 1])
+            ones = tf.ones([tf.size(ids)])
+            touched = tf.tensor_scatter_nd_update(touched, indices, ones)
+        return touched
+
+
+def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> tff.SequenceType:
+    """Returns the type of a client's data: a sequence of batches, or one with all joined."""
+    spec = elements.joined_spec(model.input_spec) if joined else model.input_spec
+    return tff.SequenceType(tff.types.tensorflow_to_type(spec))
+
+
+def _take_step(optimizer, state, variables, gradients):
+    """Changes the variables, in place if the optimizer can, and returns the optimizer's state."""
+    if isinstance(optimizer, LocalSgd):
+        return optimizer.update(state, variables, gradients)
+    state, updated = optimizer.next(state, variables, gradients)
+    tf.nest.map_structure(lambda v, x: v.assign(x), variables, updated)
+    return state
+
+
+def build_client_training(
+    model_fn: ModelFn,
+    optimizer: tff.learning.optimizers.Optimizer,
+    *,
+    uniform_weights: bool = False,
+    reports_loss: LocalLoss | None = None,
+    touched_rows: TouchedTableRows | None = None,
+    joined: bool = False,
+) -> ClientWork:
+    """Builds client work that trains the model on the client's batches, one step per batch.
+
+    Args:
+      model_fn: Builds the model. Its `forward_pass` reports `num_examples` (tokens or messages).
+      optimizer: Local optimizer. Its state starts anew on every client in every round.
+      uniform_weights: Whether every client has weight 1.
+      reports_loss: If given, the weight is `OrderedDict(num_examples, loss)` instead of
+        `num_examples`, all float32. `loss` is the mean of the losses of all batches of all epochs,
+        weighted by the batch's `num_examples`; 0 without data. "during_training": the loss of a
+        batch is computed before its step. "after_training": the trained model runs forwards over
+        the batches once more. They are in memory already, like the model. Metrics do not count this
+        pass.
+      touched_rows: Rows of word tables that a batch touches. If given, the weight is
+        `OrderedDict(num_examples, touched)`, float32. `touched` is 1 for every row that a batch
+        touched, as `aggregation.row_correction` takes it.
+      joined: Whether a client's data is one element, its batches joined (`data/elements.py`).
+
+    Returns:
+      Client work with TFF's state (the optimizer's hyperparameters), metrics and update (server
+      minus client). A client whose update is not finite sends zeros, weight 0, loss 0 and no
+      metrics.
+
+    Raises:
+      ValueError: Both a loss and touched rows are requested.
+    """
+    if reports_loss and touched_rows:
+        raise ValueError("A client's weight can carry its loss or its touched rows, not both.")
+    with tf.Graph().as_default():  # keeps the model's variables out of the caller's graph
+        model = model_fn()
+        sum_metrics = tff.learning.metrics.sum_then_finalize(model.metric_finalizers())
+    weights_type = tff.learning.models.weights_type_from_model(model)
+    data_type = client_data_type(model, joined)
+    initial_hparams = optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
+
+    @tff.federated_computation
+    def initialize():
+        return tff.federated_value(initial_hparams, tff.SERVER)
+
+    hparams_type = initialize.type_signature.result.member
+
+    @tff.tensorflow.computation(hparams_type, weights_type, data_type)
+    def train(hparams, server_weights, dataset):
+        model = model_fn()
+        weights = tff.learning.models.ModelWeights.from_model(model)
+        trainable = tuple(tf.nest.flatten(weights.trainable))
+        batches = elements.read(dataset, model.input_spec)
+
+        def step(state, batch):
+            optimizer_state, num_examples, total_loss, touched = state
+            with tf.GradientTape() as tape:
+                output = model.forward_pass(batch, training=True)
+            gradients = tape.gradient(output.loss, trainable)
+            optimizer_state = _take_step(optimizer, optimizer_state, trainable, tuple(gradients))
+            total_loss, num_examples = add_loss((total_loss, num_examples), output)
+            if touched_rows:
+                touched = touched_rows.add(touched, batch)
+            return optimizer_state, num_examples, total_loss, touched
+
+        def add_batch(sums, batch):
+            return add_loss(sums, model.forward_pass(batch, training=False))
+
+        def add_loss(sums, output):
+            total_loss, num_examples = sums
+            count = tf.cast(output.num_examples, tf.int64)
+            loss = tf.cast(output.loss, tf.float64) * tf.cast(count, tf.float64)
+            return total_loss + loss, num_examples + count
+
+        def mean_loss(total_loss, num_examples):
+            mean = tf.math.divide_no_nan(total_loss, tf.cast(num_examples, tf.float64))
+            return tf.cast(mean, tf.float32)
+
+        def forget_metrics():
+            model.reset_metrics()
+            return tf.no_op()
+
+        @tf.function(autograph=False)  # autograph's conversions take most of a second
+        def train_on_all_batches():
+            tf.nest.map_structure(lambda v, x: v.assign(x), weights, server_weights)
+            specs = tf.nest.map_structure(lambda v: tf.TensorSpec(v.shape, v.dtype), trainable)
+            optimizer_state = optimizer.set_hparams(optimizer.initialize(specs), hparams)
+            nowhere = tf.zeros([touched_rows.rows if touched_rows else 0])
+            zeros = tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)
+            start = (optimizer_state, *zeros, nowhere)
+            _, num_examples, total_loss, touched = elements.fold(
+                step, start, batches, model.input_spec
+            )
+            update = tf.nest.map_structure(tf.subtract, server_weights.trainable, weights.trainable)
+            weight = tf.constant(1.0) if uniform_weights else tf.cast(num_examples, tf.float32)
+            if reports_loss:
+                weight = collections.OrderedDict(
+                    num_examples=weight, loss=mean_loss(total_loss, num_examples)
+                )
+            if touched_rows:
+                weight = collections.OrderedDict(num_examples=weight, touched=touched)
+            sent = (update, weight)
+            is_finite = all_finite(tf.nest.flatten(update))
+            # Unlike `tf.where`, a condition does not copy a finite update.
+            update, weight = tf.cond(
+                is_finite, lambda: sent, lambda: tf.nest.map_structure(tf.zeros_like, sent)
+            )
+            tf.cond(is_finite, tf.no_op, forget_metrics)
+            metrics = model.report_local_unfinalized_metrics()  # before the next pass counts, too
+            if reports_loss == "after_training":
+                nothing = (tf.constant(0.0, tf.float64), tf.constant(0, tf.int64))
+                tail = mean_loss(*elements.fold(add_batch, nothing, batches, model.input_spec))
+                weight["loss"] = tf.where(is_finite, tail, 0.0)
+            result = tff.learning.templates.ClientResult(update=update, update_weight=weight)
+            return result, metrics
+
+        return train_on_all_batches()
+
+    get_hparams = tff.tensorflow.computation(lambda state: state, hparams_type)
+    set_hparams = tff.tensorflow.computation(
+        lambda state, hparams: hparams, hparams_type, hparams_type
+    )
+
+    @tff.federated_computation(
+        initialize.type_signature.result,
+        tff.FederatedType(weights_type, tff.CLIENTS),
+        tff.FederatedType(data_type, tff.CLIENTS),
+    )
+    def next_fn(state, weights, data):
+        hparams = tff.federated_broadcast(state)
+        result, metrics = tff.federated_map(train, (hparams, weights, data))
+        measurements = tff.federated_zip(collections.OrderedDict(train=sum_metrics(metrics)))
+        return tff.templates.MeasuredProcessOutput(state, result, measurements)
+
+    return tff.learning.templates.ClientWorkProcess(
+        initialize, next_fn, get_hparams_fn=get_hparams, set_hparams_fn=set_hparams
+    )

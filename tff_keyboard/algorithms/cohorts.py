@@ -1,0 +1,156 @@
+"""Draws the clients of a round: a pure function of (seed, round), and of the run's key if given.
+
+The server selects more clients than it needs (over-selection), some never report (dropouts), and
+the first ones that report make up the round. A selected client then waits for some rounds, as with
+Gboard's participation timer (and as DP-FTRL's accounting needs). A private run salts its cohorts
+with a secret key: amplification by sampling holds only against observers that do not know the drawn
+clients. Sources: Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046; Kairouz et al. 2021,
+https://arxiv.org/abs/2103.00039.
+"""
+
+import dataclasses
+import hmac
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.data.store.person_sizes import check_ins
+
+_SELECT, _DROP = 0, 1  # keep the random streams of a round apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Cohort:
+    """The clients of one round; all arrays are int64 indices in random order."""
+
+    selected: np.ndarray
+    dropped: np.ndarray
+    # The first `clients_per_round` of the others; fewer only if too many dropped out.
+    reporting: np.ndarray
+
+
+class CohortSampler:
+    """Draws cohorts among the clients that are not waiting, uniformly or by weights.
+
+    With `min_separation_rounds` = b, a client selected in round t is selected again in
+    round t + b at the earliest. Which clients wait in a round follows from replaying
+    the rounds before it from round 0: O(clients) each, cached, so that asking for
+    rounds in order costs one draw, and asking in any order gives the same.
+
+    Args:
+      earlier: Selected clients of the last rounds of other runs before round 1, oldest first. They
+        wait, too. The last of these rounds is round 0.
+      weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion to
+        it (`sampling_weights`). None: uniformly.
+      key: Secret salt; b"" for none. Without it neither seed nor other rounds tell a cohort.
+
+    Attributes:
+      num_selected: Clients asked in a round, in the largest.
+
+    Raises:
+      ValueError: The population is too small for the selection and the separation.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        num_clients: int,
+        earlier: Sequence[np.ndarray] = (),
+        weights: np.ndarray | None = None,
+        key: bytes = b"",
+    ):
+        self._config = config
+        self.num_selected = self._to_select(config.most_clients_per_round)
+        self._separation = config.min_separation_rounds
+        needed = self.num_selected * self._separation
+        if needed > num_clients:
+            raise ValueError(
+                f"Selecting {self.num_selected} clients a round with `min_separation_rounds` = "
+                f"{self._separation} needs {needed} clients, got {num_clients}. Lower "
+                "`clients_per_round`, `over_selection` or `min_separation_rounds`."
+            )
+        self._num_clients = num_clients
+        self._key = key
+        self._earlier = list(earlier)
+        if weights is not None and (len(weights) != num_clients or not np.all(weights > 0)):
+            raise ValueError(f"`weights` must be {num_clients} numbers > 0.")
+        self._weights = weights
+        # Selected clients of rounds 0, 1, ...
+        self._history: list[np.ndarray] = self._earlier[-1:]
+
+    def cohort(self, round_num: int) -> Cohort:
+        """Returns the cohort of a round. It is the same at every call, in any order of calls."""
+        if round_num < 0:
+            raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
+        selected = self._selected(round_num)
+        rng = self._generator(round_num, _DROP)
+        drops = rng.random(len(selected)) < self._config.dropout_rate
+        reporting = selected[~drops][: self._config.clients_in_round(round_num)]
+        return Cohort(selected=selected, dropped=selected[drops], reporting=reporting)
+
+    def _selected(self, round_num: int) -> np.ndarray:
+        if self._separation == 1:  # no round depends on another
+            return self._draw(round_num, np.arange(self._num_clients))
+        for t in range(len(self._history), round_num + 1):
+            self._history.append(self._draw(t, self._free(t)))
+        return self._history[round_num].copy()
+
+    def _free(self, round_num: int) -> np.ndarray:
+        """Returns the clients that do not wait in a round. All earlier rounds must be known."""
+        before = [*self._earlier[:-1], *self._history]
+        is_free = np.ones(self._num_clients, dtype=bool)
+        for selected in before[max(len(before) - self._separation + 1, 0) :]:
+            is_free[selected] = False
+        free = np.flatnonzero(is_free)
+        needed = self._to_select(self._config.clients_in_round(round_num))
+        if len(free) < needed:
+            raise ValueError(
+                f"Round {round_num} needs {needed} clients, but only {len(free)} are free: the "
+                f"others wait for `min_separation_rounds` = {self._separation} after rounds of "
+                "other runs on this store. Lower `train.clients_per_round` or the separation."
+            )
+        return free
+
+    def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
+        rng = self._generator(round_num, _SELECT)
+        size = self._to_select(self._config.clients_in_round(round_num))
+        if self._weights is None:
+            return rng.choice(eligible, size=size, replace=False)
+        weights = self._weights[eligible]
+        return rng.choice(eligible, size=size, replace=False, p=weights / weights.sum())
+
+    def _generator(self, round_num: int, purpose: int) -> np.random.Generator:
+        if not self._key:
+            return np.random.default_rng([self._config.seed, round_num, purpose])
+        name = f"{self._config.seed} {round_num} {purpose}".encode()
+        return np.random.default_rng(int.from_bytes(hmac.digest(self._key, name, "sha256"), "big"))
+
+    def _to_select(self, clients: int) -> int:
+        # Rounding first, because 1.1 * 10 must give 11, not 12.
+        return math.ceil(round(self._config.over_selection * clients, 9))
+
+
+def sampling_weights(
+    train: TrainConfig, num_messages: np.ndarray, *, max_examples: int
+) -> np.ndarray | None:
+    """Rounds that each client's text fills: `train.client_sampling` of `num_messages` [clients].
+
+    [clients] >= 1, or None where all check in alike.
+    """
+    if train.client_sampling == "uniform":
+        return None
+    return check_ins(num_messages, max_examples, train.max_sampling_ratio)
+
+
+def share_of_seats(config: TrainConfig, accounts: float) -> float:
+    """Returns the largest mean share of attackers in the cohorts, for any text that they claim.
+
+    It is the share of the selected clients. It is also the share of the reporting clients if
+    attackers drop out as often as other clients.
+    """
+    if config.client_sampling == "uniform":
+        return accounts
+    most = config.max_sampling_ratio or math.inf
+    return min(accounts * most, 1.0) if accounts else 0.0

@@ -1,0 +1,1 @@
+"""Fine-tuning on clients without forgetting the general language (Popov et al. 2018)."""

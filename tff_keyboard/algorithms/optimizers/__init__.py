@@ -1,0 +1,1 @@
+"""Optimizers in TFF's interface."""

@@ -1,0 +1,67 @@
+"""Optimizers of clients, of the server and of central training from their config tables.
+
+Adam and Yogi are TFF's. With t from 1, m and v from 0,
+
+    m = beta_1 m + (1 - beta_1) g
+    v = beta_2 v + (1 - beta_2) g^2                       Yogi: v - (1 - beta_2) g^2 sign(v - g^2)
+    w = w - rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon)
+
+so epsilon is outside the root and added to the *uncorrected* v: the "epsilon hat" of Kingma & Ba
+2015 (end of section 2, https://arxiv.org/abs/1412.6980), whose Algorithm 1 adds it to the corrected
+v. Reddi et al. 2021 (Algorithm 2) do not correct the bias, so their first steps differ at the same
+rate. Yogi's v starts from 0, as in the experiments that gave the default values (TFF's own default
+is 1e-6). Adagrad is this project's, because TFF's has epsilon inside the root.
+"""
+
+from typing import TypeAlias
+
+import tensorflow_federated as tff
+
+from tff_keyboard.algorithms.optimizers.accumulating import AdagradOptimizer, NesterovSGD
+from tff_keyboard.algorithms.optimizers.local_sgd import ClippedOptimizer, LocalSgd
+from tff_keyboard.config.sections import learning_config as tables
+
+Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
+
+
+def build_client_optimizer(config: tables.FedAvgClient) -> Optimizer:
+    """Returns SGD, with momentum that starts from zero on each client in each round."""
+    if not config.momentum:
+        return LocalSgd(config.learning_rate, config.gradient_clip_norm or None)
+    sgd = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
+    return _clipped(sgd, config.gradient_clip_norm)
+
+
+def build_server_optimizer(config: tables.ServerConfig) -> Optimizer:
+    """The optimizer named by `server.type`, at the full learning rate of its schedule."""
+    library = tff.learning.optimizers
+    match config:
+        case tables.FedAvgServer():
+            return library.build_sgdm(config.learning_rate)
+        case tables.FedAvgM(nesterov=True) if config.momentum:
+            return NesterovSGD(config.learning_rate, config.momentum)
+        case tables.FedAvgM():
+            return library.build_sgdm(config.learning_rate, config.momentum or None)
+        case _:
+            return _adaptive(config)
+
+
+def build_central_optimizer(config: tables.CentralConfig, client: tables.FedAvgClient) -> Optimizer:
+    """The optimizer named by `central.type`; gradients are clipped as on a client."""
+    if isinstance(config, tables.CentralSgd):
+        return build_client_optimizer(client)
+    return _clipped(_adaptive(config), client.gradient_clip_norm)
+
+
+def _adaptive(config: tables.Adam | tables.Adagrad) -> Optimizer:
+    if isinstance(config, tables.Adagrad):
+        return AdagradOptimizer(config.learning_rate, config.epsilon)
+    library = tff.learning.optimizers
+    arguments = (config.learning_rate, config.beta_1, config.beta_2, config.epsilon)
+    if isinstance(config, tables.FedYogi | tables.CentralYogi):
+        return library.build_yogi(*arguments, initial_preconditioner_value=0.0)
+    return library.build_adam(*arguments)
+
+
+def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:
+    return ClippedOptimizer(optimizer, clip_norm) if clip_norm else optimizer

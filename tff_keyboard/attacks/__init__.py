@@ -1,1 +1,0 @@
-"""Clients that misbehave, and what an aggregation rule withstands. Never used in training."""

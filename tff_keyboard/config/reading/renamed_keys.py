@@ -1,0 +1,28 @@
+"""Keys that version 0.2.0 had under other names. The error for an old key tells the new one."""
+
+_TAGS = {
+    "model": "name",
+    "client": "algorithm",
+    "client.schedule": "name",
+    "server": "optimizer",
+    "server.schedule": "name",
+    "averaging": "kind",
+    "central": "optimizer",
+    "central.schedule": "name",
+    "train.cohort": "kind",
+    "aggregation.rule": "name",
+    "aggregation.privacy": "mechanism",
+    "aggregation.protection": "clipping",
+    "aggregation.compression": "codec",
+    "aggregation.row_correction": "kind",
+    "aggregation.client_noise": "distribution",
+    "fine_tuning.method": "name",
+    "fine_tuning.server": "name",
+}
+RENAMED_KEYS = {f"{table}.{tag}": f"{table}.type" for table, tag in _TAGS.items()} | {
+    "train.check_in": "train.client_sampling",
+    "train.check_in_factor": "train.max_sampling_ratio",
+    "train.left_out_client": "train.excluded_client",
+    "train.cohort.most": "train.cohort.max_clients",
+    "execution.cluster.allow_other_bits": "execution.cluster.allow_nondeterminism",
+}

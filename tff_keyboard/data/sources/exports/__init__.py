@@ -1,0 +1,1 @@
+"""Chats in the export formats of chat applications."""

@@ -1,0 +1,59 @@
+"""Discord: the JSON of DiscordChatExporter, and the data package that Discord sends on request.
+
+DiscordChatExporter writes a channel with all its members. The data package contains only the
+messages of its owner, in a folder for each channel (`messages/c123/messages.json`), so each channel
+counts as a client.
+"""
+
+import pathlib
+import re
+from collections.abc import Iterator
+
+from tff_keyboard.data.sources import json_documents
+from tff_keyboard.data.sources.messages import Reading, Typed, clean_text
+from tff_keyboard.data.sources.tables.columns import seconds_of
+from tff_keyboard.storage import errors
+
+_TYPED = ("Default", "Reply", "ThreadStarterMessage", "0", "19", None)
+_REFERENCES = re.compile(r"<(?:a?:\w+:|[@#][!&]?|/[^:<>]+:|t:)-?\d+(?::\w)?>")
+
+
+def package_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the sorted files of a data package, given its folder or its folder `messages`."""
+    return sorted({*folder.glob("*/messages.json"), *folder.glob("*essages/*/messages.json")})
+
+
+def read_messages(
+    path: pathlib.Path, reading: Reading, *, bytes_before: int = 0
+) -> Iterator[Typed]:
+    """Yields the messages of users, without references to members and custom emoji.
+
+    Skips and counts messages of bots and of Discord, and messages without text. Raises `DataError`
+    if the file is not such a JSON file, or, if bad lines are errors, an entry is not a message.
+    """
+    document = json_documents.read_json(path)
+    if isinstance(document, dict) and isinstance(document.get("messages"), list):
+        entries = document["messages"]
+    elif isinstance(document, list):
+        entries = document
+    else:
+        raise errors.DataError(
+            f"{path}: is neither a JSON file of DiscordChatExporter nor messages.json of a data "
+            "package. Check `data.source`."
+        )
+    for entry in json_documents.message_objects(path, entries, reading):
+        author = entry.get("author")
+        if isinstance(author, dict):
+            user, text, moment = author.get("id"), entry.get("content"), entry.get("timestamp")
+            if author.get("isBot") or entry.get("type") not in _TYPED:
+                reading.skip("bot_or_event")
+                continue
+        else:
+            user = path.absolute().parent.name
+            text, moment = entry.get("Contents"), entry.get("Timestamp")
+        text = _REFERENCES.sub(" ", text) if isinstance(text, str) else ""
+        if not isinstance(user, str | int) or not str(user).strip() or not text.strip():
+            reading.skip("no_text")
+            continue
+        yield Typed(seconds_of(moment) or 0.0, clean_text(str(user)), clean_text(text))
+    reading.on_position(bytes_before + path.stat().st_size)

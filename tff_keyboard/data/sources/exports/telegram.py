@@ -1,0 +1,86 @@
+"""Telegram Desktop's "Export chat history" as machine-readable JSON: `result.json`.
+
+A file contains one chat, or the chats of an account in `chats.list`. Format:
+https://core.telegram.org/import-export
+"""
+
+import itertools
+import pathlib
+from collections.abc import Iterator
+
+from tff_keyboard.data.sources import json_documents
+from tff_keyboard.data.sources.messages import Reading, Typed, clean_text
+from tff_keyboard.data.sources.tables.columns import seconds_of
+from tff_keyboard.storage import errors
+
+
+def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files `result.json` of one export's folder, or of a folder with several exports.
+
+    Raises:
+      DataError: If the folder contains an export as web pages, which is Telegram's default.
+    """
+    found = sorted({*folder.glob("result.json"), *folder.glob("*/result.json")})
+    if not found and any(folder.glob("messages*.html")):
+        raise errors.DataError(
+            f"{folder}: is a Telegram export in HTML. Export the chat again, in the format "
+            '"machine-readable JSON".'
+        )
+    return found
+
+
+def read_messages(
+    path: pathlib.Path, reading: Reading, *, bytes_before: int = 0
+) -> Iterator[Typed]:
+    """Yields the messages of users. A client is a `from_id`.
+
+    Skips and counts events of the chat, forwarded messages, messages of bots, and messages without
+    text. Raises `DataError` if the file is not such a JSON file, or, if bad lines are errors, an
+    entry is not a message.
+    """
+    document = json_documents.read_json(path)
+    chats = _chats(document)
+    if chats is None:
+        raise errors.DataError(
+            f"{path}: is not Telegram's result.json. Export the chat again, in the format "
+            '"machine-readable JSON".'
+        )
+    lists = [chat.get("messages") for chat in chats]
+    entries = itertools.chain.from_iterable(each for each in lists if isinstance(each, list))
+    for entry in json_documents.message_objects(path, entries, reading):
+        if entry.get("type") != "message":
+            reading.skip("event_of_the_chat")
+            continue
+        if "forwarded_from" in entry or "via_bot" in entry:
+            reading.skip("forwarded")
+            continue
+        user = entry.get("from_id") or entry.get("from")
+        text = _text(entry.get("text"))
+        if not isinstance(user, str | int) or not text.strip():
+            reading.skip("no_text")
+            continue
+        time = seconds_of(entry.get("date_unixtime")) or seconds_of(entry.get("date"))
+        yield Typed(time or 0.0, clean_text(str(user)), clean_text(text))
+    reading.on_position(bytes_before + path.stat().st_size)
+
+
+def _chats(document: object) -> list[dict[str, object]] | None:
+    """Returns the chats of a document, or None if it is not an export."""
+    if not isinstance(document, dict):
+        return None
+    if isinstance(document.get("messages"), list):
+        return [document]
+    chats: list[dict[str, object]] | None = None
+    for name in ("chats", "left_chats"):
+        part = document.get(name)
+        if isinstance(part, dict) and isinstance(part.get("list"), list):
+            chats = (chats or []) + [chat for chat in part["list"] if isinstance(chat, dict)]
+    return chats
+
+
+def _text(text: object) -> str:
+    """Returns the plain text of a string, or of a list of strings and formatted parts."""
+    if isinstance(text, list):
+        parts = (part.get("text") if isinstance(part, dict) else part for part in text)
+        return "".join(part for part in parts if isinstance(part, str))
+    return text if isinstance(text, str) else ""

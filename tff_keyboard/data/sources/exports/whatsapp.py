@@ -1,0 +1,139 @@
+"""WhatsApp's "Export chat": a text file, or the `_chat.txt` of its zip archive.
+
+The two styles, and two languages of them:
+
+    12/31/23, 9:41 PM - Anna: happy new year           Android
+    31.12.23, 21:41 - Anna: gutes neues Jahr
+    [31/12/2023, 21:41:05] Anna: happy new year        iPhone
+
+A line without such a beginning continues the message above. Lines without a name are from WhatsApp.
+iPhones mark text of WhatsApp ("image omitted") with an invisible U+200E at its beginning; Android
+writes it in angle brackets. Messages keep the order of the file, because the export does not state
+whether the day or the month comes first.
+"""
+
+import pathlib
+import re
+from collections.abc import Iterator
+
+from tff_keyboard.data.sources import lines
+from tff_keyboard.data.sources.messages import Reading, Typed, clean_text
+from tff_keyboard.storage import errors
+
+_MARKS = "\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff"
+_DATE = r"\d{1,4}(?:[./-] ?\d{1,2}[./-] ?|年 ?\d{1,2}月 ?|년 ?\d{1,2}월 ?)\d{1,4}[.日일]?"
+_HALF_OF_DAY = r"(?:[APap]\.? ?[Mm]\.?|[^\W\d_]{1,9}\.?)"  # PM, p. m., 오후
+_TIME = rf"(?:{_HALF_OF_DAY} ?)?\d{{1,2}}[:.]\d{{2}}(?:[:.]\d{{2}})?(?: ?{_HALF_OF_DAY})?"
+_STAMP = rf"{_DATE}[,،]?(?: um)? ?{_TIME}"
+_BEGINNING = re.compile(
+    rf"[{_MARKS}]*(?:\[{_STAMP}\] ?|{_STAMP}(?: [-–]|:) )(?P<rest>.*)", re.DOTALL
+)
+_SENDER = re.compile(r'(?P<name>[^:"“”„«»]{1,100}):(?: |\Z)(?P<text>.*)', re.DOTALL)
+_BLANKS = re.compile(r"[\u00a0\u202f\u2009\t]")
+_INVISIBLE = re.compile(f"[{_MARKS}]")
+# Placeholders of pictures in any language: `<Media omitted>`, `<attached: 1.jpg>`,
+# `IMG-20231231-WA0001.jpg (file attached)`; and the mark of an edited message.
+_OMITTED = re.compile(r"<[^<>]{3,60}>\Z|\S+\.[A-Za-z0-9]{2,5} \([^()]{3,40}\)(?:\Z| )")
+_EDITED = re.compile(
+    r"(?:[\u200e\u200f]<[^<>]{3,60}>"
+    r"|<[^<>]{0,40}(?:edited|bearbeitet|edit[oó]|editada|modifié|modificato|bewerkt)[^<>]{0,20}>)\Z"
+)
+_DELETED = frozenset(
+    {
+        *("this message was deleted", "you deleted this message", "null"),
+        *("diese nachricht wurde gelöscht", "du hast diese nachricht gelöscht"),
+        *("se eliminó este mensaje", "eliminaste este mensaje", "ce message a été supprimé"),
+        *(
+            "vous avez supprimé ce message",
+            "esta mensagem foi apagada",
+            "você apagou esta mensagem",
+        ),
+        *(
+            "mensagem apagada",
+            "questo messaggio è stato eliminato",
+            "hai eliminato questo messaggio",
+        ),
+        *("dit bericht is verwijderd", "je hebt dit bericht verwijderd"),
+        *("missed voice call", "missed video call", "waiting for this message"),
+    }
+)
+
+
+def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the chats in a folder of unpacked exports, sorted.
+
+    Each chat is in the folder itself or in its own subfolder.
+    """
+    names = ("_chat.txt", "WhatsApp Chat *.txt")
+    places = (*names, *(f"*/{name}" for name in names))
+    return sorted({path for place in places for path in folder.glob(place)})
+
+
+def is_beginning(line: str) -> bool:
+    """Checks if a line begins like a message of an export.
+
+    >>> is_beginning("12/31/23, 9:41 PM - Anna: hi"), is_beginning("anna\\thi")
+    (True, False)
+    """
+    return bool(_BEGINNING.match(_BLANKS.sub(" ", line)))
+
+
+def read_messages(
+    path: pathlib.Path, reading: Reading, *, bytes_before: int = 0
+) -> Iterator[Typed]:
+    """Yields the messages of users, in the order of the file.
+
+    Skips and counts lines of WhatsApp itself, and messages without text. Raises `DataError` like
+    `lines.read_lines`; if no line begins like a message; and, if bad lines are errors, for a line
+    before the first message.
+    """
+    user = ""
+    parts: list[str] = []
+    is_begun = False
+    for number, line in lines.read_lines(path, reading, bytes_before=bytes_before):
+        found = _BEGINNING.match(_BLANKS.sub(" ", line))
+        if found is None:
+            if not is_begun:
+                reading.bad_line(
+                    path,
+                    number,
+                    "not_whatsapp",
+                    "the line does not begin like a message of a WhatsApp export, with "
+                    "date, time and name. Remove the text before the first message.",
+                )
+            elif parts:
+                parts.append(line)
+            continue
+        yield from _message(user, parts, reading)
+        is_begun, user, parts = True, "", []
+        said = _SENDER.match(found["rest"])
+        name = _INVISIBLE.sub("", said["name"]).strip().lstrip("~").strip() if said else ""
+        if not said or not name:
+            reading.skip("line_of_whatsapp")
+        else:
+            user, parts = name, [said["text"]]
+    yield from _message(user, parts, reading)
+    if not is_begun:
+        raise errors.DataError(
+            f"{path}: no line begins like a message of a WhatsApp export. Check `data.source`."
+        )
+
+
+def _message(user: str, parts: list[str], reading: Reading) -> Iterator[Typed]:
+    """Yields the message of a user, given its lines, unless it is WhatsApp's or has no text."""
+    if not parts:
+        return
+    first, *others = parts
+    if first.startswith(("\u200e", "\u200f")) or _OMITTED.match(
+        first
+    ):  # an iPhone's "image omitted", and its caption
+        first = ""
+        reading.skip("omitted_media")
+    elif first.strip().rstrip(".").lower() in _DELETED and not others:
+        reading.skip("line_of_whatsapp")
+        return
+    lines_typed = [first, *others]
+    lines_typed[-1] = _EDITED.sub("", lines_typed[-1])
+    text = _INVISIBLE.sub("", " ".join(filter(None, lines_typed))).strip()
+    if text:
+        yield Typed(0.0, user, clean_text(text))

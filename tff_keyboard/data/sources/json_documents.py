@@ -1,0 +1,93 @@
+"""Reads whole files into memory, plain or gzip, and parses the JSON in them."""
+
+import gzip
+import json
+import pathlib
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, cast
+
+from tff_keyboard.data.sources.lines import GZIP_MAGIC, UTF16_MARKS
+from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.storage import errors
+
+_CHUNK_BYTES = 1 << 16
+
+
+def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[bytes]:
+    """Yields the bytes of a file, unpacked if it is gzip, and at most the first `limit` bytes.
+
+    Raises:
+      DataError: If the file is missing, a folder, unreadable, UTF-16, or a damaged gzip.
+    """
+    left = limit
+    try:
+        with path.open("rb") as raw:
+            is_gzip = raw.read(2) == GZIP_MAGIC
+            raw.seek(0)
+            stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+            is_first = True
+            while left is None or left > 0:
+                chunk = stream.read(_CHUNK_BYTES if left is None else min(left, _CHUNK_BYTES))
+                if not chunk:
+                    return
+                if is_first and chunk.startswith(UTF16_MARKS):
+                    raise errors.DataError(
+                        f"{path}:1: the file is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8."
+                    )
+                is_first = False
+                left = None if left is None else left - len(chunk)
+                yield chunk
+    except FileNotFoundError:
+        raise errors.DataError(
+            f"{path}: there is no such file. Check `data.input` or --input."
+        ) from None
+    except IsADirectoryError:
+        raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise errors.DataError(
+            f"{path}: the gzip file ends early or is damaged. Copy or download it again."
+        ) from None
+    except OSError as error:
+        raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
+
+
+def read_json(path: pathlib.Path) -> object:
+    """Returns the JSON document of a UTF-8 file, plain or gzip.
+
+    Raises:
+      DataError: If the file cannot be read, is empty, not UTF-8 or not valid JSON.
+    """
+    content = b"".join(read_chunks(path))
+    if not content.strip():
+        raise errors.DataError(f"{path}: the file is empty. Pass a file with messages.")
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise errors.DataError(
+            f"{path}:{line}: the line is not UTF-8. Convert the file (iconv -f LATIN1 -t UTF-8)."
+        ) from None
+    except json.JSONDecodeError as error:
+        raise errors.DataError(
+            f"{path}:{error.lineno}: the file is not valid JSON from here on. Export or copy it "
+            "again."
+        ) from None
+    except (ValueError, RecursionError):  # a huge integer, or a thousand brackets
+        raise errors.DataError(
+            f"{path}: the JSON has a number that is too large, or is nested too deeply. Export it "
+            "again."
+        ) from None
+
+
+def message_objects(
+    path: pathlib.Path, entries: Iterable[object], reading: Reading
+) -> Iterator[dict[str, Any]]:
+    """Yields the entries of a document that are JSON objects. Other entries are bad lines."""
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, dict):
+            yield entry
+        else:
+            reading.bad_line(
+                path, number, "not_an_object", "the message is not a JSON object. Remove it."
+            )

@@ -1,0 +1,1 @@
+"""Files with named columns or fields: CSV, JSON lines, Parquet."""

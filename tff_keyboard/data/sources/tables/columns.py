@@ -1,0 +1,207 @@
+"""Finds the client, text and time columns of a table, and converts rows to messages."""
+
+import dataclasses
+import datetime
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tff_keyboard.data.sources.messages import Typed, clean_text
+from tff_keyboard.storage import errors
+
+# Column names for guessing, best first; in lower case, with `_` between words.
+CLIENT_NAMES = (
+    *("client_id", "client", "user_id", "userid", "author_id", "authorid", "speaker_id"),
+    *("sender_id", "from_id", "user", "username", "user_name", "screen_name", "author"),
+    *("author_name", "speaker", "sender", "sender_name", "from", "nick", "nickname"),
+)
+TEXT_NAMES = (
+    *("text", "message", "messages", "body", "content", "contents", "utterance", "sentence"),
+    *("msg", "comment", "tweet", "post", "message_text", "full_text"),
+)
+
+BadRow = Callable[[str, str], None]  # reason, message
+
+
+class WantedColumns(NamedTuple):
+    """The columns that the user named: by name, or by position from 1; "" to guess.
+
+    `time` is never guessed. Without it, rows stay in the order of the file.
+    """
+
+    client: str = ""
+    text: str = ""
+    time: str = ""
+
+    @property
+    def are_positions(self) -> bool:
+        """Whether columns are given by position, for a file without a header line."""
+        return self.client.isdecimal() and self.text.isdecimal()
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Column indexes, or keys of objects. `time` is None if it is not used."""
+
+    client: int | str
+    text: int | str
+    time: int | str | None
+    description: str  # one line for the user
+
+    def message(self, client: object, text: object, time: object, bad: BadRow) -> Typed | None:
+        """Returns the message of a row, or None after a call of `bad` with the reason."""
+        user = _client_text(client)
+        if isinstance(client, dict | list):
+            bad(
+                "client_is_no_name",
+                "the client column has an object or a list. Choose a field inside it, such as "
+                "--client-column=author.id.",
+            )
+            return None
+        if not user:
+            bad("empty_user", "the client column is empty. Fill in who typed the message.")
+            return None
+        if not isinstance(text, str):
+            bad("no_text", "the text column has no text. Choose another one with --text-column.")
+            return None
+        if "\0" in text or "\0" in user:
+            bad("nul", "the row has NUL characters. Remove them.")
+            return None
+        seconds = 0.0
+        if self.time is not None:
+            found = seconds_of(time)
+            if found is None:
+                bad(
+                    "bad_time",
+                    "the time column has neither a number nor an ISO 8601 time such as "
+                    "2023-12-31T21:41:05Z. Leave --time-column out if the rows are sorted by time.",
+                )
+                return None
+            seconds = found
+        return Typed(seconds, clean_text(user), clean_text(text))
+
+
+def choose_columns(names: Sequence[str], wanted: WantedColumns, place: str) -> Columns:
+    """Finds the wanted columns among `names`, or guesses them.
+
+    Raises:
+      DataError: If a column is missing, occurs twice, or cannot be guessed. The message begins with
+        `place` and quotes no name in the file, because a file without a header line begins with
+        private text.
+    """
+    client, client_index = _choose(names, wanted.client, CLIENT_NAMES, "client", place)
+    text, text_index = _choose(names, wanted.text, TEXT_NAMES, "text", place)
+    if client_index == text_index:
+        raise errors.DataError(
+            f"{place}: --client-column and --text-column are the same column, {client!r}."
+        )
+    time, time_index = None, None
+    if wanted.time:
+        time, time_index = _choose(names, wanted.time, (), "time", place)
+    return Columns(client_index, text_index, time_index, description(client, text, time, wanted))
+
+
+def description(client: str, text: str, time: str | None, wanted: WantedColumns) -> str:
+    """Returns one line with the columns that are read, and whether they were guessed."""
+    guess = "" if wanted.client and wanted.text else " (guessed)"
+    order = (
+        f"ordered by {time!r}" if time else "in the order of the file (--time-column sorts them)"
+    )
+    return (
+        f"client {client!r}, text {text!r}{guess}; {order}. choose other columns with "
+        "--client-column and --text-column."
+    )
+
+
+def normal_name(name: str) -> str:
+    """Normalises a column's name for comparisons.
+
+    >>> normal_name(" User-Name")
+    'user_name'
+    """
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _choose(
+    names: Sequence[str], wanted: str, known: Sequence[str], what: str, place: str
+) -> tuple[str, int]:
+    """Returns the name and the index of one column."""
+    normal = [normal_name(name) for name in names]
+    if wanted:
+        places = [index for index, name in enumerate(names) if name.strip() == wanted]
+        places = places or [i for i, name in enumerate(normal) if name == normal_name(wanted)]
+        if not places:
+            raise errors.DataError(
+                f"{place}: none of the {len(names)} columns is {wanted!r}. Check "
+                f"--{what}-column; its first line must name the columns."
+            )
+    else:
+        guess = next((name for name in known if name in normal), "")
+        places = [index for index, name in enumerate(normal) if guess and name == guess]
+        if not places:
+            raise errors.DataError(
+                f"{place}: cannot find the {what} column. Choose the columns "
+                "(--client-column=NAME --text-column=NAME); if the first line has no "
+                "names, count the columns from 1 (--client-column=1 --text-column=2)."
+            )
+    if len(places) > 1:
+        raise errors.DataError(
+            f"{place}: {len(places)} columns have the name {(wanted or normal[places[0]])!r}. "
+            f"Choose another one with --{what}-column, or rename them."
+        )
+    return names[places[0]].strip(), places[0]
+
+
+def seconds_of(value: object) -> float | None:
+    """Converts a number or an ISO 8601 time to seconds since 1970; returns None for other values.
+
+    Numbers of 12 digits and more are milli-, micro- or nanoseconds. A time without a zone is UTC.
+
+    >>> seconds_of("1970-01-01T00:01:00Z"), seconds_of(1_704_058_860_000), seconds_of("noon")
+    (60.0, 1704058860.0, None)
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, datetime.datetime):
+        return _seconds(value)
+    if isinstance(value, datetime.date):
+        return _seconds(datetime.datetime(value.year, value.month, value.day))
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return _iso_seconds(value) if isinstance(value, str) else None
+    if not math.isfinite(number):
+        return None
+    while abs(number) >= 1e11:
+        number /= 1000
+    return number
+
+
+def _iso_seconds(text: str) -> float | None:
+    text = text.strip().removesuffix(" UTC")
+    if text[-1:] in ("Z", "z"):
+        text = f"{text[:-1]}+00:00"  # the form that Python 3.10 can parse
+    try:
+        return _seconds(datetime.datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+def _seconds(moment: datetime.datetime) -> float | None:
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.timezone.utc)
+    try:
+        return moment.timestamp()
+    except OverflowError:
+        return None
+
+
+def _client_text(value: object) -> str:
+    """Returns a client as text; "" if there is none."""
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        value = int(value)  # integer ids become floats in a table with missing values
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) < 1 << 200 else ""
+    return value.decode("utf-8", "replace").strip() if isinstance(value, bytes) else ""

@@ -1,0 +1,89 @@
+"""Reads messages from JSON lines (one object per line), and from a JSON array of such objects."""
+
+import functools
+import itertools
+import json
+import pathlib
+from collections.abc import Iterable, Iterator
+
+from tff_keyboard.data.sources import json_documents, lines
+from tff_keyboard.data.sources.messages import Reading, Typed
+from tff_keyboard.data.sources.tables import columns
+from tff_keyboard.data.sources.tables.columns import Columns, WantedColumns
+
+
+def read_messages(
+    path: pathlib.Path, reading: Reading, wanted: WantedColumns, *, bytes_before: int = 0
+) -> Iterator[Typed]:
+    """Yields the messages of a UTF-8 file of JSON lines, or of one JSON array; plain or gzip.
+
+    Columns are keys of the objects; `a.b` names a key of an inner object. They are guessed from the
+    first object. An array is read into memory, and its rows are numbered by position. Raises the
+    errors of `lines.read_lines` and `columns.choose_columns`. If bad lines are errors, also raises
+    `DataError` for a line that is not a JSON object or lacks a client or a text.
+    """
+    numbered = lines.read_lines(path, reading, bytes_before=bytes_before)
+    first = next(numbered, None)
+    if first is None:
+        return
+    objects: Iterable[tuple[int, object]]
+    if first[1].lstrip().startswith("["):
+        document = json_documents.read_json(path)
+        objects = enumerate(document if isinstance(document, list) else [document], 1)
+        reading.on_position(bytes_before + path.stat().st_size)
+    else:
+        objects = _parsed(path, itertools.chain([first], numbered), reading)
+    table: Columns | None = None
+    for number, row in objects:
+        bad = functools.partial(reading.bad_line, path, number)
+        if not isinstance(row, dict):
+            bad(
+                "not_an_object",
+                "the entry is not a JSON object; it should read "
+                '{"client": "...", "text": "..."}, with keys of your choice.',
+            )
+            continue
+        if table is None:
+            table = _table(row, wanted, f"{path}:{number}")
+            reading.note_columns(table.description)
+        time = None if table.time is None else _field(row, table.time)
+        message = table.message(_field(row, table.client), _field(row, table.text), time, bad)
+        if message is not None:
+            yield message
+
+
+def _parsed(
+    path: pathlib.Path, numbered: Iterable[tuple[int, str]], reading: Reading
+) -> Iterator[tuple[int, object]]:
+    for number, line in numbered:
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError):  # also for an integer with thousands of digits
+            reading.bad_line(
+                path,
+                number,
+                "not_json",
+                "the line is not valid JSON. Put one whole object on each line.",
+            )
+
+
+def _table(row: dict[str, object], wanted: WantedColumns, place: str) -> Columns:
+    """Returns the keys of client, text and time, given the first object."""
+    names = list(row)
+    for name in wanted:
+        if name and name not in row and _field(row, name) is not None:
+            names.append(name)  # a key inside an object
+    found = columns.choose_columns(names, wanted, place)
+    keys = [None if i is None else names[i] for i in (found.client, found.text, found.time)]  # type: ignore[index]
+    return Columns(keys[0] or "", keys[1] or "", keys[2], found.description)
+
+
+def _field(row: dict[str, object], key: int | str) -> object:
+    """Returns the value of a key, or of `a.b` in an inner object; None if there is none."""
+    assert isinstance(key, str)
+    if key in row:
+        return row[key]
+    value: object = row
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,64 @@
+"""Reads messages from Parquet files. Needs pyarrow (`pip install 'tff-keyboard[parquet]'`)."""
+
+import functools
+import pathlib
+from collections.abc import Iterator
+
+from tff_keyboard.data.sources.messages import Reading, Typed
+from tff_keyboard.data.sources.tables import columns
+from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.storage import errors
+
+_BATCH_ROWS = 10_000
+
+
+def dataset_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the parts of a dataset that Spark, Dask or pandas wrote as a folder, sorted."""
+    return sorted({*folder.glob("*.parquet"), *folder.glob("*=*/*.parquet")})
+
+
+def read_messages(
+    path: pathlib.Path, reading: Reading, wanted: WantedColumns, *, bytes_before: int = 0
+) -> Iterator[Typed]:
+    """Yields the messages of a Parquet file, in batches. Reads only the wanted columns.
+
+    Rows are numbered from 1. Raises `DataError` if the file is missing, damaged or not Parquet, or
+    a column is not found. If bad lines are errors, also raises it for a row without a client or a
+    text.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    if path.is_dir():
+        raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.")
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            table = columns.choose_columns(names, wanted, str(path))
+            reading.note_columns(table.description)
+            places = [i for i in (table.client, table.text, table.time) if isinstance(i, int)]
+            size = path.stat().st_size
+            number = 0
+            batches = file.iter_batches(_BATCH_ROWS, columns=[names[i] for i in places])
+            for batch in batches:
+                # By name, because a batch has the columns in the order of the file.
+                read = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+                for row in zip(*(read[names[i]] for i in places), strict=True):
+                    number += 1
+                    client, text, time = (*row, None)[:3]
+                    bad = functools.partial(reading.bad_line, path, number)
+                    message = table.message(client, text, time, bad)
+                    if message is not None:
+                        yield message
+                done = number / max(file.metadata.num_rows, 1)
+                reading.on_position(bytes_before + int(size * done))
+    except FileNotFoundError:
+        raise errors.DataError(
+            f"{path}: there is no such file. Check `data.input` or --input."
+        ) from None
+    except (pyarrow.ArrowException, UnicodeDecodeError, KeyError):
+        raise errors.DataError(
+            f"{path}: is not a Parquet file, or is damaged. Copy or download it again."
+        ) from None
+    except OSError as error:
+        raise errors.DataError(f"{path}: cannot be read: {error.strerror or 'damaged'}.") from None

@@ -1,1 +1,0 @@
-"""What a keyboard can report about its strip without revealing the text: events, counts, replay."""

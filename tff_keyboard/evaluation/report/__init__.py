@@ -1,0 +1,1 @@
+"""Reports: comparisons with verdicts, tables, and one HTML page."""

@@ -1,0 +1,44 @@
+"""Reads the privacy ledgers of runs for the page: the statement, and epsilon over rounds."""
+
+from collections.abc import Sequence
+
+from tff_keyboard.evaluation.report import charts
+from tff_keyboard.evaluation.report.page import Privacy
+from tff_keyboard.evaluation.report.run_records import RunRecord
+from tff_keyboard.privacy.ledger.ledger import read_ledger
+from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+
+_POINTS = 12  # points of the curve; tree accounting takes a second for each
+
+
+def of_runs(runs: Sequence[RunRecord]) -> list[Privacy]:
+    """Returns a part for each run with a ledger.
+
+    Raises `RunDirectoryError` if a ledger is damaged.
+    """
+    found = []
+    for record in runs:
+        if record.ledger_path is None:
+            continue
+        header, rounds = read_ledger(record.ledger_path)
+        try:
+            from tff_keyboard.privacy.claims.statement import privacy_statement
+        except ModuleNotFoundError as error:
+            lacks = f"{error.name} is not installed (pip install 'tff-keyboard[privacy]')."
+            found.append(Privacy(record.name, f"The statement is missing because {lacks}", ""))
+            continue
+        statement = privacy_statement(record.ledger_path)
+        found.append(Privacy(record.name, statement, _curve(header, len(rounds))))
+    return found
+
+
+def _curve(header: LedgerHeader, num_rounds: int) -> str:
+    """Returns epsilon over rounds as SVG; "" if there is nothing to draw."""
+    if header.noise_multiplier <= 0 or num_rounds < 2:
+        return ""
+    from tff_keyboard.privacy.claims.guarantee import guarantee_of
+
+    marks = sorted({max(1, num_rounds * i // _POINTS) for i in range(_POINTS + 1)})
+    epsilons = [guarantee_of(header, mark).epsilon for mark in marks]
+    projection = bool(header.noise_cohort_size)
+    return charts.epsilon_curve(marks, epsilons, header.delta, projection=projection)

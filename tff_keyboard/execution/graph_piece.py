@@ -1,0 +1,142 @@
+"""A TFF TensorFlow computation as a part of any graph, also inside a loop."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+# TFF has no public access to the TensorFlow graph of a computation.
+from tensorflow_federated.python.core.impl.computation import computation_impl
+
+_STATELESS_SOURCES = ("Placeholder", "Const", "VarHandleOp")
+
+
+class GraphPiece:
+    """The graph of a `tff.tensorflow.computation`, ready to be inserted in the current graph.
+
+    Its variables are initialised anew at each execution, as in TFF; in a loop, at each iteration.
+
+    Args:
+      computation: A `tff.tensorflow.computation`.
+      last_results: Computes only this number of leaves of the result, the last ones. None computes
+        all.
+
+    Attributes:
+      parameters: Tensor names of the parameter's leaves, in the order of the type. A sequence has
+        one name.
+      single_elements: Parameter name of a sequence -> names of the tensors that
+        `tf.data.experimental.get_single_element` reads from it.
+    """
+
+    def __init__(self, computation: tff.Computation, *, last_results: int | None = None):
+        proto = computation_impl.ConcreteComputation.get_proto(computation).tensorflow
+        self._graph = tf.compat.v1.GraphDef()
+        proto.graph_def.Unpack(self._graph)
+        has_parameter = computation.type_signature.parameter is not None
+        self.parameters = _names(proto.parameter) if has_parameter else []
+        results = _names(proto.result)
+        self.results = results if last_results is None else results[len(results) - last_results :]
+        if proto.initialize_op:
+            self._initialise_first(proto.initialize_op)
+        self.single_elements = self._find_single_elements()
+        self._keep_what_results_need()
+        self._variables = [node for node in self._graph.node if node.op == "VarHandleOp"]
+        used = [*self.results, *(name for node in self._graph.node for name in node.input)]
+        self._used = {_node_name(name) for name in used}
+
+    def needs_dataset(self, parameter: str) -> bool:
+        """Checks if operations other than `single_elements` read the sequence with this name."""
+        return _node_name(parameter) in self._used
+
+    def make_variables(self) -> dict[str, tf.Tensor]:
+        """Creates variable handles in the current graph, for `__call__` in a loop.
+
+        All iterations of the loop then share one resource.
+        """
+        return {
+            f"{node.name}:0": tf.raw_ops.VarHandleOp(
+                dtype=node.attr["dtype"].type,
+                shape=tf.TensorShape(node.attr["shape"].shape),
+                shared_name="pack_" + node.name.replace("/", "_"),
+            )
+            for node in self._variables
+        }
+
+    def __call__(self, feeds: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        """Inserts the piece and returns the tensors of `results`.
+
+        Args:
+          feeds: Tensors by name: parameters, tensors of `single_elements`, and variables. Tensors
+            that the piece does not use are ignored.
+        """
+        graph = tf.compat.v1.get_default_graph()
+        used = {
+            name: _captured(tensor, graph)
+            for name, tensor in feeds.items()
+            if _node_name(name) in self._used
+        }
+        return tf.graph_util.import_graph_def(
+            self._graph, input_map=used, return_elements=self.results, name="piece"
+        )
+
+    def _initialise_first(self, initialize_op: str) -> None:
+        """Makes every node that the initialisation does not need wait for the initialisation."""
+        needed = self._needed_by([initialize_op])
+        for node in self._graph.node:
+            if node.name not in needed and node.op not in _STATELESS_SOURCES:
+                node.input.append(f"^{_node_name(initialize_op)}")
+
+    def _find_single_elements(self) -> dict[str, list[list[str]]]:
+        nodes = {node.name: node for node in self._graph.node}
+        found: dict[str, list[list[str]]] = {}
+        for node in self._graph.node:
+            if node.op != "DatasetToSingleElement":
+                continue
+            source = nodes[_node_name(node.input[0])]
+            while source.op == "Identity":
+                source = nodes[_node_name(source.input[0])]
+            if f"{source.name}:0" in self.parameters:
+                count = len(node.attr["output_types"].list.type)
+                outputs = [f"{node.name}:{i}" for i in range(count)]
+                found.setdefault(f"{source.name}:0", []).append(outputs)
+        return found
+
+    def _keep_what_results_need(self) -> None:
+        """Drops the nodes that the results do not need. In a loop they would run."""
+        fed = {_node_name(names[0]) for reads in self.single_elements.values() for names in reads}
+        needed = self._needed_by(self.results, fed)
+        kept = [node for node in self._graph.node if node.name in needed]
+        del self._graph.node[:]
+        self._graph.node.extend(kept)
+
+    def _needed_by(self, names: Iterable[str], fed: Collection[str] = ()) -> set[str]:
+        """Returns the named nodes and their dependencies. The search stops at `fed`."""
+        nodes = {node.name: node for node in self._graph.node}
+        found: set[str] = set()
+        to_visit = [_node_name(name) for name in names]
+        while to_visit:
+            name = to_visit.pop()
+            if name not in found and name not in fed:
+                found.add(name)
+                to_visit.extend(_node_name(i) for i in nodes[name].input)
+        return found
+
+
+def _names(binding) -> list[str]:
+    kind = binding.WhichOneof("binding")
+    if kind == "struct":
+        return [name for element in binding.struct.element for name in _names(element)]
+    if kind == "sequence":
+        return [binding.sequence.variant_tensor_name]
+    return [binding.tensor.tensor_name]
+
+
+def _node_name(name: str) -> str:
+    return name.lstrip("^").split(":")[0]
+
+
+def _captured(tensor: tf.Tensor, graph: tf.Graph) -> tf.Tensor:
+    """Returns `tensor` in `graph`. Importing into the body of a loop does not capture by itself."""
+    if getattr(tensor, "graph", graph) is graph:
+        return tensor
+    return graph.capture(tensor)

@@ -1,1 +1,0 @@
-"""What builds a federated process: aggregation, learning, algorithms."""

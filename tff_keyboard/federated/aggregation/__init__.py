@@ -1,1 +1,0 @@
-"""How client deltas become one server delta: TFF aggregation factories, chosen by name."""

@@ -1,1 +1,0 @@
-"""Bounds on what one client can do: broken, long and heavy deltas."""

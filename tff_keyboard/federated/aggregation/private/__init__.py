@@ -1,1 +1,0 @@
-"""Differentially private sums and means; which noise they get is decided outside."""

@@ -1,1 +1,0 @@
-"""Federated algorithms: client work, aggregator and builder of each side by side."""

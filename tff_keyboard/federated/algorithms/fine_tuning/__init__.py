@@ -1,1 +1,0 @@
-"""Fine-tuning on users without forgetting the general language (Popov et al. 2018)."""

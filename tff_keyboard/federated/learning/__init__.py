@@ -1,1 +1,0 @@
-"""Learning processes and federated evaluation, on TensorFlow Federated."""

@@ -1,1 +1,0 @@
-"""Optimizers as TFF takes them."""

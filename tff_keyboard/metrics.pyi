@@ -1,0 +1,18 @@
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.sums import (
+    federated_metrics,
+    metric_difference,
+    metric_interval,
+    metric_value,
+)
+
+__all__ = [
+    "METRICS",
+    "Interval",
+    "Metric",
+    "federated_metrics",
+    "metric_difference",
+    "metric_interval",
+    "metric_value",
+]

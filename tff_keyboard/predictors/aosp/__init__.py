@@ -1,1 +1,0 @@
-"""Word lists of keyboards that descend from AOSP, and their lookup, simulated."""

@@ -1,0 +1,35 @@
+from tff_keyboard.config.sections.privacy_config import (
+    Blt,
+    Gaussian,
+    GaussianAdaptive,
+    Tree,
+    TreeAdaptive,
+)
+from tff_keyboard.privacy.accounting.accounting import (
+    Guarantee,
+    calibrate_noise_multiplier,
+    fixed_size_gaussian,
+    poisson_gaussian,
+    tree_gaussian,
+    unsampled_gaussian,
+)
+from tff_keyboard.privacy.claims.planning import Plan, Schedule, plan
+from tff_keyboard.privacy.claims.statement import privacy_statement
+
+__all__ = [
+    "Blt",
+    "Gaussian",
+    "GaussianAdaptive",
+    "Guarantee",
+    "Plan",
+    "Schedule",
+    "Tree",
+    "TreeAdaptive",
+    "calibrate_noise_multiplier",
+    "fixed_size_gaussian",
+    "plan",
+    "poisson_gaussian",
+    "privacy_statement",
+    "tree_gaussian",
+    "unsampled_gaussian",
+]

@@ -1,1 +1,0 @@
-"""The loop of rounds: processes, checkpoints, the release of metrics."""

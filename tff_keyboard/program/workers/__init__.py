@@ -1,1 +1,0 @@
-"""TFF worker processes of this machine."""

@@ -1,1 +1,0 @@
-"""What people look at: comparisons with verdicts, tables, one HTML page."""

@@ -1,0 +1,11 @@
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
+from tflite_export.runtime.interpreters import installed_runtimes
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor, Strip
+
+__all__ = [
+    "HybridKeyboard",
+    "KeyboardPredictor",
+    "Strip",
+    "installed_runtimes",
+    "open_keyboard",
+]

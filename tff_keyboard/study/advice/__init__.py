@@ -1,1 +1,0 @@
-"""What to train on a corpus of this size, from measured runs."""

@@ -1,1 +1,0 @@
-"""The file of a study, and the runs it asks for."""

@@ -1,1 +1,0 @@
-"""What a study leaves: rows, tables, curves, and where each comes from."""

@@ -1,1 +1,0 @@
-"""A study's runs: trained, judged, and what they cost."""

@@ -1,0 +1,1 @@
+"""Recommends a training for the size of a corpus, from measured runs."""

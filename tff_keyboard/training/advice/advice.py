@@ -1,0 +1,157 @@
+"""Recommends a training for a corpus: config, duration and expected quality, from measured runs.
+
+Recall depends more on the kind of text than on its size (paid dialogues repeat themselves, text
+messages of many countries do not), so no formula is fitted. The advice shows the corpora nearest in
+size and the results on them. `costs.py` estimates the time.
+
+It reads only the data card: counts, no text.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.config.sections.averaging_config import NoAverage
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.config.sections.model_config import Cifg
+from tff_keyboard.config.sections.privacy_config import NoPrivacy
+from tff_keyboard.data.store.person_sizes import PersonSizes
+from tff_keyboard.training.advice import costs, reference
+from tff_keyboard.training.advice.warnings_of_card import LITTLE_TEXT_WORDS, warnings_of_card
+
+PASSES = 6.0
+FEWEST_ROUNDS = 300  # steps of the server; FedAdam with cosine is not measured with fewer
+VALIDATIONS = 10
+
+# People drawn by how much they typed: better than any other on `ubuntu_irc` and blogs, with the
+# server twin's learning curve, and on 300,000 words, from nothing as from a general model
+# (docs/results.md, "Which choices matter"). On little text with more dropout.
+MUCH_TEXT = "configs/reference/ubuntu_irc.toml"
+LITTLE_TEXT = "configs/reference/persuasion.toml"
+_MUCH_WORDS = 1_000_000
+
+# Rows of the shipped model for the words that both have: on 300,000 words better than a start from
+# nothing, and no worse than its own table (docs/models/base.md, "To begin with").
+BASE = "models/base"
+FROM_BASE = (f"model.initial_model={BASE}", "server.learning_rate=0.002")
+PASSES_FROM_BASE = 3.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Advice:
+    """Recommended training for a client store."""
+
+    people: int
+    words: int
+    recipe: str
+    reason: str
+    config: config_lib.RunConfig
+    passes: float
+    cost: costs.Cost | None  # cost of the training; None if the model is not measured
+    # the three corpora nearest in size, with the results on them
+    nearest: tuple[reference.Corpus, ...]
+    warnings: tuple[str, ...]
+
+
+def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -> Advice:
+    """Recommends a training for a store.
+
+    Args:
+      card: Data card of the store.
+      store: Path of the store.
+      overrides: Config overrides, such as "train.rounds=100".
+
+    Raises:
+      ConfigError: An override is not valid, or the shipped configs are missing.
+    """
+    train = card["populations"]["train"]
+    people, words, messages = train["clients"], train["words"], train["messages"]
+    is_much = words >= _MUCH_WORDS
+    recipe = MUCH_TEXT if is_much else LITTLE_TEXT
+    config = _config(card, store, recipe, PASSES, overrides)
+    if not any("initial_model" in each for each in overrides) and _base_helps(card, config):
+        config = _config(card, store, recipe, PASSES_FROM_BASE, [*FROM_BASE, *overrides])
+    of_a_visit = _messages_of_a_visit(train, config)
+    by_distance = sorted(reference.corpora(), key=lambda it: abs(math.log(it.words / words)))
+    return Advice(
+        people=people,
+        words=words,
+        recipe=recipe,
+        reason=f"{'' if is_much else 'less than '}a million words{' and more' if is_much else ''}",
+        config=config,
+        passes=config.train.rounds * config.train.clients_per_round * of_a_visit / messages,
+        cost=_cost(card, config, of_a_visit),
+        nearest=tuple(sorted(by_distance[:3], key=lambda it: it.words)),
+        warnings=warnings_of_card(card, is_fine_tuned=bool(config.model.initial_model)),
+    )
+
+
+def _config(
+    card: Mapping[str, Any], store: str, recipe: str, passes: float, overrides: Sequence[str]
+) -> config_lib.RunConfig:
+    """Returns a recipe's config for this store, with rounds for `passes`."""
+    train = card["populations"]["train"]
+    config = config_lib.load(recipe)
+    clients = max(1, min(config.train.clients_per_round, train["clients"] // 4))
+    visits = train["messages"] / _messages_of_a_visit(train, config)
+    rounds = max(FEWEST_ROUNDS, math.ceil(passes * visits / clients))
+    ours = [
+        *_data_of(card, store),
+        f"train.rounds={rounds}",
+        f"train.clients_per_round={clients}",
+        f"evaluation.every={rounds // VALIDATIONS}",
+    ]
+    return config_lib.load(recipe, [*ours, *overrides])
+
+
+def _base_helps(card: Mapping[str, Any], config: config_lib.RunConfig) -> bool:
+    """Checks that there is little text, the base model fits, and the run makes no privacy claim.
+
+    A privacy statement could not exclude that clients of the run contributed to the base model.
+    """
+    data, model = config.data, config.model
+    return (
+        card["populations"]["train"]["words"] < LITTLE_TEXT_WORDS
+        and isinstance(model, Cifg)
+        and model.units is model.embedding_size is None
+        and isinstance(config.aggregation.privacy, NoPrivacy)
+        and (data.language, data.mode, data.lowercase) == ("en", "words", True)
+    )
+
+
+def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
+    """Returns overrides that set [data] to the store's options, if its card has them."""
+    known = {field.name for field in dataclasses.fields(DataConfig)}
+    data = {key: value for key, value in card["options"].items() if key in known}
+    data |= {"store": store, "input": []}
+    return [config_lib.override(f"data.{key}", value) for key, value in data.items()]
+
+
+def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunConfig) -> float:
+    """Returns the mean number of messages of a client in a round."""
+    people, most = PersonSizes.of_card(population), config.client.max_examples or math.inf
+    if config.train.client_sampling == "uniform":
+        return people.mean(lambda messages: min(messages, most))
+    return people.mean(lambda messages: min(messages, most), most, config.train.max_sampling_ratio)
+
+
+def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -> costs.Cost | None:
+    model, train, every = config.model, config.train, config.evaluation.every
+    if not isinstance(model, Cifg):
+        return None
+    units, width = model.units or 670, model.embedding_size or 96
+    judged = card["populations"]["validation"]
+    share = min(1.0, (config.evaluation.clients or math.inf) / max(judged["clients"], 1))
+    models = 1 if isinstance(config.averaging, NoAverage) else 2
+    validated = math.ceil(train.rounds / every) * models * share
+    typed = card["populations"]["train"]
+    of_a_message = (typed["words"] + typed["messages"]) / typed["messages"]
+    return costs.cost(
+        weights=card["vocabulary"]["rows"] * width + units * (7 * width + 3),
+        rounds=train.rounds,
+        clients=train.clients_per_round,
+        targets=visit * config.client.epochs * of_a_message,
+        validation_targets=validated * (judged["words"] + judged["messages"]),
+    )

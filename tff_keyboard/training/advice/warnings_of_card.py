@@ -1,0 +1,62 @@
+"""Warnings about a training from the data card of a store, each with a remedy."""
+
+from collections.abc import Mapping
+from typing import Any
+
+LITTLE_TEXT_WORDS = 500_000  # below, start from general text: 1.5 to 2 points more at 300,000
+_TOO_LITTLE_TEXT = 20_000
+_FEW_PEOPLE = 100
+_MUCH_OOV = 0.15
+
+
+def warnings_of_card(card: Mapping[str, Any], *, is_fine_tuned: bool = False) -> tuple[str, ...]:
+    """Returns warnings of one or two sentences, each with a remedy.
+
+    `is_fine_tuned` is whether the training starts from a model.
+    """
+    train = card["populations"]["train"]
+    found = []
+    if train["words"] < _TOO_LITTLE_TEXT:
+        found.append(
+            "A network learns little from so little text. The base model learns the words that you "
+            "send, without any training: "
+            "`tff-keyboard play models/base/keyboard.tflite --cache=words.cache`."
+        )
+    elif train["words"] < LITTLE_TEXT_WORDS and not is_fine_tuned:
+        found.append(
+            "With so little text, start from a model of other text: "
+            "--set=model.initial_model=RUN copies the rows of the words that both vocabularies "
+            "have. Or prepare both texts as one store, as in configs/reference/messages.toml."
+        )
+    if train["clients"] < _FEW_PEOPLE:
+        found.append(
+            f"With {train['clients']} train clients, intervals will be wide, and differential "
+            "privacy would cost most of the recall."
+        )
+    if train["oov_rate"] > _MUCH_OOV:
+        found.append(
+            f"{train['oov_rate']:.0%} of the train words are not in the vocabulary, so the model "
+            f"cannot suggest them: {_why_out(card)}"
+        )
+    return tuple(found)
+
+
+def _why_out(card: Mapping[str, Any]) -> str:
+    """Returns the reason for words out of the vocabulary, and a remedy."""
+    vocabulary, options = card["vocabulary"], card["options"]
+    if options.get("vocabulary_fingerprint"):
+        return (
+            "the vocabulary was given. `merge-vocabulary` builds one from this text and the other."
+        )
+    if vocabulary["rows"] >= options["vocabulary_size"]:
+        return "raise `data.vocabulary_size` and run `prepare` again."
+    if options["min_word_count"] > 1:
+        return "`data.min_word_count` excludes rare words. Lower it and run `prepare` again."
+    people = vocabulary.get("min_word_users", 1)
+    if people > 1:
+        return (
+            f"words of fewer than {people} clients are excluded on purpose, because every device "
+            "receives the vocabulary. Add clients, or use a vocabulary of more text "
+            "(`prepare --vocabulary=models/base`, `merge-vocabulary`)."
+        )
+    return "the private choice of words excludes the others. Add clients to include more words."

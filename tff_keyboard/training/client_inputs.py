@@ -1,0 +1,247 @@
+"""Batches of the clients in training and evaluation: pure functions of (seed, round).
+
+Cohorts also depend on the run's key if it has one.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from tff_keyboard.algorithms.client_delivery import Deliver, Handover
+from tff_keyboard.algorithms.cohorts import Cohort, CohortSampler, sampling_weights
+from tff_keyboard.config import RunConfig
+from tff_keyboard.config.sections.train_config import EvaluationConfig
+from tff_keyboard.data import batches
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.storage.metrics_rows import Row
+
+BYTES_PER_PARAMETER = 4  # float32, without compression
+
+_EVALUATION_SEED = (0, 0)  # differs from the seeds of rounds, which are >= 1
+
+
+class MessageSource(Protocol):
+    """Additional training messages of clients, such as `fine_tuning.rehearsal.Rehearsal`."""
+
+    def messages(self, num_own: int, seed: Sequence[int]) -> list[np.ndarray]:
+        """Returns messages ([words] int32 ids) for a client with `num_own` messages of its own."""
+
+    def num_bytes(self, messages: Sequence[np.ndarray]) -> int:
+        """Returns the bytes of the messages on their way to the client."""
+
+
+class CohortInputs:
+    """Train cohorts of a run, and their batches.
+
+    Args:
+      store: The client store.
+      config: Config of the run.
+      rehearsal: Source of additional messages. None means that clients train only on their own.
+      cohort_key: Secret salt of the cohorts. Without it they depend only on seed and round.
+      num_parameters: Parameters of the model that clients get; 0 if bytes are not needed.
+
+    Raises:
+      ValueError: The population is too small for the cohort and its minimum separation.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        store: ClientStore,
+        rehearsal: MessageSource | None = None,
+        cohort_key: bytes = b"",
+        num_parameters: int = 0,
+    ):
+        self._rehearsal = rehearsal
+        self._num_examples = store.num_examples("train")
+        self._config = config
+        self._store = store
+        self.client_ids = store.client_ids("train")
+        self._weights = sampling_weights(
+            config.train, self._num_examples, max_examples=config.client.max_examples
+        )
+        self._cohort_key = cohort_key
+        self.wait_after(())
+        self._model_bytes = num_parameters * BYTES_PER_PARAMETER
+
+    def selected(self, round_num: int) -> np.ndarray:
+        """Returns the positions of the selected clients of a round."""
+        return self._sampler.cohort(round_num).selected
+
+    def wait_after(self, earlier: Sequence[np.ndarray]) -> None:
+        """Makes the clients of other runs' last rounds wait. Must precede the first draw."""
+        people = len(self.client_ids)
+        self._sampler = CohortSampler(
+            self._config.train, people, earlier, self._weights, self._cohort_key
+        )
+
+    @property
+    def population(self) -> int:
+        """Returns the number of clients that can be drawn."""
+        return len(self.client_ids)
+
+    def round_input(self, round_num: int, deliver: Deliver | None = None) -> tuple[list[Any], Row]:
+        """Returns `(data, facts)` of a round >= 1: the batches of all reporting clients.
+
+        `deliver` converts them to the input of the learning process; without it the data is one
+        dataset per client. Facts: clients selected, dropped and reporting; messages and tokens of
+        training, over all epochs; bytes down to the selected clients (the model and rehearsed
+        messages) and up from the reporting ones; bytes of rehearsal alone; a digest of the cohort's
+        client ids.
+        """
+        cohort, rehearsed, reporting = self._cohort(round_num)
+        clients = [self.batches(round_num, index, rehearsed.get(index)) for index in reporting]
+        examples = sum(len(batch) for client in clients for batch in client)
+        sizes = [
+            sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client)
+            for client in clients
+        ]
+        deliver = deliver or Handover()
+        facts = self._facts(cohort, reporting, rehearsed, examples, sum(sizes))
+        return deliver(clients, sizes), facts
+
+    def round_plan(self, round_num: int, handover: Handover) -> tuple[list[list[int]], Row]:
+        """Returns `(groups, facts)` of a round: clients, by index, for each `handover.make`.
+
+        It makes no batch and reads no message.
+        """
+        cohort, rehearsed, reporting = self._cohort(round_num)
+        sizes = self._sizes(round_num, reporting, rehearsed)
+        examples, tokens = (int(total) for total in sizes.sum(axis=0))
+        groups = [[reporting[p] for p in group] for group in handover.plan(sizes[:, 1].tolist())]
+        return groups, self._facts(cohort, reporting, rehearsed, examples, tokens)
+
+    def batches(
+        self, round_num: int, index: int, rehearsed: list[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
+        """Returns the training batches of a client in a round, [messages, time + 1] int32 arrays.
+
+        `rehearsed` are its general messages; if None, they are drawn (with rehearsal).
+        """
+        config, seed = self._config, self._seed(round_num, index)
+        if rehearsed is None:
+            rehearsed = self._rehearsed_by(index, round_num)
+        messages: Sequence[np.ndarray] = self._store.messages("train", self.client_ids[index])
+        most = config.client.max_examples
+        lengths = None
+        if rehearsed is None:
+            lengths = self._store.message_lengths("train", index).tolist()
+        else:
+            chosen = batches.choose_examples(len(messages), most, seed)
+            messages = [*(messages[i] for i in chosen), *rehearsed]
+        return batches.client_batches(
+            messages,
+            batch_size=config.client.batch_size,
+            max_length=config.data.max_length,
+            # Rehearsal has already chosen the messages. Long messages do not increase a client's
+            # weight.
+            max_examples=len(messages) if most and self._rehearsal else most,
+            epochs=config.client.epochs,
+            seed=seed,
+            long_messages=config.data.long_messages,
+            lengths=lengths,
+        )
+
+    def _sizes(
+        self, round_num: int, indices: Sequence[int], rehearsed: Mapping[int, Sequence[np.ndarray]]
+    ) -> np.ndarray:
+        """Returns sequences and targets of each client in all epochs: [clients, 2]."""
+        lengths = [self._store.message_lengths("train", index) for index in indices]
+        limits = [self._config.client.max_examples] * len(indices)
+        if self._rehearsal is not None:
+            for place, index in enumerate(indices):
+                lengths[place] = self._with_general(
+                    lengths[place], rehearsed[index], self._seed(round_num, index)
+                )
+            if self._config.client.max_examples:  # as in `batches`, where rehearsal has chosen
+                limits = [len(own) for own in lengths]
+        sizes = batches.epoch_sizes(
+            lengths,
+            max_length=self._config.data.max_length,
+            limits=limits,
+            seed=(self._config.train.seed, round_num),
+            names=indices,
+            long_messages=self._config.data.long_messages,
+        )
+        return sizes * self._config.client.epochs
+
+    def _with_general(
+        self, lengths: np.ndarray, general: Sequence[np.ndarray], seed: Sequence[int]
+    ) -> np.ndarray:
+        """Returns the words of each training message of a client with rehearsal."""
+        chosen = batches.choose_examples(len(lengths), self._config.client.max_examples, seed)
+        return np.concatenate([lengths[chosen], [len(message) for message in general]])
+
+    def _cohort(self, round_num: int) -> tuple[Cohort, dict[int, list[np.ndarray]], list[int]]:
+        """Returns the cohort, its general messages, and the reporting clients."""
+        cohort = self._sampler.cohort(round_num)
+        left_out = self._config.train.excluded_client
+        reporting = [int(index) for index in cohort.reporting if index != left_out]
+        return cohort, self._rehearsed(cohort.selected, round_num), reporting
+
+    def _facts(
+        self,
+        cohort: Cohort,
+        reporting: Sequence[int],
+        rehearsed: Mapping[int, Sequence[np.ndarray]],
+        examples: int,
+        tokens: int,
+    ) -> Row:
+        names = "\n".join(self.client_ids[index] for index in reporting)
+        rehearsal_bytes = 0
+        if self._rehearsal:
+            rehearsal_bytes = sum(map(self._rehearsal.num_bytes, rehearsed.values()))
+        return {
+            "clients_selected": len(cohort.selected),
+            "clients_dropped": len(cohort.dropped),
+            "clients": len(reporting),
+            "examples": examples,
+            "tokens": tokens,
+            "bytes_down": len(cohort.selected) * self._model_bytes + rehearsal_bytes,
+            "bytes_rehearsal": rehearsal_bytes,
+            "bytes_up": len(reporting) * self._model_bytes,
+            "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
+        }
+
+    def _rehearsed(self, selected: np.ndarray, round_num: int) -> dict[int, list[np.ndarray]]:
+        """Returns general messages of all selected clients. Dropouts have received theirs, too."""
+        found = {int(index): self._rehearsed_by(int(index), round_num) for index in selected}
+        return {index: messages for index, messages in found.items() if messages is not None}
+
+    def _rehearsed_by(self, index: int, round_num: int) -> list[np.ndarray] | None:
+        if self._rehearsal is None:
+            return None
+        most = self._config.client.max_examples or np.inf
+        own = int(min(self._num_examples[index], most))
+        return self._rehearsal.messages(own, self._seed(round_num, index))
+
+    def _seed(self, round_num: int, index: int) -> tuple[int, int, int]:
+        return self._config.train.seed, round_num, index
+
+
+def evaluation_clients(store: ClientStore, population: str, config: EvaluationConfig) -> list[str]:
+    """Returns the ids of the clients of an evaluation: all, or `evaluation.clients` fixed ones."""
+    client_ids = store.client_ids(population)
+    if not config.clients or config.clients >= len(client_ids):
+        return client_ids
+    chosen = np.random.default_rng(_EVALUATION_SEED).permutation(len(client_ids))
+    return [client_ids[index] for index in sorted(chosen[: config.clients])]
+
+
+def evaluation_clients_batches(
+    store: ClientStore, population: str, config: EvaluationConfig, *, max_length: int
+) -> list[list[np.ndarray]]:
+    """Returns the batches of each of `evaluation_clients`, the same at every call."""
+    return [
+        batches.evaluation_batches(
+            store.examples(population, client_id),
+            batch_size=config.batch_size,
+            max_length=max_length,
+            max_examples=config.max_examples,
+            seed=(0,),
+        )
+        for client_id in evaluation_clients(store, population, config)
+    ]

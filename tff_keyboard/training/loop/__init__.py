@@ -1,0 +1,1 @@
+"""The loop of rounds: processes, checkpoints, and the release of metrics."""

@@ -1,0 +1,323 @@
+"""The loop of rounds: compute, measure, save. A killed training resumes and ends with equal bits.
+
+Contract. The process must be deterministic for given state and data, and `cohort_source` and
+`evaluate` must be pure functions of their arguments. Then the sequence of states, metric rows and
+checkpoints depends only on the arguments of `TrainingLoop`, for any number of kills and restarts.
+
+A round is written in this order:
+
+ 1. hooks, `before_release`: they may record what the round reveals;
+ 2. evaluation, if it is due;
+ 3. its row, to all release managers, forced to disk;
+ 4. every `checkpoint_every` rounds, at a new best round and at the end: the checkpoint.
+
+After a kill the loop continues from the newest sound checkpoint, round r, and every part that keeps
+rows first drops the rows after r. Rounds r + 1, ... are then computed again. So a row is on disk
+once, and a checkpoint is never ahead of the rows. If it is ahead, rows were lost or damaged. The
+loop then takes the newest checkpoint that is not ahead of the sound rows, or none.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import grpc
+import tensorflow_federated as tff
+
+from tff_keyboard.algorithms.round_process import RoundProcess
+from tff_keyboard.host import interruption
+from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
+from tff_keyboard.training.loop import best_round, checkpoints, errors, read_ahead, release
+from tff_keyboard.training.loop.round_clock import RoundClock
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """Keeps records of each round, and can go back to a round."""
+
+    def restart_after(self, round_num: int) -> None:
+        """Drops the records of rounds after `round_num`."""
+        ...
+
+
+class Hook(Restartable, Protocol):
+    """Gets each round before its release. The privacy ledger is a hook."""
+
+    def before_release(
+        self, round_num: int, state: Any, metrics: Mapping[str, Value]
+    ) -> Mapping[str, Value] | None:
+        """Returns metrics to add to the row of the round, or None."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundProgress:
+    """Argument of the `progress` callback after each round."""
+
+    round_num: int
+    total_rounds: int
+    resumed_round: int
+    row: Mapping[str, Value]
+    # seconds of the round, by `round_clock.TIMING_COLUMNS`; None: not measured
+    seconds: Mapping[str, float | None]
+    is_best: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """Result of a finished training."""
+
+    state: Any
+    model_weights: Any
+    # weights of the best round; the same object if no metric was compared
+    best_model_weights: Any
+    loop_state: best_round.LoopState
+    rounds: int
+    resumed_round: int
+    stop_reason: str  # reason for an end before `total_rounds`, or ""
+
+
+class _ProgramState(NamedTuple):
+    """Content of a checkpoint."""
+
+    process: Any
+    loop: best_round.LoopState
+
+
+@dataclasses.dataclass
+class _Training:
+    """Progress of a training."""
+
+    state: Any = None
+    loop: best_round.LoopState = dataclasses.field(default_factory=best_round.LoopState)
+    round_num: int = 0
+    saved_round: int = 0
+    resumed_round: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingLoop:
+    """Trains up to `total_rounds`, from the newest checkpoint if there is one."""
+
+    process: RoundProcess
+    # round number, from 1, to `RoundInput`; pure, called in another thread
+    cohort_source: read_ahead.CohortSource
+    total_rounds: int  # Rounds in all, >= 1. A finished training goes on when it is raised.
+    checkpoint_manager: checkpoints.CheckpointManager
+    release_managers: Sequence[tff.program.ReleaseManager] = ()
+    # gets `round_clock.TIMING_COLUMNS` of each round, None for unknown values
+    timings_manager: tff.program.ReleaseManager | None = None
+    # round number and model weights to metrics, released as `evaluation/<name>`
+    evaluate: Callable[[int, Any], Mapping[str, Any]] | None = None
+    evaluate_every: int = 0  # rounds between evaluations, the last round always has one; 0: never
+    # compared in evaluated rounds if it is a metric of the evaluation, else in all
+    best_metric: best_round.BestMetric | None = None
+    checkpoint_every: int = 1  # rounds between checkpoints, >= 1; a kill repeats at most so many
+    # this many rejected rounds in a row end the training with an error
+    max_rejected_in_a_row: int = 10
+    hooks: Sequence[Hook] = ()
+    progress: Callable[[RoundProgress], None] | None = None
+    pop_aggregation_seconds: Callable[[], float | None] = lambda: None
+
+    def __post_init__(self) -> None:
+        for name in ("total_rounds", "checkpoint_every", "evaluate_every", "max_rejected_in_a_row"):
+            least = 0 if name == "evaluate_every" else 1
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be >= {least}, got {getattr(self, name)}.")
+        if self.evaluate_every and self.evaluate is None:
+            raise ValueError(f"`evaluate_every` = {self.evaluate_every} needs `evaluate`.")
+        if self.best_metric and self.best_metric.is_of_evaluation and not self.evaluate_every:
+            raise ValueError(
+                f"`best_metric` = {self.best_metric.name!r} needs `evaluate_every` >= 1, got 0."
+            )
+
+    def train(self) -> TrainingResult:
+        """Runs `run` to its end, in its own event loop."""
+        return asyncio.run(self.run())
+
+    async def run(self) -> TrainingResult:
+        """Trains.
+
+        SIGINT and SIGTERM end the current round unfinished; earlier rounds are saved.
+
+        Raises:
+          ProgramError: Errors of the disk, a checkpoint, a worker or a metric, or too many rejected
+            rounds.
+        """
+        training = _Training()
+        with interruption.Interruption() as signals:
+            try:
+                return await self._run(training, signals)
+            except interruption.Interrupted as interrupted:
+                interrupted.drop_calls()
+                if training.saved_round < training.round_num:  # further signals wait
+                    await self._save(training)
+                raise errors.TrainingInterrupted(
+                    interrupted.signal_number, training.round_num, training.saved_round
+                ) from None
+
+    async def _run(self, training: _Training, signals: interruption.Interruption) -> TrainingResult:
+        """Trains as `run`. `training` records the progress when a signal ends it."""
+        with signals.at_once(), _worker_errors("The first computation"):
+            template = _ProgramState(self.process.initialize(), best_round.LoopState())
+        await self._restore(training, template)
+        self._check_rejected(training)
+        with read_ahead.ReadAhead(self.cohort_source, self.total_rounds) as inputs:
+            while not self._is_over(training):
+                await self._train_a_round(training, inputs, signals)
+                self._check_rejected(training)
+        with signals.at_once(), _worker_errors("The last computation"):
+            return await self._result(training, template)
+
+    async def _restore(self, training: _Training, template: _ProgramState) -> None:
+        """Loads the newest state and its round, and drops the records of later rounds."""
+        found, round_num = await self.checkpoint_manager.load_latest(
+            template, up_to=self._rounds_on_disk()
+        )
+        program_state = template if found is None else found
+        loop = best_round.LoopState.from_arrays(program_state.loop)
+        if round_num > self.total_rounds:
+            raise errors.ProgramError(
+                f"`total_rounds` = {self.total_rounds}, but {round_num} rounds are done. Pass at "
+                "least this many, or use another run directory."
+            )
+        self.checkpoint_manager.pin(loop.best_round)
+        # The last hook first, so that a hook with released rounds fails before the ledger drops
+        # them.
+        for part in (*self.hooks[::-1], *self.release_managers, self.timings_manager):
+            if isinstance(part, Restartable):  # TFF's own release managers are not
+                part.restart_after(round_num)
+        training.state, training.loop = program_state.process, loop
+        training.round_num = training.saved_round = training.resumed_round = round_num
+
+    async def _train_a_round(
+        self, training: _Training, inputs: read_ahead.ReadAhead, signals: interruption.Interruption
+    ) -> None:
+        """Computes a round and writes it. A signal interrupts computing, but not writing."""
+        round_num, clock = training.round_num + 1, RoundClock()
+        with signals.at_once(), _worker_errors(f"Round {round_num}"):
+            state, row = self._compute(round_num, training.state, inputs, clock)
+        training.state, training.round_num = state, round_num
+        training.loop = self._after_round(training.loop, row, round_num)
+        for manager in self.release_managers:
+            await manager.release(row, round_num)
+        is_best = training.loop.best_round == round_num
+        if is_best or self._is_over(training) or round_num % self.checkpoint_every == 0:
+            await self._save(training)
+        clock.lap("saving_seconds")
+        seconds = clock.seconds()
+        if self.timings_manager is not None:
+            await self.timings_manager.release(seconds, round_num)
+        if self.progress is not None:
+            begun = training.resumed_round
+            self.progress(RoundProgress(round_num, self.total_rounds, begun, row, seconds, is_best))
+
+    def _rounds_on_disk(self) -> int | None:
+        """Returns the rounds with rows in all release managers; None if none keeps count."""
+        ours = [m for m in self.release_managers if isinstance(m, release.RoundReleaseManager)]
+        found = (manager.rounds_on_disk() for manager in ours)
+        return min((rounds for rounds in found if rounds is not None), default=None)
+
+    def _compute(
+        self, round_num: int, state: Any, inputs: read_ahead.ReadAhead, clock: RoundClock
+    ) -> tuple[Any, Row]:
+        """Returns the state after a round and its row, before the row is written."""
+        round_input, data_seconds = inputs.take(round_num)
+        clock.lap("data_wait_seconds")
+        clock.set("data_seconds", data_seconds)
+        self.pop_aggregation_seconds()  # drops the seconds of the previous evaluation
+        output = self.process.next(state, round_input.datasets)
+        clock.lap("compute_seconds")
+        clock.move("compute_seconds", "aggregation_seconds", self.pop_aggregation_seconds())
+        row = dict(round_input.facts)
+        _add(row, release.flatten_metrics(output.metrics))
+        _add(row, {"rejected": int(best_round.is_rejected(row))})
+        for hook in self.hooks:
+            _add(row, hook.before_release(round_num, output.state, dict(row)) or {})
+        if self._is_evaluated(round_num):
+            assert self.evaluate is not None
+            clock.restart()
+            weights = self.process.get_model_weights(output.state)
+            evaluation = self.evaluate(round_num, weights)
+            _add(row, release.flatten_metrics(evaluation, best_round.EVALUATION_PREFIX))
+            clock.lap("evaluation_seconds")
+        return output.state, row
+
+    def _is_evaluated(self, round_num: int) -> bool:
+        if self.evaluate_every == 0:
+            return False
+        return round_num % self.evaluate_every == 0 or round_num == self.total_rounds
+
+    def _after_round(
+        self, loop: best_round.LoopState, row: Row, round_num: int
+    ) -> best_round.LoopState:
+        loop = loop.after_round(rejected=bool(row["rejected"]))
+        best = self.best_metric
+        if best is None or (best.is_of_evaluation and not self._is_evaluated(round_num)):
+            return loop
+        return loop.after_comparison(best, best_round.metric_value(best, row), round_num)
+
+    def _stop_reason(self, loop: best_round.LoopState) -> str:
+        best = self.best_metric
+        if best is None or not loop.has_waited_in_vain(best):
+            return ""
+        return (
+            f"{best.name} did not improve on {loop.best_value:g} (round {loop.best_round}) in "
+            f"{best.patience} evaluations"
+        )
+
+    def _is_over(self, training: _Training) -> bool:
+        return training.round_num >= self.total_rounds or bool(self._stop_reason(training.loop))
+
+    def _check_rejected(self, training: _Training) -> None:
+        in_a_row = training.loop.rejected_in_a_row
+        if in_a_row >= self.max_rejected_in_a_row:
+            raise errors.ProgramError(
+                f"The updates of {in_a_row} rounds in a row, up to round {training.round_num}, "
+                "were rejected: NaN or infinite at all clients, or no client with data. Lower the "
+                "learning rates or clip the updates, then start a new run."
+            )
+
+    async def _save(self, training: _Training) -> None:
+        self.checkpoint_manager.pin(training.loop.best_round)
+        program_state = _ProgramState(training.state, training.loop)
+        await self.checkpoint_manager.save(program_state, training.round_num)
+        training.saved_round = training.round_num
+
+    async def _result(self, training: _Training, template: _ProgramState) -> TrainingResult:
+        weights = best_weights = self.process.get_model_weights(training.state)
+        best = training.loop.best_round
+        if best not in (0, training.round_num):
+            best_state = await self.checkpoint_manager.load(best, template)
+            best_weights = self.process.get_model_weights(best_state.process)
+        return TrainingResult(
+            state=training.state,
+            model_weights=weights,
+            best_model_weights=best_weights,
+            loop_state=training.loop,
+            rounds=training.round_num,
+            resumed_round=training.resumed_round,
+            stop_reason=self._stop_reason(training.loop),
+        )
+
+
+def _add(row: dict[str, Value], more: Mapping[str, Value]) -> None:
+    for name in more:
+        if name in row or name == ROUND:
+            raise errors.ProgramError(f"Two metrics of a round are named {name!r}. Rename one.")
+    row.update(more)
+
+
+@contextlib.contextmanager
+def _worker_errors(what: str) -> Iterator[None]:
+    """Reports an error of a worker in one line."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        details = error.details() if isinstance(error, grpc.Call) else str(error)
+        first_line = (details or "no details").splitlines()[0][:300]
+        raise errors.ProgramError(
+            f"{what} failed on a TFF worker: {first_line} (the worker's log has the rest)"
+        ) from error

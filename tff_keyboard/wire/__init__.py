@@ -1,1 +1,0 @@
-"""What a round server and a device both know: messages, plans, weights, keys, tokens."""

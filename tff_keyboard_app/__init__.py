@@ -1,0 +1,1 @@
+"""A keyboard on an exported model: strip, corrections, page, personalisation, word lists."""

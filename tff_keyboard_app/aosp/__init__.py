@@ -1,0 +1,1 @@
+"""Word lists of AOSP's keyboard and its descendants, and a simulation of their lookup."""

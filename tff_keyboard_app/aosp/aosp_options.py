@@ -1,0 +1,71 @@
+"""Options of a word list: the flags of `tff-keyboard word-list`."""
+
+import dataclasses
+import pathlib
+from typing import Annotated, Literal
+
+from tff_keyboard.host.option_fields import Bounds
+from tff_keyboard.storage.errors import UsageError
+from tff_keyboard_app.aosp.combined_file import SUFFIX
+from tflite_export.export import private_runs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AospOptions:
+    """How to make a list. The fields are the flags of `tff-keyboard word-list`."""
+
+    out: Annotated[pathlib.Path, "File to write. Its name must end in .combined."] = pathlib.Path(
+        "words.combined"
+    )
+    store: Annotated[
+        pathlib.Path | None,
+        "Client store whose text is counted. Default: the store of the training.",
+    ] = None
+    clients: Annotated[
+        Literal["held_out", "validation", "train", "train_later"],
+        "Population whose text is counted.",
+    ] = "train"
+    tail: Annotated[
+        int,
+        "Number of words outside the vocabulary to list, from train clients and --word-list.",
+        Bounds(0),
+    ] = 0
+    word_list: Annotated[
+        pathlib.Path | None, "Public word list for --tail, with lines of word<TAB>frequency."
+    ] = None
+    bigrams: Annotated[
+        int, "Maximum number of bigrams. 0: as many as fit into 3 MB.", Bounds(0)
+    ] = 0
+    min_word_users: Annotated[
+        int,
+        "Minimum number of clients that typed a word. 0: the limit of the store's vocabulary.",
+        Bounds(0),
+    ] = 0
+    clip_norm: Annotated[float, "L2 bound on the sums of one client. 0: no bound.", Bounds(0)] = 0.0
+    noise_multiplier: Annotated[
+        float, "Standard deviation of the noise / clip norm. 0: no noise.", Bounds(0)
+    ] = 0.0
+
+    def check(self, model: pathlib.Path, out: pathlib.Path) -> None:
+        """Rejects invalid options before anything is read.
+
+        Raises:
+          UsageError: If options contradict each other, or if `out` does not end in .combined.
+          ExportError: If the run is private, but there is no noise.
+        """
+        if self.word_list and not self.tail:
+            raise UsageError(
+                "--word-list requires --tail, the number of words to take from the list."
+            )
+        if out.suffix != SUFFIX:
+            raise UsageError(f"--out must end in {SUFFIX}, got '{out.name}'.")
+        if self.noise_multiplier and not self.clip_norm:
+            raise UsageError("--noise-multiplier requires --clip-norm=C.")
+        if self.noise_multiplier and self.min_word_users:
+            raise UsageError(
+                "--min-word-users cannot be used with noise: it counts the clients of a word "
+                "exactly, and noise on the sums does not hide that. Leave one of them out."
+            )
+        if not self.noise_multiplier:
+            instead = "Pass --clip-norm and --noise-multiplier."
+            private_runs.refuse(model, "sums over", instead)

@@ -1,0 +1,1 @@
+"""Reports of a keyboard about its strip that reveal no text: events, counts, replay."""

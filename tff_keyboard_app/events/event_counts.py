@@ -1,0 +1,105 @@
+"""Counts of an event log, one vector for each user, and the figures computed from their sums.
+
+    click-through rate        accepted suggestions / suggestions shown
+    accepted a strip          accepted suggestions / strips with a suggestion
+    prediction impression recall
+                              strips of next words that held the word typed / strips of next words
+    zero-state recall         the same before the first word of a message
+    taken back                accepted suggestions that were deleted at once / accepted ones
+    accepted at place 1, 2, 3 shares of accepted suggestions
+
+The first and the third are from Hard et al. (2018, section 6, https://arxiv.org/abs/1811.03604),
+who report a click-through rate over "proposed prediction candidates" and a recall over the times
+that candidates were shown. `evaluation/metrics/impressions.py` counts the same on typed text.
+
+A user is a vector of counts. A server needs only sums of vectors, so clients can sum them, and sum
+them privately: `tff_keyboard/algorithms/private_counts.py`.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from tff_keyboard.evaluation.statistics.jackknife import Interval, clipped_to_shares, ratio_interval
+from tff_keyboard_app.events.event_log import Strip
+
+PLACES = 3
+LATENCY_MS = (1, 2, 5, 10, 20, 50, 100)  # upper ends of buckets; the last bucket has no end
+
+_FACTS = (
+    "strips", "suggestions", "accepted", "deleted", "next_word_strips", "next_word_matches",
+    "zero_state_strips", "zero_state_matches", *(f"accepted_at_{p}" for p in range(1, PLACES + 1)),
+)  # fmt: skip
+_LATENCIES = (*(f"latency_to_{ms}_ms" for ms in LATENCY_MS), "latency_above")
+COUNTS: tuple[str, ...] = (*_FACTS, *_LATENCIES)
+
+# Figure -> (numerator, denominator).
+FIGURES: dict[str, tuple[str, str]] = {
+    "click_through_rate": ("accepted", "suggestions"),
+    "accepted_a_strip": ("accepted", "strips"),
+    "prediction_impression_recall": ("next_word_matches", "next_word_strips"),
+    "zero_state_recall": ("zero_state_matches", "zero_state_strips"),
+    "taken_back": ("deleted", "accepted"),
+    **{f"accepted_at_{p}": (f"accepted_at_{p}", "accepted") for p in range(1, PLACES + 1)},
+}
+
+
+def count(strips: Iterable[Strip]) -> np.ndarray:
+    """Counts one user's log: [len(COUNTS)] float64. Strips without a suggestion do not count."""
+    counts = dict.fromkeys(COUNTS, 0)
+    for strip in strips:
+        if not strip.shown:
+            continue
+        counts["strips"] += 1
+        counts["suggestions"] += strip.shown
+        counts[_LATENCIES[int(np.searchsorted(LATENCY_MS, strip.latency_us / 1000))]] += 1
+        if strip.rank is not None:
+            counts["accepted"] += 1
+            counts["deleted"] += strip.deleted
+            if strip.rank < PLACES:
+                counts[f"accepted_at_{strip.rank + 1}"] += 1
+        if strip.prefix == 0:
+            matched = strip.match is not None
+            counts["next_word_strips"] += 1
+            counts["next_word_matches"] += matched
+            if strip.place == 0:
+                counts["zero_state_strips"] += 1
+                counts["zero_state_matches"] += matched
+    return np.array([counts[name] for name in COUNTS], np.float64)
+
+
+def figures(counts: np.ndarray) -> dict[str, Interval]:
+    """Returns every figure of `FIGURES` with its 95 % jackknife interval, cut to [0, 1].
+
+    `counts` is [users, len(COUNTS)].
+    """
+    column = {name: counts[:, index] for index, name in enumerate(COUNTS)}
+    return {
+        name: clipped_to_shares(ratio_interval(column[above], column[below]))
+        for name, (above, below) in FIGURES.items()
+    }
+
+
+def figures_of_sums(sums: np.ndarray) -> dict[str, float]:
+    """Returns every figure of `FIGURES` from sums over users.
+
+    A figure is nan if its denominator is not positive; noisy sums can be negative.
+    """
+    total: Mapping[str, float] = dict(zip(COUNTS, map(float, sums), strict=True))
+    return {
+        name: total[above] / total[below] if total[below] > 0 else math.nan
+        for name, (above, below) in FIGURES.items()
+    }
+
+
+def latency_quantile(sums: np.ndarray, share: float) -> float:
+    """Returns the upper end of the bucket with the quantile `share`, in ms.
+
+    The result is inf for the last bucket, and nan if there are no strips.
+    """
+    buckets = np.maximum(np.asarray(sums, np.float64)[len(_FACTS) :], 0.0)
+    if not buckets.sum():
+        return math.nan
+    bucket = int(np.searchsorted(np.cumsum(buckets), share * buckets.sum()))
+    return float((*LATENCY_MS, math.inf)[min(bucket, len(LATENCY_MS))])

@@ -1,0 +1,63 @@
+"""Formats figures of event logs for a terminal."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.host.text_table import aligned
+from tff_keyboard_app.events import event_counts
+
+_LABELS = {
+    "click_through_rate": "click-through rate, of shown suggestions",
+    "accepted_a_strip": "accepted, of shown strips",
+    "prediction_impression_recall": "prediction impression recall",
+    "zero_state_recall": "zero-state recall",
+    "taken_back": "undone, of accepted",
+    **{f"accepted_at_{p}": f"accepted at position {p}" for p in range(1, event_counts.PLACES + 1)},
+}
+
+
+def figure_table(counts: np.ndarray) -> str:
+    """Returns a table of logs that are not private, with intervals over users.
+
+    `counts` is [users, counts].
+    """
+    rows = [
+        [_LABELS[name], _percent(interval)]
+        for name, interval in event_counts.figures(counts).items()
+    ]
+    sums = counts.sum(axis=0)
+    people = f"{len(counts):,} clients, {int(sums[0]):,} strips"
+    about = f"{people}. In percent, with 95 % jackknife intervals."
+    return f"{about}\n\n{aligned([*rows, *_latencies(sums)])}"
+
+
+def private_table(sums: np.ndarray, *, epsilon: float, delta: float) -> str:
+    """Returns a table of noisy sums, without intervals: the number of users is private."""
+    figures: Mapping[str, float] = event_counts.figures_of_sums(sums)
+    rows = [[_LABELS[name], _number(value)] for name, value in figures.items()]
+    claim = f"Noisy sums, epsilon = {epsilon:.2f} at delta = {delta:g} for one client. In percent."
+    return f"{claim}\n\n{aligned([*rows, *_latencies(sums)])}"
+
+
+def _latencies(sums: np.ndarray) -> list[list[str]]:
+    rows = []
+    for share in (0.5, 0.95, 0.99):
+        end = event_counts.latency_quantile(sums, share)
+        last = event_counts.LATENCY_MS[-1]
+        words = "-" if math.isnan(end) else f"> {last} ms" if math.isinf(end) else f"<= {end:g} ms"
+        rows.append([f"latency, {share:.0%} of strips", words])
+    return rows
+
+
+def _percent(interval: Interval) -> str:
+    if math.isnan(interval.low):
+        return _number(interval.value)
+    value, low, high = (f"{100 * end:.2f}" for end in interval[:3])
+    return f"{value} [{low}, {high}]"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.2f}"

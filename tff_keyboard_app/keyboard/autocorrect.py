@@ -1,0 +1,404 @@
+"""Corrects typed words with a noisy channel: language model times typing errors, by Bayes' rule.
+
+    P(meant | typed, context) ~ P(meant | context) P(typed | meant)
+
+The candidates compete with each other and with the typed string itself.
+
+A string that is not a word competes with all words of vocabulary and tail lexicon that may be meant
+(`spelling_index`). For these,
+
+    P(meant | context) = half the model's probability + half the word's frequency
+
+because users misspell rare words, which the model does not expect. The string itself has the
+probability P(OOV | context) times the probability of its letters (`letter_model`).
+
+A word competes only with words that are one slip of the finger away (`typo_channel`). Vocabularies
+contain slips of users as well. A word of the vocabulary is therefore corrected only if slips
+explain at least half of its frequency:
+
+    sum of P(meant) P(typed | meant) over its neighbours >= P(typed) / 2
+"""
+
+import bisect
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Collection, Container, Mapping
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import OOV, Vocabulary
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
+from tff_keyboard_app.keyboard.languages import LANGUAGES, Language
+from tff_keyboard_app.keyboard.letter_model import LetterModel
+from tff_keyboard_app.keyboard.slip_costs import SlipCosts, Slips, slips_by_hand
+from tff_keyboard_app.keyboard.spelling_index import SpellingIndex
+from tff_keyboard_app.keyboard.typo_channel import NO_SLIP, TypoChannel
+
+SHORTEST = 2  # letters; any single one is a word or its start
+APPLIED_FROM = 0.9  # probability of having been meant, instead of a word
+APPLIED_TO_SPELLING_FROM = 0.85  # the same, instead of what is no word
+OFFERED_FROM = 0.2
+
+_DOUBTED_FROM = 0.5
+_FEWEST = 1e-10  # of the words out of the vocabulary: names are spelt like nothing else
+# How much more a correction of what is no word counts against words that begin with it.
+_LIFT_OF_SPELLING = 30.0
+_UNKNOWN = 0.05  # of all words typed, those that are in no table
+_MISSPELT = 0.1  # of the words typed, those that the index of spellings is about
+_TRUST = 0.8  # in what is likely, against what is often typed so: an exponent
+_MEANT_SO = 0.05  # weight of a string in no list being meant as it is typed
+_LEAST_MEANT = 0.1  # of what a misspelling may be, a word that is compared with its uses
+_BY_FREQUENCY = 0.5  # weight of a word's frequency, against the model's P(word | context)
+_STRETCHED = re.compile(r"(.)\1\1(\1|$)")  # "soooo" is meant, and "necesssary" is a slip
+_DIGIT_HIT = re.compile(r"(?<=[^\W\d_])[0-9](?=[^\W\d_])")  # for a letter below: "po8nt"
+_SHORTEST_WITH_DIGIT = 5  # letters; "gr8t" is meant
+_LONGEST_SHORT_FORM = 3  # letters
+_LAST = "\U0010ffff"  # sorts after every letter
+_NO_SLIP_AWAY = 1e-9  # of a word that only begins alike: ranks after all words one slip away
+_FEWEST_SHARED = 2  # letters
+_ENOUGH_NEAR = 4  # words; one may stand on the strip already
+_NOTHING: Mapping[str, int] = {}
+_NO_SLIPS: Slips = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Correction:
+    """A word that can replace the typed one."""
+
+    word: str  # lower case, of the vocabulary
+    probability: float
+    # P(meant | context) P(typed | meant), which compares with P(word | context) of a word that goes
+    # on from what is typed
+    score: float
+    is_sure: bool  # whether a space makes it of the typed word
+
+
+class Autocorrect:
+    """Corrections of finished words, for lower-case vocabularies.
+
+    Args:
+      vocabulary: Words of the model.
+      frequencies: Word -> frequency, from `word_frequencies`.
+      tail: Words that are not in the vocabulary.
+      language: Language of the keyboard layout.
+      misspelt: Strings that users type but that are not words.
+      slang: Strings that are words even if neither vocabulary nor lexicon has them.
+      slips: Costs of slips, from `packaged_slips`.
+
+    Attributes:
+      frequencies: Word -> frequency, of the vocabulary and the tail.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        frequencies: Mapping[str, float],
+        tail: TailLexicon | None = None,
+        language: Language = LANGUAGES["en"],
+        misspelt: Collection[str] = (),
+        slang: Collection[str] = (),
+        slips: Slips = _NO_SLIPS,
+    ):
+        self._misspelt = misspelt
+        self._slang = slang
+        self._channel = TypoChannel(language)
+        self._endings = language.forms
+        self._ids = {word: i for i, word in enumerate(vocabulary.words) if i > OOV}
+        self._sorted = sorted(self._ids)
+        beyond = frequencies_of(tail)
+        self.frequencies: Mapping[str, float] = {**frequencies, **beyond}
+        self._letters = LetterModel(self._ids)
+        self._beyond = {word: p for word, p in beyond.items() if word not in misspelt}
+        words = [*(word for word in self._ids if word not in misspelt), *self._beyond]
+        letters = {*"".join(words), *self._channel.neighbours, *self._channel.below}
+        costs = SlipCosts(slips_by_hand(language) | dict(slips), letters)
+        self._index = SpellingIndex(words, costs)
+        # People type the same beginnings over and over.
+        self._known_slips = functools.lru_cache(maxsize=4_000)(self._slips)
+        self._known_spellings = functools.lru_cache(maxsize=4_000)(self._index.near)
+        self._known_near = functools.lru_cache(maxsize=200)(self._near)
+        # A key asks for the same candidates up to four times.
+        self._known_candidates = functools.lru_cache(maxsize=4)(self._candidates)
+
+    def correct(
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        own: Mapping[str, int] = _NOTHING,
+        *,
+        as_typed: np.ndarray | None = None,
+    ) -> Correction | None:
+        """Returns the most probable other word; None if its probability is below `OFFERED_FROM`.
+
+        Args:
+          typed: The typed word, normalised.
+          next_word: Probabilities of the next word after the context, [V + own].
+          own: Ids of the user's own words, which are not in the vocabulary.
+          as_typed: Probabilities [V] for the case that a word of the vocabulary is meant as it is
+            typed. If None, `next_word` is used.
+        """
+        if not self._can_be_slip(typed):
+            return None
+        if len(typed) == SHORTEST and typed in self._ids:  # a word, or somebody's slip: no telling
+            return None
+        is_word = self.is_word(typed) or typed in own
+        if is_word:
+            slips = self._slips_with(typed, own)
+        else:
+            slips = self._known_candidates(typed, tuple(own))
+        if not slips or not self._may_be_slip(typed, slips):
+            return None
+        judged = next_word if as_typed is None or typed not in self._ids else as_typed
+        meant_so = self._as_typed(typed, judged, own)
+        applied_from, lift = APPLIED_FROM, 1.0
+        if is_word:
+            scores = self._scores(slips, next_word, own)
+        else:
+            applied_from, lift = APPLIED_TO_SPELLING_FROM, _LIFT_OF_SPELLING
+            scores = self._scores_of_spellings(slips, next_word, own)
+            meant_so = _MEANT_SO * meant_so**_TRUST
+        best = max(scores, key=scores.__getitem__)
+        total = sum(scores.values()) + meant_so
+        probability = scores[best] / total if total > 0.0 else 0.0
+        if probability < OFFERED_FROM:
+            return None
+        score = min(1.0, slips[best] * lift) * self._next(best, next_word, own)
+        is_sure = probability >= applied_from and not self._is_short_form(typed, best)
+        return Correction(best, probability, score, is_sure)
+
+    def chance(self, word: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING) -> float:
+        """Returns P(word | context) of any string, also of a misspelt one. See `correct`."""
+        if word in self._ids or word in own or word in self._beyond:
+            return self._next(word, next_word, own)
+        return float(next_word[OOV]) * self._share_of_unknown(word)
+
+    def weight_of_others(
+        self, typed: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING
+    ) -> float:
+        """Returns the sum of P(meant | context) P(typed | meant) over all single words.
+
+        The sum includes the typed string itself. The probability of two words without a space
+        between them is compared with it. The arguments are those of `correct`.
+        """
+        total = self._as_typed(typed, next_word, own)
+        if self._can_be_slip(typed):
+            slips = self._known_candidates(typed, tuple(own))
+            total += sum(self._scores_of_spellings(slips, next_word, own, trust=1.0).values())
+        return total
+
+    def meant(
+        self, typed: str, next_word: np.ndarray, own: Mapping[str, int], count: int
+    ) -> list[tuple[str, float]]:
+        """Returns at most `count` words that may be meant by a misspelt string, best first.
+
+        Each comes with its probability after the context. The list is empty for a word. The
+        arguments are those of `correct`.
+        """
+        if self.is_word(typed) or typed in own or not self._can_be_slip(typed):
+            return []
+        slips = self._known_candidates(typed, tuple(own))
+        scores = self._scores_of_spellings(slips, next_word, own)
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:count]
+        return [(word, self._next(word, next_word, own)) for word in best]
+
+    def slip_without_context(
+        self, typed: str, own: Collection[str] = (), typed_share: Mapping[str, float] = _NOTHING
+    ) -> tuple[Collection[str], float]:
+        """Returns the words that a string may be a slip of, and the probability that it is a slip.
+
+        Args:
+          typed: The string, normalised; not in the vocabulary.
+          own: The user's own words; not in the vocabulary.
+          typed_share: Word -> share of all words that this user typed.
+        """
+        if not self._can_be_slip(typed):
+            return (), 0.0
+        slips = self._slips_with(typed, own)
+        explained = {
+            word: slip * (self.frequencies.get(word, 0.0) + typed_share.get(word, 0.0))
+            for word, slip in slips.items()
+        }
+        if len(typed) > SHORTEST and not self.is_word(typed):
+            for word, chance in self._known_spellings(typed).items():
+                if not self._is_form_of(typed, word):
+                    frequency = self.frequencies.get(word, 0.0) + typed_share.get(word, 0.0)
+                    score = _MISSPELT * chance * frequency
+                    explained[word] = max(explained.get(word, 0.0), score)
+        slipped = sum(explained.values())
+        as_typed = _UNKNOWN * self._share_of_unknown(typed) * NO_SLIP
+        likely = [
+            word
+            for word, score in explained.items()
+            if word in slips or score >= _LEAST_MEANT * slipped
+        ]
+        return likely, slipped / (slipped + as_typed)
+
+    def near(self, typed: str, next_word: np.ndarray, count: int) -> list[tuple[str, float]]:
+        """Returns at most `count` words with a beginning like `typed`, and their probabilities.
+
+        Words whose beginning is one slip away come first, best first, and then words with the same
+        first letters.
+        """
+        if not self._can_be_slip(typed):
+            return []
+        scores: dict[str, float] = {}
+        for word, slip in self._known_near(typed):
+            scores[word] = max(scores.get(word, 0.0), slip * float(next_word[self._ids[word]]))
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:count]
+        return [(word, float(next_word[self._ids[word]])) for word in best]
+
+    def _can_be_slip(self, typed: str) -> bool:
+        return (
+            len(typed) >= SHORTEST
+            and all(letter in self._channel.neighbours for letter in _without_digit(typed))
+            and not _STRETCHED.search(typed)
+        )
+
+    def _slips(self, typed: str) -> dict[str, float]:
+        return self._slips_among(typed, self._ids)
+
+    def is_word(self, typed: str) -> bool:
+        """Returns whether vocabulary, lexicon or slang has a string, and `misspelt` does not."""
+        return typed not in self._misspelt and (
+            typed in self._ids or typed in self._beyond or typed in self._slang
+        )
+
+    def _candidates(self, typed: str, own: tuple[str, ...]) -> dict[str, float]:
+        """Returns word -> P(typed | word), the larger one of a slip and of a spelling error."""
+        slips = self._slips_with(typed, own)
+        spellings = self._known_spellings(typed) | self._index.likely(typed, own)
+        return {
+            word: max(slips.get(word, 0.0), _MISSPELT * spellings.get(word, 0.0))
+            for word in {**slips, **spellings}
+            if word not in self._misspelt and not self._is_form_of(typed, word)
+        }
+
+    def _scores(
+        self, slips: Mapping[str, float], next_word: np.ndarray, own: Mapping[str, int]
+    ) -> dict[str, float]:
+        """Returns word -> P(word | context) P(typed | word)."""
+        return {word: slip * self._next(word, next_word, own) for word, slip in slips.items()}
+
+    def _next(self, word: str, next_word: np.ndarray, own: Mapping[str, int]) -> float:
+        """Returns P(word | context)."""
+        row = self._ids.get(word, own.get(word))
+        if row is not None:
+            return float(next_word[row])
+        return float(next_word[OOV]) * self._share_of_unknown(word)
+
+    def _scores_of_spellings(
+        self,
+        slips: Mapping[str, float],
+        next_word: np.ndarray,
+        own: Mapping[str, int],
+        trust: float = _TRUST,
+    ) -> dict[str, float]:
+        """Returns word -> its posterior without a common factor, if `typed` is not a word."""
+        scores = {}
+        for word, slip in slips.items():
+            in_context = self._next(word, next_word, own)
+            frequency = self.frequencies.get(word, in_context)  # of the owner's words unknown
+            likely = (1.0 - _BY_FREQUENCY) * in_context + _BY_FREQUENCY * frequency
+            scores[word] = slip * likely**trust
+        return scores
+
+    def _slips_with(self, typed: str, own: Collection[str]) -> dict[str, float]:
+        slips = self._known_slips(typed)
+        if any(_may_be_one_slip(typed, word) for word in own):
+            slips = {**slips, **self._slips_among(typed, own)}
+        return slips
+
+    def _slips_among(self, typed: str, words: Container[str]) -> dict[str, float]:
+        """Returns word -> P(typed | word) for the words that are one slip away."""
+        slips: dict[str, float] = {}
+        for word, slip in self._channel.meant_words(typed):
+            if word in words and not self._are_forms_of_one(typed, word):
+                slips[word] = slips.get(word, 0.0) + slip
+        return slips
+
+    def _is_short_form(self, typed: str, meant: str) -> bool:
+        """Returns whether `typed` is a short form that users write on purpose: "knw", "jus"."""
+        if len(typed) <= SHORTEST:
+            return True
+        if meant == typed + "g" and typed.endswith("in"):
+            return True
+        if len(typed) > _LONGEST_SHORT_FORM or typed[0] != meant[0]:
+            return False
+        rest = iter(meant)
+        is_shortened = typed != meant and all(letter in rest for letter in typed)
+        doubled = {typed[:i] + letter + typed[i:] for i, letter in enumerate(typed)}
+        return is_shortened and meant not in doubled
+
+    def _is_form_of(self, typed: str, word: str) -> bool:
+        """Returns whether a string may be a form of `word` that no list has. "addresss" is not."""
+        return (
+            len(typed) >= len(word)
+            and typed[-1] != typed[-2]
+            and self._are_forms_of_one(typed, word)
+        )
+
+    def _are_forms_of_one(self, word: str, other: str) -> bool:
+        """Returns whether two words differ only in a last letter: "graduate" and "graduates"."""
+        longer, shorter = (word, other) if len(word) >= len(other) else (other, word)
+        stem, endings = longer[:-1], self._endings
+        return longer[-1] in endings and shorter in (stem, *(stem + x for x in endings))
+
+    def _near(self, typed: str) -> list[tuple[str, float]]:
+        """Returns words with a weight, by which `near` multiplies their probability."""
+        found = [
+            (word, slip)
+            for start, slip in self._channel.meant_words(typed)
+            for word in self._words_from(start)
+        ]
+        for length in range(len(typed) - 1, _FEWEST_SHARED - 1, -1):
+            if len({word for word, _ in found}) >= _ENOUGH_NEAR:
+                break
+            found += [(word, _NO_SLIP_AWAY) for word in self._words_from(typed[:length])]
+        return found
+
+    def _words_from(self, start: str) -> list[str]:
+        first = bisect.bisect_left(self._sorted, start)
+        return self._sorted[first : bisect.bisect_left(self._sorted, start + _LAST)]
+
+    def _may_be_slip(self, typed: str, slips: Mapping[str, float]) -> bool:
+        if typed in self._misspelt:
+            return True
+        explained = sum(slip * self.frequencies.get(word, 0.0) for word, slip in slips.items())
+        return explained >= _DOUBTED_FROM * self.frequencies.get(typed, 0.0)
+
+    def _as_typed(self, typed: str, next_word: np.ndarray, own: Mapping[str, int]) -> float:
+        row = self._ids.get(typed) if typed not in self._misspelt else None
+        if row is not None:
+            # What slips do not explain; `_may_be_slip` left at most half of it.
+            return NO_SLIP * float(next_word[row]) * (1.0 - _DOUBTED_FROM)
+        if typed in own:
+            return NO_SLIP * float(next_word[own[typed]])
+        return NO_SLIP * float(next_word[OOV]) * self._share_of_unknown(typed)
+
+    def _share_of_unknown(self, typed: str) -> float:
+        """Returns the probability that a word that is not in the vocabulary is this one."""
+        if typed in self._beyond:
+            return self._beyond[typed] / _UNKNOWN
+        return max(_FEWEST, math.exp(self._letters.log_probability(typed)))
+
+
+def frequencies_of(tail: TailLexicon | None) -> dict[str, float]:
+    """Returns word -> probability without context, for the words of a lexicon."""
+    if tail is None:
+        return {}
+    # Few shares differ, and one object for each saves 3 MB.
+    objects = {share: _UNKNOWN * share for share in np.unique(tail.shares).tolist()}
+    shares = map(objects.__getitem__, tail.shares.tolist())
+    return dict(zip(tail.words, shares, strict=True))
+
+
+def _without_digit(typed: str) -> str:
+    """Returns the word without its first digit that may stand for a letter."""
+    return _DIGIT_HIT.sub("", typed, 1) if len(typed) >= _SHORTEST_WITH_DIGIT else typed
+
+
+def _may_be_one_slip(typed: str, word: str) -> bool:
+    """Returns False if the words cannot be one slip apart. A quick check: True proves nothing."""
+    return abs(len(typed) - len(word)) <= 1 and (typed[0] == word[0] or typed[-1] == word[-1])

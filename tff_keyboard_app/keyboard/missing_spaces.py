@@ -1,0 +1,123 @@
+"""Splits words typed as one: "thankyou", "howareyou", and "ibwant" ("b" for a space).
+
+    P(typed) = P(first | context) P(second | context, first) P(slip)
+
+for each place where the typed string can be split into two words of the vocabulary, or into three.
+The slip is a missing space, or a letter above the space bar instead of the space.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+# No words of the language, though many people write them so, and the words that they are.
+JOINED: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "abit": "a bit",
+        "alot": "a lot",
+        "aswell": "as well",
+        "atleast": "at least",
+        "eachother": "each other",
+        "incase": "in case",
+        "infact": "in fact",
+        "inspite": "in spite",
+        "noone": "no one",
+        "ofcourse": "of course",
+        "thankyou": "thank you",
+    }
+}
+_SHORTEST = 4  # letters of two words and what is between them
+_SHORTEST_OF_THREE = 7  # letters of three words: "iamhere"
+_LEFT_OUT = 0.002  # of the spaces
+_LEFT_OUT_AGAIN = 0.2  # of the spaces after one that is left out
+_HIT_FOR_SPACE = 0.001  # of the spaces, each of the letters above the bar
+_LIFT = 20.0  # how much likelier a word before may make a word than it is without
+_LOOKED_AT = 2  # cuts whose later words are asked of the model
+_SINGLE = frozenset("ai")  # letters that are words
+_SHORT = 3  # letters
+_LEAST, _LEAST_OF_SHORT = 1e-5, 1e-4  # frequencies of words that a cut may give
+
+
+class _Model(Protocol):
+    def next_word(self, context: Sequence[str]) -> np.ndarray: ...
+
+
+class MissingSpaces:
+    """A search for two words that were typed as one.
+
+    Args:
+      model: Gives the probabilities [V or more] of the next word.
+      frequencies: Word -> frequency without context, as a share of all words.
+      ids: Word -> row of the model's probabilities.
+      bottom_row: The letters of the lowest row of keys, from left to right.
+    """
+
+    def __init__(
+        self,
+        model: _Model,
+        frequencies: Mapping[str, float],
+        ids: Mapping[str, int],
+        bottom_row: str,
+    ):
+        self._model = model
+        self._frequencies = frequencies
+        self._ids = ids
+        self._above_bar = bottom_row[2:]
+
+    def best(
+        self, context: Sequence[str], typed: str, least: float = 0.0
+    ) -> tuple[str, float] | None:
+        """Returns the most probable words, joined by spaces, and their score P(typed).
+
+        None if no split gives two or three words, or if none can have a score of `least`. The score
+        can be compared with P(word | context) P(typed | word) in `autocorrect.py`.
+        """
+        if len(typed) < _SHORTEST:
+            return None
+        cuts = [*self._cuts_in_two(typed), *self._cuts_in_three(typed)]
+        if not cuts:
+            return None
+        before = self._model.next_word(context)
+        ranked = []
+        for chance, words in cuts:
+            score = chance * float(before[self._ids[words[0]]])
+            lifted = [min(1.0, _LIFT * self._frequencies.get(word, 0.0)) for word in words[1:]]
+            likely = score * math.prod(lifted)
+            if likely >= least:
+                ranked.append((likely, score, words))
+        found = []
+        for _, score, words in sorted(ranked, reverse=True)[:_LOOKED_AT]:
+            for place in range(1, len(words)):
+                then = self._model.next_word([*context, *words[:place]])
+                score *= float(then[self._ids[words[place]]])
+            found.append((" ".join(words), score))
+        return max(found, key=lambda pair: pair[1]) if found else None
+
+    def _cuts_in_two(self, typed: str) -> Iterator[tuple[float, tuple[str, ...]]]:
+        """Yields P(slip) and the words, for each split into two words."""
+        for place in range(1, len(typed)):
+            if not self._is_word(typed[:place]):
+                continue
+            if self._is_word(typed[place:]):
+                yield _LEFT_OUT, (typed[:place], typed[place:])
+            if typed[place] in self._above_bar and self._is_word(typed[place + 1 :]):
+                yield _HIT_FOR_SPACE, (typed[:place], typed[place + 1 :])
+
+    def _cuts_in_three(self, typed: str) -> Iterator[tuple[float, tuple[str, ...]]]:
+        """Yields P(slip) and the words, for each split into three words without a space."""
+        if len(typed) < _SHORTEST_OF_THREE:
+            return
+        for place in range(1, len(typed) - 1):
+            if self._is_word(typed[:place]):
+                for chance, words in self._cuts_in_two(typed[place:]):
+                    if chance == _LEFT_OUT:
+                        yield _LEFT_OUT * _LEFT_OUT_AGAIN, (typed[:place], *words)
+
+    def _is_word(self, word: str) -> bool:
+        """Returns whether a string is a word and not one of the vocabulary's short non-words."""
+        if word not in self._ids or not word.isalpha():
+            return False
+        least = _LEAST_OF_SHORT if len(word) <= _SHORT else _LEAST
+        return word in _SINGLE or (len(word) > 1 and self._frequencies.get(word, 0.0) >= least)

@@ -1,0 +1,1 @@
+"""The keyboard page: a local web server and its access control."""

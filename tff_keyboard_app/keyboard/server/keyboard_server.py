@@ -1,0 +1,302 @@
+"""The keyboard page: a local web server that serves the files of `page` and suggestions.
+
+    GET  /                the page; its style and script next to it
+    GET  /api/models      facts about each model, and the keys of the first model's language
+    POST /api/suggest     {"text": ..., "after": ...} -> one strip for each model, for the text
+                          before and after the cursor. "sent" is a message that is learnt first, and
+                          "kept" its words of which a correction was taken back
+    GET  /api/words       the learnt words
+    POST /api/forget      {"words": ...} or {"all": true} -> the remaining words
+    POST /api/events      {"message": ..., "model": ..., "strips": [...]} -> number of logged strips
+
+Learning and forgetting need an export with an n-gram (`hybrid_keyboard`). Events (`strip_events`)
+need a server with a log; its strips also have a "cursor".
+
+The server listens on the loopback interface only, and answers only its owner (`server_access`). It
+rejects requests that are not JSON, because a form on another page can send those without asking the
+user. The typed text stays in memory, or in the owner's file, and is never logged.
+"""
+
+import contextlib
+import dataclasses
+import http
+import io
+import json
+import pathlib
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from werkzeug import exceptions, routing, wrappers
+
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
+from tff_keyboard.storage.errors import ProgramError, UserError
+from tff_keyboard_app.keyboard.owner import Owner
+from tff_keyboard_app.keyboard.server.server_access import HOST, Key, OwnersOnly
+from tff_keyboard_app.keyboard.server.server_connections import Server
+from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip_events import KeyboardEvents
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+PAGE = pathlib.Path(__file__).parent / "page"
+LONGEST_TEXT = 20_000  # characters of a message
+LONGEST_REQUEST = 4_000_000  # bytes; with --events, the strips of the longest message
+WORDS_SHOWN = 60  # maximum number of own words on the page
+
+_CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wish:
+    """A request to forget some words, or everything."""
+
+    all: bool
+    words: str
+
+
+class KeyboardApplication:
+    """The WSGI application of one or two keyboards, by the name to show.
+
+    Args:
+      keyboards: The keyboards by name.
+      owner: Learns the sent messages. If None, no words are learnt.
+      events: Event logs, one for each keyboard, or none.
+    """
+
+    def __init__(
+        self,
+        keyboards: Mapping[str, StripKeyboard],
+        owner: Owner | None = None,
+        events: Sequence[KeyboardEvents] = (),
+    ):
+        self._keyboards = dict(keyboards)
+        self._events = tuple(events)
+        self._owner = owner if owner is not None and owner.can_learn else None
+        self._lock = threading.Lock()  # because a model keeps the state of the last text
+        self._urls = routing.Map(
+            [
+                routing.Rule("/", endpoint="index.html", methods=["GET"]),
+                *(
+                    routing.Rule(f"/{path.name}", endpoint=path.name, methods=["GET"])
+                    for path in PAGE.iterdir()
+                    if path.suffix in (".css", ".js")
+                ),
+                routing.Rule("/api/models", endpoint="models", methods=["GET"]),
+                routing.Rule("/api/suggest", endpoint="suggest", methods=["POST"]),
+                routing.Rule("/api/words", endpoint="words", methods=["GET"]),
+                routing.Rule("/api/forget", endpoint="forget", methods=["POST"]),
+                routing.Rule("/api/events", endpoint="events", methods=["POST"]),
+            ]
+        )
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        request = wrappers.Request(environ)
+        request.max_content_length = LONGEST_REQUEST
+        try:
+            response = self._respond(request)
+        except exceptions.HTTPException as error:
+            status = error.code or http.HTTPStatus.INTERNAL_SERVER_ERROR
+            response = _json({"error": error.description}, status)
+            if isinstance(error, exceptions.MethodNotAllowed) and error.valid_methods:
+                response.headers["Allow"] = ", ".join(error.valid_methods)
+        return response(environ, start_response)
+
+    def _respond(self, request: wrappers.Request) -> wrappers.Response:
+        endpoint, _ = self._urls.bind_to_environ(request.environ).match()
+        if endpoint == "models":
+            models = [_facts(*item) for item in self._keyboards.items()]
+            answer = {"models": models, "logs_events": bool(self._events)}
+            first = next(iter(self._keyboards.values()), None)
+            if first is not None:  # the page has its keys
+                keys = {"code": first.code, "keys": first.language.keys}
+                answer["language"] = {**keys, "example": first.language.example}
+            return _json(answer)
+        if endpoint == "suggest":
+            return _json({"models": self._strips(*_texts_of(request))})
+        if endpoint == "events":
+            return _json({"logged": self._log(_body_of(request))})
+        if endpoint in ("words", "forget"):
+            return _json(self._words(_wish_of(request) if endpoint == "forget" else None))
+        path = PAGE / endpoint
+        return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
+
+    def _strips(self, texts: dict[str, str], kept: list[str]) -> list[dict[str, object]]:
+        strips: list[dict[str, object]] = []
+        with self._lock, _told():
+            if texts["sent"] and self._owner is not None:
+                self._owner.learn(texts["sent"], kept)
+            for keyboard in self._keyboards.values():
+                strip = keyboard.strip_for(texts["text"], texts["after"])
+                strips.append(
+                    {
+                        "slots": [slot and dataclasses.asdict(slot) for slot in strip.slots],
+                        "correction": strip.correction and dataclasses.asdict(strip.correction),
+                        "latency_ms": 1000 * strip.latency_seconds,
+                        "withheld": keyboard.withheld,
+                    }
+                )
+            for shown, events in zip(strips, self._events, strict=False):  # there may be none
+                shown["cursor"] = dataclasses.asdict(events.cursor(texts["text"]))
+        return strips
+
+    def _log(self, body: Mapping[str, object]) -> int:
+        """Logs the strips of a message that was sent or dropped, and returns their number."""
+        if not self._events:
+            raise exceptions.Conflict(
+                "This keyboard was started without --events, so it logs nothing."
+            )
+        message, model = body.get("message"), body.get("model")
+        if not (
+            isinstance(message, str) and isinstance(model, int) and 0 <= model < len(self._events)
+        ):
+            raise exceptions.BadRequest(
+                'The body must be {"message": "...", "model": 0, "strips": [...]}.'
+            )
+        _check_length(message)
+        with self._lock, _told():
+            try:
+                return self._events[model].add_json(body.get("strips"), message)
+            except ValueError as error:
+                raise exceptions.BadRequest(f"The events were not logged: {error}.") from None
+
+    def _words(self, wish: _Wish | None) -> dict[str, object]:
+        """Grants a request to forget, if any, and returns the words in the owner's cache."""
+        if self._owner is None:
+            if wish is not None:
+                raise exceptions.Conflict(
+                    "This keyboard does not learn: its models have no n-gram."
+                )
+            return {"learns": False, "remembered": 0, "own": []}
+        with self._lock, _told():
+            if wish is not None and wish.all:
+                self._owner.forget_all()
+            elif wish is not None:
+                self._owner.forget(wish.words)
+            own = self._owner.own_words()[:WORDS_SHOWN]
+            return {
+                "learns": True,
+                "remembered": self._owner.num_words,
+                "own": [
+                    {"word": word, "times": times, "offered": self._is_offered(word)}
+                    for word, times in own
+                ],
+            }
+
+    def _is_offered(self, word: str) -> bool:
+        return any(keyboard.offers(word) for keyboard in self._keyboards.values())
+
+
+class KeyboardServer(Server):
+    """Serves an application to its owner.
+
+    Attributes:
+      address: Address with the token. Only the owner should see it.
+    """
+
+    def __init__(self, application: KeyboardApplication, port: int):
+        key = Key()
+        super().__init__(HOST, port, OwnersOnly(application, key, self.admit))
+        self.address = key.address(self.server_port)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Sends errors that a user can fix to the page, as one line."""
+    try:
+        yield
+    except UserError as error:
+        raise exceptions.InternalServerError(str(error)) from None
+
+
+def make_server(
+    keyboards: Mapping[str, StripKeyboard],
+    port: int,
+    owner: Owner | None = None,
+    events: Sequence[KeyboardEvents] = (),
+) -> "KeyboardServer":
+    """Returns a server on the loopback interface that is bound to a port but does not serve yet.
+
+    Port 0 takes any free port. See `KeyboardApplication` for the other arguments.
+
+    Raises:
+      ProgramError: If the port is taken or not allowed.
+    """
+    application = KeyboardApplication(keyboards, owner, events)
+    said = io.StringIO()
+    try:
+        # werkzeug prints and exits where the address is in use.
+        with contextlib.redirect_stderr(said):
+            return KeyboardServer(application, port)
+    except (OSError, OverflowError, SystemExit) as error:
+        why = said.getvalue().partition("\n")[0] or str(error)
+        raise ProgramError(
+            f"--port={port} on {HOST} cannot be used ({why}). Choose another port, or 0 for any."
+        ) from None
+
+
+def _facts(name: str, keyboard: StripKeyboard) -> dict[str, object]:
+    predictor, ngram = keyboard.predictor, keyboard.predictor.manifest.ngram
+    return {
+        "name": name,
+        "quantization": predictor.manifest.model.quantization,
+        "bytes": predictor.manifest.model.bytes,
+        "ngram_bytes": ngram.bytes if ngram else 0,
+        "words": len(predictor.vocabulary) - NUM_SPECIAL,
+    }
+
+
+def _body_of(request: wrappers.Request) -> Mapping[str, Any]:
+    if request.mimetype != "application/json":
+        raise exceptions.UnsupportedMediaType("The content type must be application/json.")
+    try:
+        body = json.loads(request.get_data(as_text=False))
+    except (ValueError, RecursionError):
+        raise exceptions.BadRequest("The body is not valid JSON.") from None
+    if not isinstance(body, dict):
+        raise exceptions.BadRequest("The body must be a JSON object.")
+    return body
+
+
+def _texts_of(request: wrappers.Request) -> tuple[dict[str, str], list[str]]:
+    """Returns the texts around the cursor, the message sent before, and its kept words.
+
+    The message is "" if there is none.
+    """
+    body = _body_of(request)
+    texts = {"text": body.get("text"), "after": body.get("after", ""), "sent": body.get("sent", "")}
+    kept = body.get("kept", [])
+    if not isinstance(kept, list) or not all(
+        isinstance(text, str) for text in (*texts.values(), *kept)
+    ):
+        raise exceptions.BadRequest(
+            'The body must be {"text": "...", "after": "...", "sent": "...", "kept": ["..."]}.'
+        )
+    _check_length(*texts.values(), *kept)
+    return texts, kept
+
+
+def _wish_of(request: wrappers.Request) -> _Wish:
+    body = _body_of(request)
+    is_all, words = body.get("all") is True, body.get("words", "")
+    if not is_all and not ("words" in body and isinstance(words, str)):
+        raise exceptions.BadRequest('The body must be {"words": "..."} or {"all": true}.')
+    _check_length(str(words))
+    return _Wish(is_all, str(words))
+
+
+def _check_length(*texts: str) -> None:
+    longest = max(map(len, texts))
+    if longest > LONGEST_TEXT:
+        raise exceptions.RequestEntityTooLarge(
+            f"A text can have at most {LONGEST_TEXT:,} characters, got {longest:,}."
+        )
+
+
+def _json(content: Any, status: int = http.HTTPStatus.OK) -> wrappers.Response:
+    return wrappers.Response(
+        json.dumps(content, ensure_ascii=True), status=status, content_type="application/json"
+    )

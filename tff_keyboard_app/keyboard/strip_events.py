@@ -1,0 +1,144 @@
+"""Records the outcome of each strip of a keyboard in use, for the event log.
+
+A strip on a screen ends when its text changes: a suggestion was accepted, another key was pressed,
+or the message was left. Its words stay in memory until the message is sent or dropped.
+"""
+
+import dataclasses
+from typing import Any, get_args
+
+from tff_keyboard_app.events.event_log import Outcome
+from tff_keyboard_app.events.live_log import LiveLog, Shown
+from tff_keyboard_app.events.replay import model_digest
+from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, SlottedStrip
+
+
+@dataclasses.dataclass(frozen=True)
+class Cursor:
+    """The position of a strip: the word in its message, and the typed characters of the word."""
+
+    place: int
+    prefix: int
+
+
+class KeyboardEvents:
+    """The events of one keyboard, for a log."""
+
+    def __init__(self, keyboard: StripKeyboard, log: LiveLog):
+        self._network = keyboard.predictor.network
+        self._log = log
+        self._model = model_digest(self._network.path.read_bytes())
+
+    def cursor(self, text: str) -> Cursor:
+        """Returns the position for the text before the cursor."""
+        return Cursor(self._network.place_of(text), len(self._network.context_and_prefix(text)[1]))
+
+    def shown(
+        self,
+        cursor: Cursor,
+        words: tuple[str | None, ...],
+        latency_us: int,
+        outcome: Outcome,
+        slot: int | None = None,
+        deleted: bool = False,
+    ) -> Shown:
+        """Returns a strip that has ended.
+
+        Args:
+          cursor: Position of the strip.
+          words: Words of the strip, [SLOTS]; None for an empty slot.
+          latency_us: Time from the key to the strip.
+          outcome: Outcome of the strip.
+          slot: Slot of the accepted suggestion.
+          deleted: Whether the accepted suggestion was taken back.
+        """
+        ranked = [words[SLOT_RANKS.index(rank)] for rank in range(SLOTS)]
+        return Shown(
+            model=self._model,
+            place=cursor.place,
+            prefix=cursor.prefix,
+            words=tuple(" ".join(self._network.words_of(word)) for word in ranked if word),
+            outcome=outcome,
+            rank=None if slot is None else SLOT_RANKS[slot],
+            deleted=deleted,
+            latency_us=latency_us,
+        )
+
+    def add(self, shown: list[Shown], message: str) -> int:
+        """Adds the strips of a message to the log; see `LiveLog.add`."""
+        return self._log.add(shown, self._network.words_of(message))
+
+    def add_json(self, strips: Any, message: str) -> int:
+        """Adds strips that the page sent, like `add`.
+
+        Raises:
+          ValueError: If the strips are not valid.
+        """
+        try:
+            return self.add([self._from_page(**strip) for strip in strips], message)
+        except (TypeError, AttributeError, LookupError):
+            raise ValueError("a strip has unknown or missing fields") from None
+
+    def _from_page(
+        self,
+        *,
+        place: int,
+        prefix: int,
+        words: list[str | None],
+        latency_us: int,
+        outcome: Outcome,
+        slot: int | None,
+        deleted: bool,
+    ) -> Shown:
+        if len(words) != SLOTS or outcome not in get_args(Outcome):
+            raise ValueError("a strip must have three positions and a known outcome")
+        if slot is not None and not (slot in range(SLOTS) and words[slot]):
+            raise ValueError("an accepted suggestion must have been shown")
+        return self.shown(Cursor(place, prefix), tuple(words), latency_us, outcome, slot, deleted)
+
+
+class TypedStrips:
+    """The strips of the message that is being typed in one place, such as a terminal."""
+
+    def __init__(self, events: KeyboardEvents):
+        self._events = events
+        self._strips: list[Shown] = []
+        self._pending: tuple[Cursor, SlottedStrip] | None = None
+
+    def show(self, text: str, strip: SlottedStrip) -> None:
+        """Notes that a strip is on the screen, for the text before the cursor."""
+        self._pending = (self._events.cursor(text), strip)
+
+    def end(self, outcome: Outcome, slot: int | None = None) -> None:
+        """Ends the current strip."""
+        if self._pending is None:  # keys came so fast that no strip was shown
+            return
+        cursor, strip = self._pending
+        words = tuple(each.word if each else None for each in strip.slots)
+        latency = round(1e6 * strip.latency_seconds)
+        self._strips.append(self._events.shown(cursor, words, latency, outcome, slot))
+        self._pending = None
+
+    def end_by_backspace(self) -> None:
+        """Ends the current strip.
+
+        If the previous one was accepted, marks that one as taken back.
+        """
+        if self._strips and self._strips[-1].outcome == "accepted":
+            self._strips[-1] = dataclasses.replace(self._strips[-1], deleted=True)
+        self.end("typed")
+
+    def drop(self) -> None:
+        """Forgets the strips of a text that was not a message, such as a command."""
+        self._strips, self._pending = [], None
+
+    def leave(self, message: str) -> None:
+        """Adds the strips of a message that was sent or dropped to the log.
+
+        Raises:
+          ProgramError: If the log cannot be written.
+        """
+        strips = self._strips
+        self.drop()
+        self._events.add(strips, message)

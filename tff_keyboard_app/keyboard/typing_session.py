@@ -1,0 +1,295 @@
+"""Types with suggestions: positions on the strip, the effect of a tap, and the keystrokes saved.
+
+The web page (`keyboard_server`) and the terminal (`terminal_keyboard`) share this code.
+"""
+
+import dataclasses
+
+from tff_keyboard.data.text import casing
+from tflite_export.runtime.hybrid_keyboard import Keyboard
+
+SLOTS = 3
+
+CLOSING = " .,!?;:)"  # characters that end a word, so that it is corrected
+
+# Position on the strip -> rank: the best word is in the centre, as on phones.
+SLOT_RANKS = (1, 0, 2)
+
+# Maximum number of typed characters for one normalised character ("e" + two accents), and the
+# number of further characters that are tried.
+_CHARACTERS_PER_NORMALISED = 3
+_MORE_CHARACTERS = 8
+
+_LONGEST_PREFIX = 100
+_LONGEST_REST = 40  # characters of a word after the cursor
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """One position of the strip."""
+
+    word: str  # the word, in the case of its typed beginning
+    # Probability of the word after the context, without regard to the prefix; for a correction, the
+    # probability that it was meant
+    probability: float
+    replaces: int  # characters before the cursor that a tap removes
+    inserts: str  # text that a tap inserts: the word and a space
+    # Characters after the cursor that a tap removes: the rest of the word, and a space after it
+    replaces_after: int = 0
+
+    def applied_to(self, text: str) -> str:
+        """Returns the text before the cursor after a tap."""
+        return text[: len(text) - self.replaces] + self.inserts
+
+
+@dataclasses.dataclass(frozen=True)
+class SlottedStrip:
+    """The strip as shown: `SLOTS` positions, None for an empty one."""
+
+    slots: tuple[Slot | None, ...]
+    latency_seconds: float  # seconds from the key to the suggestions
+    # Correction of the typed word that a space applies. Its space stands for the typed character of
+    # `CLOSING`.
+    correction: Slot | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RestOfWord:
+    """The text after the cursor that a suggestion replaces.
+
+    `letters` is the length of the word's rest, `characters` that with its space.
+    """
+
+    letters: int
+    characters: int
+
+
+def typed_fragment(predictor: Keyboard, text: str, prefix: str) -> str:
+    """Returns the end of `text`, as typed, that was normalised to `prefix`.
+
+    Returns "" for a prefix of more than 100 characters, because no word is as long and each
+    attempted length costs a pass over the fragment.
+    """
+    if not 0 < len(prefix) <= _LONGEST_PREFIX:
+        return ""
+    if text.endswith(prefix) and predictor.context_and_prefix(prefix) == ([], prefix):
+        return prefix  # the usual case: the typed text is already normalised
+    longest = _CHARACTERS_PER_NORMALISED * len(prefix) + _MORE_CHARACTERS
+    for length in range(1, min(longest, len(text)) + 1):
+        fragment = text[-length:]
+        if predictor.context_and_prefix(fragment) == ([], prefix):
+            return fragment
+    return ""
+
+
+def rest_of_word(predictor: Keyboard, fragment: str, after: str) -> RestOfWord:
+    """Returns the part of `after` that belongs to the word of `fragment`.
+
+    Between words, that is only a space.
+    """
+    rest = 0
+    if fragment:
+        for length, character in enumerate(after[:_LONGEST_REST], start=1):
+            if character.isspace() or predictor.context_and_prefix(fragment + after[:length])[0]:
+                break
+            if character.isalnum():  # a full stop is in the word only if letters follow
+                rest = length
+    return RestOfWord(rest, rest + (after[rest : rest + 1] == " "))
+
+
+def in_case_of(fragment: str, word: str, language: str = "en") -> str:
+    """Returns the word in the case of its typed start.
+
+    >>> in_case_of("Com", "coming"), in_case_of("COM", "coming"), in_case_of("com", "coming")
+    ('Coming', 'COMING', 'coming')
+    >>> in_case_of("I", "i'm")
+    "I'm"
+    """
+    if len(fragment) > 1 and fragment.isupper():
+        return casing.upper(word, language)
+    if fragment[:1].isupper():
+        return casing.capitalised(word, language)
+    return word
+
+
+@dataclasses.dataclass(frozen=True)
+class Sent:
+    """A message that was sent, with the facts needed to learn from it."""
+
+    text: str  # text without the white space around it
+    kept: frozenset[str]  # words, as typed, of which a correction was taken back
+    learn: bool  # whether anything of it may be learnt
+
+
+@dataclasses.dataclass(frozen=True)
+class _Undo:
+    """A change that Backspace undoes as a whole while the text is still `after`."""
+
+    after: str
+    before: str
+    rejected: str | None = None  # the word that was corrected
+    sent: str | None = None  # the message that was sent with it
+    closed: str = ""  # the character that was typed after the word
+
+
+@dataclasses.dataclass
+class TypingSession:
+    """The text being typed and its cost.
+
+    Every key, tap and deletion is one keystroke, Enter included.
+
+    >>> session = TypingSession()
+    >>> session.press("h")
+    >>> session.accept(Slot("hello", 0.5, 1, "hello "))
+    >>> session.text, session.keystrokes, session.saved
+    ('hello ', 2, 4)
+    >>> session.backspace()
+    >>> session.text
+    'h'
+    """
+
+    text: str = ""
+    keystrokes: int = 0
+    characters_sent: int = 0
+    messages: list[str] = dataclasses.field(default_factory=list)
+    # Whether messages may be learnt from now on; False for passwords and the like
+    learn: bool = True
+    _undo: _Undo | None = None
+    _rejected: set[str] = dataclasses.field(
+        default_factory=set
+    )  # texts that are not corrected again
+    _kept: set[str] = dataclasses.field(default_factory=set)
+    _unsettled: list[Sent] = dataclasses.field(default_factory=list)
+
+    def press(self, character: str, correction: Slot | None = None) -> None:
+        """Types a character. A character of `CLOSING` also corrects the word before it.
+
+        A full stop does not correct a single letter, which may begin "i.e.". If a letter or digit
+        follows the full stop, the word is part of an address or a file name, and its correction is
+        undone. Punctuation or a space takes the place of the space that a suggestion inserted.
+        """
+        undo = self._undo
+        if undo is not None and undo.after == self.text:
+            if undo.closed == "." and character.isalnum():
+                self.text = undo.before
+            elif undo.rejected is None and character in CLOSING:
+                self.text = self.text.removesuffix(" ")
+        before, applies = self.text, character in CLOSING and self._applies(correction)
+        if character == "." and correction is not None and correction.replaces == 1:
+            applies = False
+        self.text += character
+        self.keystrokes += 1
+        self._undo = None
+        if applies:
+            assert correction is not None
+            corrected = correction.applied_to(before).removesuffix(" ") + character
+            word = _end(before, correction.replaces)
+            self._undo = _Undo(corrected, self.text, rejected=word, closed=character)
+            self.text = corrected
+
+    def backspace(self) -> None:
+        """Deletes a character, or undoes a suggestion or correction directly before it.
+
+        If a message was just sent and its last word was corrected by sending it, the message is not
+        sent.
+        """
+        undo = self._undo
+        if undo is not None and undo.after == self.text:
+            self.text = undo.before
+            if undo.sent is not None:
+                sent = self._unsettled.pop()
+                self.messages.pop()
+                self.characters_sent -= len(undo.sent)
+                self._kept |= sent.kept
+            if undo.rejected is not None:
+                self._kept.add(undo.rejected)
+            self._rejected.add(self.text.removesuffix(undo.closed))
+        else:
+            self.text = self.text[:-1]
+        self._undo = None
+        self.keystrokes += 1
+
+    def accept(self, slot: Slot, correction: Slot | None = None) -> None:
+        """Taps a suggestion, one keystroke. Tapping the word as typed declines the correction."""
+        before = self.text
+        word = _end(before, slot.replaces)
+        if correction is not None and word and slot.word == word:
+            self._kept.add(word)
+            self._rejected.add(before)
+        self.text = slot.applied_to(before)
+        self._undo = _Undo(self.text, before)
+        self.keystrokes += 1
+
+    def send(self, correction: Slot | None = None) -> None:
+        """Ends the message with Enter, which corrects the last word as a space does.
+
+        The next message starts without context. The space after the last word is not sent, so it
+        does not count as a character. `settled` returns the message.
+        """
+        self.keystrokes += 1
+        before, undo = self.text, None
+        if self._applies(correction):
+            assert correction is not None
+            self.text = correction.applied_to(before)
+            undo = _Undo("", before, _end(before, correction.replaces), self.text.strip())
+        message = self.text.strip()
+        if message:
+            self.messages.append(message)
+            self._unsettled.append(Sent(message, frozenset(self._kept), self.learn))
+        self.characters_sent += len(message)
+        self._empty()
+        self._undo = undo
+
+    def drop(self) -> None:
+        """Empties the line, because it was a command. Its keys do not count."""
+        self.keystrokes -= len(self.text)
+        self._empty()
+
+    def settled(self, *, ended: bool = False) -> list[Sent]:
+        """Returns messages that can no longer be taken back, each once. They can be learnt.
+
+        `ended` means that no further key follows.
+        """
+        waits = not ended and self._undo is not None and self._undo.sent is not None
+        count = len(self._unsettled) - waits
+        settled, self._unsettled = self._unsettled[:count], self._unsettled[count:]
+        return settled
+
+    def _applies(self, correction: Slot | None) -> bool:
+        if correction is None or self.text in self._rejected:
+            return False
+        first = len(self.text) - correction.replaces
+        ends = (i for i in range(first, len(self.text)) if self.text[i].isspace())
+        return all(self.text[:end] not in self._rejected for end in ends)
+
+    def _empty(self) -> None:
+        self.text = ""
+        self._undo = None
+        self._rejected.clear()
+        self._kept.clear()
+
+    @property
+    def characters(self) -> int:
+        """Number of typed and accepted characters, spaces included."""
+        return self.characters_sent + len(self.text)
+
+    @property
+    def saved(self) -> int:
+        """Characters minus keystrokes; negative after many deletions."""
+        return self.characters - self.keystrokes
+
+    @property
+    def kss_with_spaces(self) -> float:
+        """(characters - keystrokes) / characters; 0 if no text was typed."""
+        return self.saved / self.characters if self.characters else 0.0
+
+    def summary(self) -> str:
+        """Returns a one-line summary to print."""
+        return (
+            f"{self.keystrokes} keystrokes for {self.characters} characters: "
+            f"{self.saved} saved (kss_with_spaces {self.kss_with_spaces:.0%})"
+        )
+
+
+def _end(text: str, length: int) -> str:
+    return text[len(text) - length :] if length else ""

@@ -1,0 +1,112 @@
+"""Computes P(typed | meant), the probability of typing one word for another, for one slip.
+
+    none           0.95
+    swapped        two neighbouring letters                      0.010 / places
+    left out       a letter; one of a double letter is likelier  0.010 / places (doubles 0.020)
+    added          the letter once more or a neighbouring key    0.008 / (places x keys)
+    another        a neighbouring key                            0.015 / (places x keys)
+                   a vowel for a vowel                           0.008 / (places x other vowels)
+    unmarked       "fuer", "fur" for "für"; of several marks     0.010
+                   any number are left out
+
+The probabilities are set by hand. Their order is that of studies of phone typing; they are not
+fitted to text of users. This is a noisy channel after Kernighan, Church and Gale 1990, with the
+keys of the language. Letters without a key have no slips.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from tff_keyboard_app.keyboard.languages import Language
+
+NO_SLIP = 0.95
+_SWAPPED = 0.010
+_LEFT_OUT = 0.010
+_LEFT_OUT_DOUBLE = 0.020
+_ADDED = 0.008
+_NEIGHBOUR = 0.015
+_VOWEL = 0.008
+_UNMARKED = 0.010
+
+_INDENTS = (0.0, 0.25, 0.75)  # of a row, in keys
+_DIGITS = "1234567890"
+_REACH = 1.3  # keys; takes in the six around a key
+_MOST_UNMARKED = 6  # places where a mark may be missing: 63 words
+
+
+class TypoChannel:
+    """Slips on the keys of a language.
+
+    Attributes:
+      neighbours: Letter -> letters on the keys around it.
+      below: Digit -> letters on the keys below it, on a layout with a row of digits.
+    """
+
+    def __init__(self, language: Language):
+        self.neighbours = _neighbours(language.keys)
+        first = language.keys[0]
+        self.below = {digit: first[max(0, i - 1) : i + 1] for i, digit in enumerate(_DIGITS)}
+        self._vowels = language.vowels
+        self._marks = language.marks
+        plain = sorted(language.marks, key=len, reverse=True)
+        self._plain = re.compile("|".join(plain)) if plain else None
+
+    def meant_words(self, typed: str) -> Iterator[tuple[str, float]]:
+        """Yields `(meant, P(typed | meant))` for strings one slip away, some more than once.
+
+        >>> from tff_keyboard_app.keyboard.languages import LANGUAGES
+        >>> found = dict(TypoChannel(LANGUAGES["en"]).meant_words("teh"))
+        >>> round(found["the"], 4), "tep" in found, round(found["tesh"], 4)
+        (0.005, False, 0.0025)
+        """
+        near, vowels = self.neighbours, self._vowels
+        for i in range(len(typed) + 1):
+            head, tail = typed[:i], typed[i:]
+            yield from self._letter_missing(head, tail)
+            if not tail:
+                continue
+            letter, rest = tail[0], tail[1:]
+            if head and letter in (head[-1], *near.get(head[-1], "")):
+                keys = 1 + len(near.get(head[-1], ""))
+                yield head + rest, _ADDED / (len(typed) * keys)
+            if rest and rest[0] != letter:
+                yield head + rest[0] + letter + rest[1:], _SWAPPED / (len(typed) - 1)
+            for other in (*near.get(letter, ""), *self.below.get(letter, "")):
+                yield head + other + rest, _NEIGHBOUR / (len(typed) * len(near[other]))
+            if letter in vowels:
+                for other in vowels.replace(letter, ""):
+                    yield head + other + rest, _VOWEL / (len(typed) * (len(vowels) - 1))
+        if self._plain is not None:
+            yield from self._marks_missing(self._plain, typed)
+
+    def _letter_missing(self, head: str, tail: str) -> Iterator[tuple[str, float]]:
+        places = len(head) + len(tail) + 1
+        for letter in self.neighbours:
+            is_double = letter in (head[-1:], tail[:1])
+            yield head + letter + tail, (_LEFT_OUT_DOUBLE if is_double else _LEFT_OUT) / places
+
+    def _marks_missing(self, plain: re.Pattern[str], typed: str) -> Iterator[tuple[str, float]]:
+        found = plain.findall(typed)
+        if len(found) > _MOST_UNMARKED:
+            return
+        between = plain.split(typed)
+        choices = itertools.product(*((letters, self._marks[letters]) for letters in found))
+        for chosen in itertools.islice(choices, 1, None):  # the first is as typed
+            yield "".join(map("".join, zip(between, (*chosen, ""), strict=True))), _UNMARKED
+
+
+def _neighbours(rows: tuple[str, ...]) -> dict[str, str]:
+    places = {
+        letter: (column + indent, row)
+        for row, (letters, indent) in enumerate(zip(rows, _INDENTS, strict=True))
+        for column, letter in enumerate(letters)
+    }
+    return {
+        letter: "".join(
+            other
+            for other, (u, v) in places.items()
+            if other != letter and (x - u) ** 2 + (y - v) ** 2 <= _REACH**2
+        )
+        for letter, (x, y) in places.items()
+    }

@@ -1,0 +1,129 @@
+"""The word list of given sums: figures by hand, listed words, size limits, and noise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tff_keyboard.data.vocabulary import EOS, SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.evaluation.counts.expected_counts import ExpectedCounts
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
+from tff_keyboard_app.aosp import aosp_part, combined_file
+
+WORDS = ("i", "the", "home", "shit", "42", "alone", "singapore", "dont")
+VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
+ROW = dict(zip(VOCABULARY.words, range(12), strict=True))
+FOLLOWING = np.tile(np.arange(4, 12), (12, 1))  # all words behind each
+
+
+def counts(**bigrams):
+    """Returns sums of 200, 100 of them "i". `i_home=50.0` is the expected count of "i home"."""
+    unigrams = np.array([0, 0, 20, 10, 100, 40, 10, 5, 5, 5, 3, 2], float)
+    sums = np.zeros([12, 8])
+    for name, value in bigrams.items():
+        before, word = name.split("_")
+        sums[ROW[before], ROW[word] - 4] = value
+    typists = np.array([0, 0, 0, 0, 9, 9, 9, 9, 9, 1, 9, 9])
+    return ExpectedCounts(FOLLOWING, unigrams, sums, 9, typists)
+
+
+def build(found, **options):
+    facts = {"date": 7, "least_people": 2}
+    return aosp_part.build(found, VOCABULARY, **(facts | options))
+
+
+def scale(p):
+    """Returns AOSP's scale, on which each step is a division by 1.15."""
+    return round(255 + math.log(p) / math.log(1.15))
+
+
+def test_figures_are_shares_of_the_sums_on_aosps_scale():
+    found = build(counts(i_home=50.0, home_the=6.0), forms=["Singapore"])
+    assert found.words == {
+        "I": scale(0.5),
+        "the": scale(0.2),
+        "home": scale(0.05),
+        "Singapore": scale(0.015),
+        "dont": scale(0.01),  # "don't" is another word, not a form of this one
+        "shit": 0,
+    }  # no "42", and none of one person alone
+    assert found.bigrams == {"I": {"home": scale(0.5)}, "home": {"the": scale(0.6)}}
+    assert found.header["dictionary"] == "main:en"
+    assert found.header["date"] == "7"
+    assert combined_file.parse(found.to_bytes(["a remark"]).decode()) == found
+
+
+def test_words_of_one_user_are_not_listed():
+    found = build(counts(i_alone=90.0, alone_the=5.0, i_the=30.0))
+    assert "alone" not in found.to_bytes().decode()
+    assert "alone" in build(counts(), least_people=1).words
+    with pytest.raises(ValueError, match="no word was typed by enough clients"):
+        build(counts(), least_people=10)
+
+
+def test_blocked_words_are_known_and_not_suggested():
+    found = build(counts(i_shit=60.0, shit_the=4.0))
+    assert found.words["shit"] == 0
+    assert not found.bigrams
+
+
+def test_the_likeliest_three_come_first_then_what_a_bigram_adds():
+    sums = counts(i_the=31.0, i_home=30.0, i_singapore=3.0, i_dont=1.2, home_the=2.2)
+    listed = [build(sums, most_bigrams=n).bigrams for n in (1, 2, 3, 4, 9)]
+    behind_i = {"home": scale(0.3), "the": scale(0.31), "singapore": scale(0.03)}
+    assert listed[0] == {"I": {"home": behind_i["home"]}}  # 13 steps 30 times, "the" 4 steps
+    assert listed[1] == {"I": {word: behind_i[word] for word in ("home", "the")}}
+    assert listed[2] == {"I": behind_i}
+    assert listed[3] == {"I": behind_i, "home": {"the": scale(0.22)}}  # little new: a strip's place
+    assert listed[4] == listed[3]  # "dont" is a fourth, and a step is too little
+
+
+def test_a_list_fits_its_bytes():
+    sums = counts(i_the=31.0, i_home=30.0, home_the=6.0, the_home=20.0)
+    whole = build(sums)
+    size = len(whole.to_bytes())
+    assert build(sums, most_bytes=size) == whole
+    smaller = build(sums, most_bytes=size - 1)
+    assert smaller.words == whole.words
+    assert smaller.num_bigrams == whole.num_bigrams - 1
+    with pytest.raises(ValueError, match="words alone take more than 50 bytes"):
+        build(sums, most_bytes=50)
+
+
+def test_lexicon_words_share_the_oov_count():
+    tail = TailLexicon(["aloha", "shits", "the"], np.array([0.4, 0.1, 0.2]))
+    found = build(counts(), tail=tail)
+    assert found.words["aloha"] == scale(0.05 * 0.4)
+    assert found.words["the"] == scale(0.2)
+    assert found.words["shits"] == 0
+
+
+def test_noise_has_its_standard_deviation_and_hides_who_typed(monkeypatch):
+    size = 40_000
+    sums = ExpectedCounts(
+        np.zeros([size, 2], int), np.zeros(size), np.full([size, 2], 1e3), 9, np.ones(size)
+    )
+    found = aosp_part.noised(sums, 5.0)
+    for noise in (found.unigrams[EOS:], found.bigrams.ravel() - 1e3):
+        assert abs(noise.mean()) < 5 * 5.0 / math.sqrt(len(noise))
+        assert noise.std() == pytest.approx(5.0, rel=0.03)
+    assert not found.unigrams[:EOS].any()
+    assert (found.typists == -1).all()
+    assert (sums.unigrams == 0).all()  # a copy
+    again = aosp_part.noised(sums, 5.0)
+    assert abs(np.corrcoef(found.unigrams, again.unigrams)[0, 1]) < 0.03
+
+
+def test_bigrams_within_the_noise_are_left_out():
+    found = aosp_part.noised(counts(i_home=1e6), 5.0)
+    assert (found.bigrams[found.bigrams > 0] >= 10).all()
+    listed = build(found, least_people=0)
+    assert listed.bigrams["I"]["home"] == 255
+    assert listed.num_bigrams < 12  # of 96, one in 44 by chance
+
+
+def test_negative_noisy_count_keeps_the_word():
+    sums = counts()
+    sums.unigrams[ROW["dont"]] = -30.0
+    assert build(sums).words["dont"] == scale(0.5 / (200 - 2 + 0.5))
+    assert build(counts(), least_people=0).words["alone"] == scale(0.025)

@@ -1,0 +1,219 @@
+"""When a word becomes the user's own, with the shipped model."""
+
+import pathlib
+
+import pytest
+
+from tff_keyboard_app.keyboard import terminal_keyboard
+from tff_keyboard_app.keyboard.own_words import DOUBTED_USES
+from tff_keyboard_app.keyboard.owner import Owner
+from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+SLIPS = {
+    "yuo": "you",
+    "tonigt": "tonight",
+    "hapy": "happy",
+    "becuase": "because",
+    "tomorow": "tomorrow",
+    "teh": "the",
+    "wnat": "what",
+    "srry": "sorry",
+}
+
+
+@pytest.fixture(scope="module")
+def opened():
+    keyboard = open_keyboard(pathlib.Path("models/messages/keyboard.tflite"))
+    return StripKeyboard(keyboard)
+
+
+@pytest.fixture
+def keyboard(opened):
+    opened.predictor.cache.forget_all()
+    yield opened
+    opened.predictor.cache.forget_all()
+
+
+@pytest.fixture
+def owner(keyboard):
+    return Owner([keyboard.predictor], keyboard.predictor.cache)
+
+
+def typed(keyboard, owner, text):
+    """Returns the terminal's output, and the messages that were sent."""
+    keys, screen = iter(text), []
+    session = terminal_keyboard.run(keyboard, lambda: next(keys, ""), screen.append, owner)
+    return "".join(screen), session.messages
+
+
+def shown(keyboard, text):
+    return [slot.word for slot in keyboard.strip_for(text).slots if slot]
+
+
+def corrected(keyboard, text):
+    found = keyboard.strip_for(text).correction
+    return found and found.word
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("slip", ["yuo", "tonigt", "hapy", "becuase", "tomorow"])
+def test_a_slip_that_was_sent_stays_corrected_and_is_not_offered(keyboard, owner, slip, times):
+    before = corrected(keyboard, f"ok {slip}")
+    assert before == SLIPS[slip]
+    for _ in range(times):
+        owner.learn(f"ok {slip}")
+    assert corrected(keyboard, f"ok {slip}") == before
+    assert slip not in shown(keyboard, "ok ")
+    assert slip not in shown(keyboard, f"ok {slip[:-1]}")
+    assert not keyboard.offers(slip)
+
+
+@pytest.mark.parametrize("often", [3, 10, 40])
+def test_the_word_that_is_typed_more_often_wins(keyboard, owner, often):
+    for _ in range(often):
+        owner.learn("how are you")
+    for _ in range(max(1, often // 17)):
+        owner.learn("see yuo")
+    assert corrected(keyboard, "see yuo") == "you"
+    assert "yuo" not in shown(keyboard, "see ")
+    for _ in range(DOUBTED_USES):  # still less often than "you"
+        owner.learn("see yuo")
+    assert keyboard.offers("yuo") == (often < DOUBTED_USES)
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_correction_that_was_taken_back_is_not_made_again(keyboard, owner, slip):
+    owner.learn(f"ok {slip}", kept=[slip])
+    assert corrected(keyboard, f"ok {slip}") is None
+    owner.forget(slip)
+    owner.learn(f"ok {slip}", kept=["another"])
+    keyboard.predictor.cache.forget(["another"])
+    assert keyboard.predictor.cache.kept == set()
+
+
+def test_a_name_is_learnt_by_its_second_use_and_forgotten(keyboard, owner):
+    owner.learn("see fatma")
+    assert not keyboard.offers("fatma")
+    assert "fatma" not in shown(keyboard, "see fat")
+    owner.learn("see fatma")
+    assert keyboard.offers("fatma")
+    assert "fatma" in shown(keyboard, "see fat")
+    assert ("fatma", 2) in owner.own_words()
+    owner.forget("fatma")
+    assert "fatma" not in shown(keyboard, "see fat")
+    assert owner.own_words() == []
+
+
+def test_a_doubted_word_that_is_typed_often_is_the_owners(keyboard, owner):
+    for _ in range(DOUBTED_USES - 1):
+        owner.learn("ok hapy")
+    assert not keyboard.offers("hapy")
+    owner.learn("ok hapy")
+    assert keyboard.offers("hapy")
+
+
+@pytest.mark.parametrize(
+    "text", ["yuo", "see tonigt", "ok hapy", "i becuas", "see tomorow", "ok whn"]
+)
+def test_no_place_is_empty_behind_three_letters(keyboard, text):
+    words = shown(keyboard, text)
+    assert len(words) == len({word.lower() for word in words}) == 3
+    if keyboard.strip_for(text).correction:
+        assert text.split()[-1] in words  # and may be declined beforehand
+
+
+def test_a_blocked_word_fills_no_place(keyboard):
+    assert "fuckk" not in shown(keyboard, "ok fuck")
+    assert "fuck" not in shown(keyboard, "ok fuck")
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("see yuo!", "see you!"),
+        ("see you tonigt?", "see you tonight?"),
+        ("dinner tonigt, then home", "dinner tonight, then home"),
+        ("(my freind) ok", "(my friend) ok"),
+        ("i woudl... ok", "I would... ok"),
+    ],
+)
+def test_a_slip_before_punctuation_is_corrected_and_not_learnt(keyboard, owner, text, sent):
+    _, messages = typed(keyboard, owner, f"{text}\r")
+    assert messages == [sent]
+    assert owner.own_words() == []
+
+
+@pytest.mark.parametrize("name", ["Jim", "Sven", "Karla"])
+def test_capitalised_word_inside_a_sentence_is_a_name(keyboard, owner, name):
+    for _ in range(10):
+        owner.learn("call Marla now")
+    _, messages = typed(keyboard, owner, f"see {name}\rcall {name} now\r")
+    assert messages == [f"see {name}", f"call {name} now"]
+    assert corrected(keyboard, "see Tonigt") == "Tonight"
+    assert corrected(keyboard, "see Mondya") == "Monday"
+
+
+@pytest.mark.parametrize("start", ["@", "#", "\\", "_", "C:\\", "/", "see:", "http://a.b/c."])
+def test_word_next_to_a_sign_is_not_corrected(keyboard, start):
+    assert corrected(keyboard, f"ok {start}hapy") is None
+    assert corrected(keyboard, f"ok {start} (hapy") == "happy"
+
+
+@pytest.mark.parametrize(
+    ("before", "slip", "meant"),
+    [("in", "teh", "the"), ("i", "thnk", "think")],
+)
+def test_a_slip_of_the_table_stays_corrected(keyboard, owner, before, slip, meant):
+    text = f"{before} {slip}"
+    assert corrected(keyboard, text) == meant
+    for _ in range(DOUBTED_USES - 1):
+        owner.learn(text)
+        assert corrected(keyboard, text) == meant
+    owner.learn(text)
+    assert corrected(keyboard, text) is None  # typed often, and never the other
+    for _ in range(DOUBTED_USES):
+        owner.learn(f"{before} {meant}")
+    assert corrected(keyboard, text) == meant
+
+
+def test_uses_are_compared_with_the_form_that_is_shown(keyboard, owner):
+    for _ in range(DOUBTED_USES):
+        owner.learn("i dontt")
+        owner.learn("i don't")
+    assert not keyboard.offers("dontt")
+    assert corrected(keyboard, "i dontt") == "don't"
+
+
+def test_command_is_not_corrected_and_reports_its_effect(keyboard, owner):
+    for _ in range(2):
+        owner.learn("see yuo and hapy bob")
+    screen, _ = typed(keyboard, owner, "/forget yuo hapy zorb yuo\r")
+    assert "Forgotten: yuo, hapy. Not remembered: zorb." in screen
+    assert [word for word, _ in owner.own_words()] == ["bob"]
+    assert "Unknown command." in typed(keyboard, owner, "/forgte bob\r")[0]
+    _, messages = typed(keyboard, None, "/forget hapy\r")  # a text like any other
+    assert messages == ["/forget happy"]
+
+
+def test_a_pair_that_was_typed_three_times_is_on_the_strip():
+    base = StripKeyboard(open_keyboard(pathlib.Path("models/base/keyboard.tflite")))
+    owner = Owner([base.predictor], base.predictor.cache)
+
+    def shown(text):
+        return {slot.word.lower() for slot in base.strip_for(text).slots if slot is not None}
+
+    for uses in (1, 2):
+        owner.learn("Hello Zbigniew")
+        assert "zbigniew" not in shown("hello "), uses
+    owner.learn("Hello Zbigniew")
+    assert "zbigniew" in shown("hello ")
+    assert "zbigniew" in shown("Hello zb")
+    assert "zbigniew" not in shown("hello t")
+    owner.forget("Zbigniew")
+    assert "zbigniew" not in shown("hello ")
+    for _ in range(3):
+        owner.learn("see you again")
+    for _ in range(20):  # "you" is followed by other words now
+        owner.learn("see you and me")
+    assert "again" not in shown("do you ")

@@ -1,0 +1,115 @@
+"""Input from the issue trackers of other keyboards, typed with the shipped model.
+
+AnySoftKeyboard #1188 and #3364, florisboard #568 and #643, futo-org/android-keyboard #300, #464,
+#781, #1070, #1149, #1347, #1751, #1765 and #2022, hackerskeyboard #478, HeliBoard #780, #844, #951,
+#1262, #2000, #2150, #2162 and #2317, openboard #312, #384 and #425. Contractions by context,
+missing spaces, capitals of names, pairs of the owner and emoji have tests of their own.
+"""
+
+import pathlib
+
+import pytest
+
+from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.typing_session import TypingSession
+from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+BASE = pathlib.Path(__file__).parents[3] / "models" / "base" / "keyboard.tflite"
+
+
+@pytest.fixture(scope="module")
+def keyboard():
+    return StripKeyboard(open_keyboard(BASE))
+
+
+def sent(keyboard, text):
+    """Returns the text after each word's space."""
+    session = TypingSession()
+    for character in f"{text} ":
+        session.press(character, keyboard.strip_for(session.text).correction)
+    return session.text.removesuffix(" ")
+
+
+def shown(keyboard, text):
+    return {slot.word for slot in keyboard.strip_for(text).slots if slot is not None}
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("thats", "that's"),
+        ("Im", "I'm"),
+        ("Ive", "I've"),
+        ("cant", "can't"),
+        ("wont", "won't"),
+        ("dont", "don't"),
+        ("youre", "you're"),
+        ("couldnt", "couldn't"),
+        ("see thr", "see the"),
+        ("it is wich", "it is which"),
+        ("it is thier", "it is their"),
+        ("it is wierd", "it is weird"),
+        ("it is beleive", "it is believe"),
+        ("Wierd", "Weird"),
+        ("Wierd. Theres no", "Weird. There's no"),
+    ],
+)
+def test_a_space_corrects(keyboard, typed, expected):
+    assert sent(keyboard, typed) == expected
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["top-down", "bottom-up", "co car kot", "TH", "THan", "HEl", "di", "us", "it", "pc", "the thr"],
+)
+def test_a_space_leaves_the_word(keyboard, typed):
+    assert sent(keyboard, typed) == typed
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("anim", "animal"),
+        ("excell", "excellent"),
+        ("influen", "influence"),
+        ("hospi", "hospital"),
+        ("connec", "connect"),
+        ("curta", "curtain"),
+        ("TH", "THE"),
+        ("THan", "Thank"),
+        ("HEl", "Hello"),
+        ("on mond", "Monday"),
+        ("the thr", "three"),
+    ],
+)
+def test_a_beginning_is_completed(keyboard, typed, offered):
+    assert offered in shown(keyboard, typed)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "we run OpenBSD and NetBSD",
+        "text me when u get home ur cool",
+        "btw lol idk tbh",
+        "our knobs and a nut",
+        "haven’t isn’t ‘slow’ 'slow'",
+        "write to jhon.smith@mail.com",
+        "see teh.com, recieve.org and dont.net",
+        "https://exmaple.org/teh www.gogle.com",
+        "is it you? see you! ok.",
+    ],
+)
+def test_slang_quotes_and_addresses_stay(keyboard, typed):
+    assert sent(keyboard, typed) == typed
+
+
+@pytest.mark.parametrize("text", ["pens, paper etc. ", "use a tool, i.e. ", "about approx. "])
+def test_no_capital_after_an_abbreviation(keyboard, text):
+    assert any(word.islower() for word in shown(keyboard, text))
+
+
+def test_suggestion_for_an_earlier_word_leaves_one_space(keyboard):
+    before, after = "The floo", "r is yours"
+    slot = keyboard.strip_for(before, after).slots[1]
+    assert slot.applied_to(before) + after[slot.replaces_after :] == "The floor is yours"

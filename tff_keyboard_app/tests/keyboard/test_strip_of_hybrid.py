@@ -1,0 +1,79 @@
+"""The strip around a hybrid keyboard: blocked words, capitals, typos and the owner's words."""
+
+import pytest
+
+from tests.support.keyboard import export_fakes, hybrid_export
+from tests.support.keyboard.export_fakes import export
+from tests.tflite_export.runtime.test_tail import part
+from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tflite_export.export.export_options import ExportOptions
+from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    return open_keyboard(hybrid_export.export_hybrid(tmp_path_factory.mktemp("hybrid")))
+
+
+@pytest.fixture
+def keyboard(opened):
+    """Returns a keyboard that has learned nothing."""
+    opened.cache.forget_all()
+    yield opened
+    opened.cache.forget_all()
+
+
+@pytest.fixture(scope="module", params=["network", "hybrid"])
+def with_tail(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    run = export_fakes.save_run(folder / "run")
+    ngram = hybrid_export.part() if request.param == "hybrid" else None
+    result = export(run, folder / "k.tflite", ExportOptions(), ngram=ngram, tail=part())
+    return open_keyboard(result.paths.model)
+
+
+def shown(strip):
+    return [slot.word for slot in strip.slots if slot]
+
+
+def test_manners_hold_for_the_owners_words(keyboard):
+    for message in [["see", "heckbox"], ["see", "latr"], ["see", "johann"]]:
+        keyboard.learn(message)
+        keyboard.learn(message)
+    polite = StripKeyboard(keyboard, "en", ["heck*"])
+    assert "johann" in shown(polite.strip_for("see "))
+    assert "heckbox" not in shown(polite.strip_for("see he"))
+    assert polite.withheld > 0
+    assert shown(polite.strip_for("j")) == ["johann"]
+    assert shown(polite.strip_for("J")) == ["Johann"]
+
+
+def test_a_slip_gives_its_place_unless_its_owner_prefers_it(keyboard):
+    polite = StripKeyboard(keyboard, "en")
+    keyboard.learn(["see", "you", "laterr"])
+    keyboard.learn(["see", "you", "later"])
+    assert "laterr" not in shown(polite.strip_for("see you late"))
+    for _ in range(3):
+        keyboard.learn(["see", "you", "laterr"])
+    assert "laterr" in shown(polite.strip_for("see you late"))
+
+
+def test_a_slip_is_corrected_to_the_owners_word_and_the_word_to_nothing(keyboard):
+    polite = StripKeyboard(keyboard, "en")
+    assert polite.strip_for("see johnan").correction is None
+    for _ in range(6):
+        keyboard.learn(["see", "johann"])
+    correction = polite.strip_for("see johnan").correction
+    assert correction is not None
+    assert correction.word == "johann"
+    assert polite.strip_for("see johann").correction is None
+
+
+def test_the_strip_offers_and_leaves_what_is_a_word(with_tail):
+    manners = StripKeyboard(with_tail)
+    words = [slot.word for slot in manners.strip_for("see qui").slots if slot]
+    assert words[1:2] == ["quilt"] or "quince" in words
+    assert manners.strip_for("see zebra").correction is None
+    # One letter from a common word, and ten thousand times rarer: never offered.
+    shown = [slot.word for slot in manners.strip_for("see tommorr").slots if slot]
+    assert "tommorrow" not in shown

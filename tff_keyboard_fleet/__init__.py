@@ -1,0 +1,1 @@
+"""Federated rounds over HTTPS: wire protocol, round server, device, secure sums."""

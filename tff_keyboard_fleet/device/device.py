@@ -1,0 +1,368 @@
+"""A device's part in the rounds: check in, fetch, train, upload. It can resume after any kill.
+
+    eligible? -> check in -> plan, graph, weights -> train -> upload -> delete the used text
+
+Each arrow is stored durably before the next step. In a secure sum, the server waits for the keys of
+all devices, so the device sends its keys before it trains. Progress messages are counts and sizes;
+they contain no word of a text.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from tff_keyboard.host.progress import step
+from tff_keyboard.storage.errors import ExportError, ProgramError, SecureSumError
+from tff_keyboard_fleet.device import apply_change, eligibility, training_process
+from tff_keyboard_fleet.device.cache import ClientCache
+from tff_keyboard_fleet.device.client import RoundClient
+from tff_keyboard_fleet.device.store import DeviceStore, SavedTask
+from tff_keyboard_fleet.device.training_process import Done, Job
+from tff_keyboard_fleet.wire.messages import PROTOCOL, Accepted, CheckIn, Loss, Refused
+from tff_keyboard_fleet.wire.plan import Plan
+from tff_keyboard_fleet.wire.secure_sums.neighbours import min_honest_in_sum
+
+LATER_SECONDS = 3600.0  # until the next try, if the server names no time
+AGAIN_SECONDS = 60.0  # after a temporary problem
+MOST_SECONDS = 86_400.0  # of any wait
+_SECONDS_A_DAY = 86_400.0
+
+if TYPE_CHECKING:
+    from tff_keyboard_fleet.device.masked_upload import MaskedUpload
+
+Train = Callable[[Job, float], Done]
+
+
+class Device:
+    """A device with a store.
+
+    Args:
+      store: The store. The caller closes it.
+      client: The connection to the server.
+      facts: Returns the facts that the system reports about the device.
+      library: `libcifg.so` to train with; None for LiteRT.
+      known: Public keys of the devices with which it makes secure sums; None for any.
+      min_devices_in_sum: The device follows a plan only if its secure sums have at least this
+        number of honest devices, whatever the server does (`neighbours.min_honest_in_sum`, without
+        colluding devices). With 1, it also follows plans without secure sums.
+      train: Runs a `Job` within a number of seconds; by default in a child process.
+      say: Receives progress messages, one sentence each.
+      clock: Returns seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        store: DeviceStore,
+        client: RoundClient,
+        facts: Callable[[], eligibility.DeviceFacts],
+        *,
+        library: pathlib.Path | None = None,
+        known: Collection[bytes] | None = None,
+        min_devices_in_sum: int = 1,
+        train: Train = training_process.run_in_child,
+        say: Callable[[str], None] = step,
+        clock: Callable[[], float] = time.time,
+    ):
+        self._store = store
+        self._client = client
+        self._facts = facts
+        self._library = library
+        self._known = known
+        self._min_devices_in_sum = min_devices_in_sum
+        self._train = train
+        self._say = say
+        self._clock = clock
+        self._masked: MaskedUpload | None = None
+
+    def run(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Takes part for ever, as often as the server and the plan's conditions allow.
+
+        Temporary problems, such as an unreachable server or a full disk, are reported and tried
+        again.
+        """
+        while True:
+            try:
+                wait = self.attempt()
+            except ProgramError as error:
+                self._say(str(error))
+                wait = getattr(error, "retry_after_s", None) or AGAIN_SECONDS
+            sleep(min(max(wait, 1.0), MOST_SECONDS))
+
+    def once(self, *, sleep: Callable[[float], None] = time.sleep) -> float:
+        """Repeats `attempt` until a secure sum is over, because its keys are only in memory."""
+        wait = self.attempt()
+        while self._masked is not None and self._store.state.task is not None:
+            sleep(min(wait, MOST_SECONDS))
+            wait = self.attempt()
+        return wait
+
+    def attempt(self) -> float:
+        """Takes part once, if allowed, and returns the seconds until the next attempt makes sense.
+
+        Raises:
+          ServerAway: If the server cannot be reached. The next attempt continues from the same
+            step.
+          ProgramError: If the server speaks another protocol, or the store cannot be written.
+          DataError: If the cache cannot be used.
+        """
+        self._remove_old()
+        state, now = self._store.state, self._clock()
+        if state.task is not None and now >= state.task.upload_before:
+            self._masked = None  # it remains to ask whether the server has the upload
+            if not state.task.sent:
+                self._say(f"round {state.task.round} closed before this device finished")
+                self._later(0.0)
+        elif state.task is None and now < state.not_before:
+            return state.not_before - now
+        try:
+            task = self._store.state.task or self._seat()
+            return self._take_part(task) if task else self._store.state.not_before - self._clock()
+        except Refused as error:
+            return self._refused(error)
+        except SecureSumError as error:
+            self._say(f"not taking part in this sum: {error}")
+            return self._later(LATER_SECONDS)
+        except ExportError as error:
+            # The plan or its graph cannot be used. Another round may have a better one.
+            self._say(f"not taking part in this round: {error}")
+            return self._later(LATER_SECONDS)
+
+    def _seat(self) -> SavedTask | None:
+        """Gets a new seat in a round and saves it; None if the device or the server waits."""
+        try:
+            return self._check_in()
+        except Refused as error:
+            if error.code != "wrong_plan":
+                raise
+        return self._check_in()  # a round opened since the plan was fetched
+
+    def _check_in(self) -> SavedTask | None:
+        plan_bytes = self._client.newest_plan()
+        plan = self._plan(plan_bytes)
+        now, state = self._clock(), self._store.state
+        if plan.cache != state.cache:
+            self._store.change(cache=plan.cache)
+        examples = self._remove_old()
+        since = state.took_part_at
+        unmet = eligibility.unmet(
+            plan.conditions,
+            self._facts(),
+            examples=examples,
+            days_since=None if since is None else (now - since) / _SECONDS_A_DAY,
+        )
+        if unmet:
+            self._say(f"not eligible: {', '.join(unmet)}")
+            self._later(LATER_SECONDS)
+            return None
+        message = CheckIn(
+            protocol=PROTOCOL, population=plan.population, plan=plan.sha256, token=state.token
+        )
+        answer = self._client.check_in(message)
+        if answer.task is None:
+            wait = answer.later.retry_after_s if answer.later else LATER_SECONDS
+            self._say(f"no seat; trying again in {wait:.0f} s")
+            self._later(wait)
+            return None
+        seat = answer.task
+        task = SavedTask(
+            round=seat.round,
+            plan=seat.plan,
+            model=seat.model,
+            assignment=seat.assignment,
+            upload_before=self._clock() + seat.upload_before_s,
+            secure_sum=seat.secure_sum,
+        )
+        self._store.change(task=task)
+        self._say(f"got a seat in round {task.round}; upload within {seat.upload_before_s} s")
+        return task
+
+    def _take_part(self, task: SavedTask) -> float:
+        self._fetch(task.plan, plan=True)
+        plan = self._plan(self._store.read_blob(task.plan))
+        if task.used is None or not self._store.upload.exists():
+            if task.sent:  # a new training would give another upload, without masks
+                self._say("the sent upload is missing")
+                return self._later(LATER_SECONDS)
+            if plan.secure_sums is not None:
+                self._sum(task, plan).advertise()
+            task = self._trained(task, plan)
+        if "loss" in plan.phases and not task.sent:
+            message = Loss(assignment=task.assignment, weight=task.weight, loss=task.loss)
+            verdict = self._client.loss(task.round, message)
+            if verdict.upload == "wait":
+                return float(verdict.retry_after_s)
+            if verdict.upload != "yes":
+                self._say(f"round {task.round} does not need this upload")
+                return self._later(verdict.retry_after_s or LATER_SECONDS)
+        if plan.secure_sums is not None and (self._masked or not task.sent):
+            return self._go_on(task, plan)
+        if not task.sent:
+            self._store.about_to_send()
+        accepted = self._client.upload(task.round, self._store.upload.read_bytes())
+        self._accepted(task, accepted)
+        return self._done(task, plan)
+
+    def _sum(self, task: SavedTask, plan: Plan) -> "MaskedUpload":
+        """Returns its part in a secure sum, whose keys are only in memory.
+
+        If the process ended since the last step, the device counts as dropped out. It then sends
+        nothing but a masked upload that it had already sent.
+        """
+        from tff_keyboard_fleet.device.masked_upload import MaskedUpload  # NumPy
+
+        if self._masked is None:
+            self._masked = MaskedUpload(
+                self._client,
+                self._store.key(),
+                task,
+                plan,
+                self._store.upload.read_bytes,
+                self._store.about_to_send,
+                self._known,
+            )
+        return self._masked
+
+    def _go_on(self, task: SavedTask, plan: Plan) -> float:
+        masked = self._sum(task, plan)
+        try:
+            wait = masked.go_on()
+        finally:  # an accepted upload counts, even if the sum fails later
+            if masked.accepted is not None and masked.accepted.token != self._store.state.token:
+                self._accepted(task, masked.accepted)
+        if wait is not None:
+            return wait
+        self._masked = None
+        return self._done(task, plan)
+
+    def _accepted(self, task: SavedTask, accepted: Accepted) -> None:
+        with self._cache() as cache:
+            cache.delete(task.used or [])
+        self._say(f"round {task.round}: upload {accepted.accepted} accepted, its text deleted")
+        self._store.change(token=accepted.token, took_part_at=self._clock())
+
+    def _done(self, task: SavedTask, plan: Plan) -> float:
+        self._store.change(task=None, model=task.model)
+        self._store.keep_only([plan.graph, task.model])
+        return 0.0
+
+    def _trained(self, task: SavedTask, plan: Plan) -> SavedTask:
+        self._fetch_change(task.model)
+        for digest in (plan.graph, task.model):
+            self._fetch(digest)
+            self._store.read_blob(digest)
+        with self._cache() as cache:
+            examples = cache.newest(plan.max_messages)
+        job = Job(
+            plan=str(self._store.blob(task.plan)),
+            graph=str(self._store.blob(plan.graph)),
+            model=str(self._store.blob(task.model)),
+            upload=str(self._store.upload),
+            assignment=task.assignment,
+            texts=[text for _, text in examples],
+            library=str(self._library) if self._library else None,
+        )
+        began, seconds = time.monotonic(), task.upload_before - self._clock()
+        if seconds <= 0:
+            raise Refused("late", "the round closed before training began", 1)
+        done = self._train(job, seconds)
+        self._say(
+            f"trained {done.steps} steps in {time.monotonic() - began:.1f} s, "
+            f"loss {done.loss:.3f}; upload of {done.upload_bytes / 1e6:.2f} MB"
+        )
+        used = [number for number, _ in examples] if done.steps else []  # zeros use no text
+        task = dataclasses.replace(task, used=used, weight=done.weight, loss=done.loss)
+        self._store.change(task=task)
+        return task
+
+    def _remove_old(self) -> int:
+        """Deletes text that is older than the newest plan allows, even if no server answers.
+
+        Returns:
+          The number of messages left.
+        """
+        limits = self._store.limits
+        with self._cache() as cache:
+            cache.remove_old(
+                now=self._clock(),
+                ttl_days=limits.ttl_days,
+                most_per_category=limits.most_per_category,
+            )
+            return len(cache)
+
+    def _cache(self) -> contextlib.closing[ClientCache]:
+        return contextlib.closing(ClientCache(self._store.cache))
+
+    def _fetch(self, digest: str, *, plan: bool = False) -> None:
+        """Fetches a blob into the store and checks its hash, unless the store has it."""
+        if self._store.blob(digest).exists():
+            return
+        part = self._store.part(digest)
+        for _ in range(2):  # the part of an earlier start may be from other bytes
+            self._client.download(f"/v1/{'plans' if plan else 'models'}/{digest}", part)
+            size = part.stat().st_size
+            if self._store.take(digest):
+                self._say(f"fetched {size / 1e6:.2f} MB, hash verified")
+                return
+        raise ProgramError("The bytes from the server do not match their hash.")
+
+    def _fetch_change(self, model: str) -> None:
+        """Fetches weights as a delta from older weights, if possible.
+
+        It is possible if the store has older weights and the server still has them, too. Otherwise
+        `_fetch` downloads the whole weights.
+        """
+        old = self._store.state.model
+        if old is None or not self._store.blob(old).exists() or self._store.blob(model).exists():
+            return
+        change = self._store.part(model, old)
+        self._client.download(f"/v1/models/{model}?from={old}", change)
+        size = change.stat().st_size
+        whole = self._store.part(model)
+        if not apply_change.run_in_child(self._store.blob(old), change, whole):
+            change.replace(whole)  # the server may have sent the whole model instead
+        change.unlink(missing_ok=True)
+        if self._store.take(model):
+            self._say(f"fetched {size / 1e6:.2f} MB, hash verified")
+
+    def _refused(self, error: Refused) -> float:
+        self._say(f"not taken: {error}")
+        if error.code == "forged_token":  # the server has a new key
+            self._store.change(token=None)
+        return self._later(error.retry_after_s or LATER_SECONDS)
+
+    def _later(self, seconds: float) -> float:
+        """Gives up the seat, if there is one, and waits.
+
+        The text of a masked vector that the server may have is deleted, even if the server reports
+        that it was not accepted: if the same text were in two sums, their difference could show
+        another device's vector.
+
+        The keys of the sum are forgotten. A server can give the next seat the same assignment, and
+        with the old keys an update by another plan would get into the sum of the first plan.
+        """
+        self._masked = None
+        task = self._store.state.task
+        if task is not None and task.sent and task.secure_sum is not None:
+            with self._cache() as cache:
+                cache.delete(task.used or [])
+        seconds = min(max(float(seconds), 1.0), MOST_SECONDS)
+        self._store.change(task=None, not_before=self._clock() + seconds)
+        self._store.upload.unlink(missing_ok=True)
+        return seconds
+
+    def _plan(self, data: bytes) -> Plan:
+        try:
+            plan = Plan.from_bytes(data)
+        except (ValueError, RecursionError) as error:
+            raise ExportError(f"This device cannot follow the plan ({error}).") from None
+        sums = plan.secure_sums
+        count = min_honest_in_sum(sums.degree, sums.threshold, colluding=0) if sums else 1
+        if count < self._min_devices_in_sum:
+            raise ExportError(
+                f"The plan sums at least {count} devices, but this device requires "
+                f"{self._min_devices_in_sum}."
+            )
+        return plan

@@ -1,0 +1,245 @@
+"""Federated training whose clients are devices: `training/federated.py` with two parts exchanged.
+
+The client work takes uploads instead of text (`upload_work.py`), and the cohort consists of the
+devices that checked in (`device_rounds.py`). Process, aggregation, noise, ledger, guards,
+checkpoints, metrics and validation are the same code. The client store provides the vocabulary and
+the validation text; the model is not trained on its clients.
+"""
+
+import contextlib
+import functools
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tff_keyboard.algorithms import client_delivery, federated_evaluation
+from tff_keyboard.config import RunConfig
+from tff_keyboard.config.resolved_schedules import with_rounds
+from tff_keyboard.config.sections.rule_config import FedMed
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.host import progress
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.models.saved_model import weights_by_name
+from tff_keyboard.privacy.ledger_hook import LedgerHook
+from tff_keyboard.storage import files
+from tff_keyboard.storage.metrics_rows import Row
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training import build_process, validation
+from tff_keyboard.training.federated import with_schedules
+from tff_keyboard.training.loop import training_loop
+from tff_keyboard.training.on_cluster import execution_engine
+from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
+from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
+from tff_keyboard_fleet.on_devices.device_rounds import DeviceRounds
+from tff_keyboard_fleet.on_devices.served_config import as_decoded, as_served, plan_of, terms_of
+from tff_keyboard_fleet.on_devices.upload_work import build_upload_work, hand_over
+from tff_keyboard_fleet.round_server.app import Population, RoundApplication
+from tff_keyboard_fleet.round_server.blobs import Blobs
+from tff_keyboard_fleet.round_server.round_store import RoundStore
+from tff_keyboard_fleet.round_server.secure_rounds import SecureRoundStore
+from tff_keyboard_fleet.wire import keys, weights
+
+SERVER_KEY = "server_key.pem"
+GRAPH = "graph.tflite"
+TABLE = "embedding"  # the variable whose rows are words
+
+# Serves the application until the training ends.
+Serve = Callable[[RoundApplication], contextlib.AbstractContextManager[None]]
+
+
+class Graph(Protocol):
+    """Builds the file that devices train."""
+
+    def build(self, directory: pathlib.Path, model: NextWordModel, vocabulary: Vocabulary) -> bytes:
+        """Returns the packed, trainable file of the model of a run. Called once for each run."""
+
+    def rows(self, vocabulary: Vocabulary) -> Sequence[int]:
+        """Returns the row of the vocabulary for each row of the file's word table."""
+
+
+def serve_federated(
+    config: RunConfig,
+    workdir: pathlib.Path,
+    *,
+    serve: Serve,
+    graph: Graph,
+    key_path: pathlib.Path | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Row:
+    """Trains in `workdir` on the uploads of devices. Called again, it resumes.
+
+    Args:
+      config: The config. It may only use features that devices support (`served_config.as_served`).
+      workdir: The run directory.
+      serve: Serves the application until the training ends.
+      graph: Builds the file that devices train.
+      key_path: The server's Ed25519 key. If None, it is generated in the run directory.
+      clock: Returns seconds since 1970.
+
+    Returns:
+      The last row of metrics, as in `metrics.jsonl`.
+
+    Raises:
+      ConfigError, DataError, SavedModelError: If the config, the store or the initial model does
+      not fit.
+    """
+    config = as_served(config)
+    check_best_metric(config, validation.metric_names(config))
+    store, general_store = validation.open_stores(config)
+    recorded = recorded_config(workdir)
+    config = with_rounds(config, recorded)
+    with (
+        open_run(config, workdir, store, general_store, trains_on_store=False) as run,
+        execution_engine.opened(config, [store, general_store]) as engine,
+    ):
+        progress.step("building the round")
+        model = build_process.build_initial_model(config, store.vocabulary)
+        initial = weights_by_name(model)
+        privacy = _privacy(config, run, store, model)
+        process = build_process.build_process(
+            as_decoded(config),
+            model,
+            wrap_client_work=functools.partial(
+                build_upload_work,
+                uniform_weights=config.aggregation.client_weighting == "uniform",
+                tells_loss=isinstance(config.aggregation.rule, FedMed),
+            ),
+            build_noise=privacy.build_noise if privacy else None,
+            takes_sums=config.devices.secure_sums,
+        )
+        delivery = client_delivery.build_delivery(
+            process, clients_per_pack=config.execution.clients_per_pack, engine=engine
+        )
+        evaluator = federated_evaluation.FederatedEvaluator(
+            build_process.build_model_fn(config, len(store.vocabulary), evaluation=True),
+            engine=engine,
+        )
+        parameters = model.count_params()
+        folder = run.round_server
+        files.make_directory(folder, mode=0o700)
+        blobs = Blobs(folder / "blobs")
+        graph_hash = blobs.keep(_graph_of_run(graph, run, model, store.vocabulary))
+        rows = list(graph.rows(store.vocabulary))
+        words = Vocabulary([store.vocabulary.words[row] for row in rows], store.vocabulary.rules)
+        with contextlib.closing(_round_store(config, folder, parameters, clock)) as round_store:
+            rounds = DeviceRounds(
+                round_store,
+                blobs,
+                initial=weights.to_vector(list(initial.values())),
+                order=wire_order({name: w.shape for name, w in initial.items()}, rows),
+                plan_of=lambda round_num: plan_of(
+                    config,
+                    round_num,
+                    vocabulary=words.fingerprint,
+                    graph=graph_hash,
+                    parameters=parameters,
+                ),
+                hand_over=functools.partial(
+                    hand_over, handover=delivery.deliver, parameters=parameters
+                ),
+                total_rounds=config.train.rounds,
+                graph=graph_hash,
+                is_private=config.aggregation.is_private,
+            )
+            hooks: list[training_loop.Hook] = [rounds]
+            if privacy:
+                hooks.insert(0, LedgerHook(run.privacy_ledger, privacy.header))
+            key = keys.open_key(key_path or folder / SERVER_KEY)
+            app = RoundApplication(
+                round_store,
+                blobs,
+                Population(
+                    name=config.devices.population,
+                    run=round_store.run_id,
+                    parameters=parameters,
+                    codec=rounds.codec,
+                ),
+                key,
+                clock,
+            )
+            with serve(app), contextlib.closing(rounds):
+                return train_run(
+                    config,
+                    run,
+                    store,
+                    model,
+                    process=with_schedules(delivery.process, config, of_clients=False),
+                    round_input=rounds.round_input,
+                    evaluate=validation.Validation(
+                        config, store, general_store, validation.federated(evaluator, config)
+                    ),
+                    hooks=hooks,
+                    pop_aggregation_seconds=delivery.pop_aggregation_seconds,
+                    around_lines=lambda lines: _then(lines, rounds.released),
+                )
+
+
+def wire_order(shapes: Mapping[str, Sequence[int]], rows: Sequence[int]) -> np.ndarray:
+    """Returns, for each number on the wire, its index in the vector of a model's weights.
+
+    Args:
+      shapes: Shapes of the trainable variables by name, in order.
+      rows: Row of the word table, `embedding`, for each row on the wire.
+
+    >>> wire_order({"embedding": [3, 2], "bias": [1]}, [0, 2, 1]).tolist()
+    [0, 1, 4, 5, 2, 3, 6]
+    """
+    parts, start = [], 0
+    for name, shape in shapes.items():
+        size = int(np.prod(shape))
+        indices = np.arange(start, start + size).reshape(shape)
+        parts.append((indices[list(rows)] if name == TABLE else indices).reshape(-1))
+        start += size
+    return np.concatenate(parts)
+
+
+def _round_store(
+    config: RunConfig, folder: pathlib.Path, parameters: int, clock: Callable[[], float]
+) -> RoundStore:
+    terms = terms_of(config, parameters)
+    return (SecureRoundStore if terms.sums else RoundStore)(folder, terms, clock)
+
+
+def _graph_of_run(
+    graph: Graph, run: RunDirectory, model: NextWordModel, vocabulary: Vocabulary
+) -> bytes:
+    """Returns the graph of the run, which is built at its first start."""
+    path = run.round_server / GRAPH
+    if not path.exists():
+        progress.step("writing the training graph for devices")
+        files.write_atomically(path, [graph.build(run.path, model, vocabulary)])
+    return files.read_bytes(path)
+
+
+def _then(
+    lines: Callable[[training_loop.RoundProgress], None],
+    released: Callable[[training_loop.RoundProgress], None],
+) -> Callable[[training_loop.RoundProgress], None]:
+    """Returns a function that prints the lines of a round and then releases it."""
+
+    def done(round_: training_loop.RoundProgress) -> None:
+        lines(round_)
+        released(round_)
+
+    return done
+
+
+def _privacy(
+    config: RunConfig, run: RunDirectory, store: ClientStore, model: NextWordModel
+) -> RunPrivacy | None:
+    """Returns the privacy of the run, as for `train`, but for users that are not sampled."""
+    if not config.aggregation.is_private:
+        return None
+    return open_run_privacy(
+        config,
+        ledger_path=run.privacy_ledger,
+        nonce_path=run.noise_nonce,
+        store_card=store.card,
+        client_ids=None,
+        initial_weights=list(weights_by_name(model).values()),
+        selected_per_round=terms_of(config).most,
+    )

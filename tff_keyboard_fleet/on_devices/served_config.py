@@ -1,0 +1,247 @@
+"""Checks that devices and the protocol support a config, and derives plans from it."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+from tff_keyboard.algorithms import schedules
+from tff_keyboard.config import ConfigError, RunConfig
+from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompression
+from tff_keyboard.config.sections.learning_config import FedAvgClient
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
+from tff_keyboard.config.sections.rule_config import FedMed
+from tff_keyboard.config.secure_grid import secure_grid
+from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.wire import messages, secure_steps
+from tff_keyboard_fleet.wire.plan import Cache, Codec, Conditions, Plan, SecureSums
+from tff_keyboard_fleet.wire.secure_sums.neighbours import failure
+
+_STEP = "a device trains with plain SGD, one message per step, like the `train` signature"
+_DRAW = "devices check in when they are ready; the server does not sample them"
+_SERVER = "it would apply to uploads, on the server"
+_MOST_LOST = 1e-6  # largest chance to lose a secure sum because of surplus seats alone
+
+
+def as_served(config: RunConfig) -> RunConfig:
+    """Returns `config` as `serve-rounds` runs it: with a checkpoint every round.
+
+    Raises:
+      ConfigError: If it uses a feature that devices, or the protocol, do not support.
+    """
+    client, train, aggregation = config.client, config.train, config.aggregation
+    privacy, model = aggregation.privacy, config.model
+    for name, found, allowed, reason in (
+        (
+            "client.type",
+            client.type,
+            "fedavg",
+            "devices send weight updates, not gradients",
+        ),
+        ("client.batch_size", client.batch_size, 1, _STEP),
+        ("client.momentum", getattr(client, "momentum", 0), 0, _STEP),
+        ("client.gradient_clip_norm", getattr(client, "gradient_clip_norm", 0), 0, _STEP),
+        ("data.long_messages", config.data.long_messages, "truncate", "a device truncates"),
+        ("model.type", model.type, "cifg", "only the CIFG has a training graph for devices"),
+        ("model.embedding_dropout", getattr(model, "embedding_dropout", 0), 0, _STEP),
+        ("model.output_dropout", getattr(model, "output_dropout", 0), 0, _STEP),
+        ("fine_tuning.method.type", config.fine_tuning.method.type, "retraining", _STEP),
+        (
+            "fine_tuning.server.type",
+            config.fine_tuning.server.type,
+            "averaging",
+            "transfer learns from single client models, which the server would have to keep",
+        ),
+        (
+            "aggregation.row_correction.type",
+            aggregation.row_correction.type,
+            "none",
+            "devices do not reveal which words were typed",
+        ),
+        (
+            "aggregation.client_noise.type",
+            aggregation.client_noise.type,
+            "none",
+            _SERVER,
+        ),
+        ("train.cohort.type", train.cohort.type, "steady", "rounds have one report goal"),
+        ("train.client_sampling", train.client_sampling, "uniform", _DRAW),
+        ("train.dropout_rate", train.dropout_rate, 0, "devices drop out on their own"),
+        ("train.excluded_client", train.excluded_client, -1, _DRAW),
+        (
+            "aggregation.privacy.sampling",
+            getattr(privacy, "sampling", "fixed_size"),
+            "fixed_size",
+            _DRAW,
+        ),
+        (
+            "aggregation.privacy.noise_cohort_size",
+            getattr(privacy, "noise_cohort_size", 0),
+            0,
+            "a projection is only for a simulation",
+        ),
+        ("execution.engine", config.execution.engine, "local", "uploads arrive at this machine"),
+    ):
+        if found != allowed:
+            raise ConfigError(
+                f"`{name}` = {found!r} cannot be used with devices: {reason}. Set it to "
+                f"{allowed!r}."
+            )
+    if isinstance(privacy, MechanismConfig):
+        if privacy.participation == "record":
+            raise ConfigError(
+                "`aggregation.privacy.participation` = 'record' cannot be used with devices: the "
+                "record lists clients of a store, but the server knows only device keys. Set it "
+                "to 'off'."
+            )
+        privacy = dataclasses.replace(privacy, participation="off")
+    if config.devices.secure_sums:
+        _check_secure(config)
+    return dataclasses.replace(
+        config,
+        aggregation=dataclasses.replace(aggregation, privacy=privacy),
+        train=dataclasses.replace(train, checkpoint_every=1),
+    )
+
+
+def _check_secure(config: RunConfig) -> None:
+    """Rejects secure sums of too few devices, and sums that `train.over_selection` alone can lose.
+
+    Reports close at the goal, so that all other seats may have shared and count as dropped out.
+    Such a sum may be lost with a probability of at most one in a million, by the bound
+    `neighbours.failure`, which is nearly the exact probability if it is small. Devices that drop
+    out after they reported are not part of this bound.
+    """
+    terms, degree = terms_of(config), config.devices.secure_neighbours
+    if terms.least <= degree:
+        raise ConfigError(
+            f"`devices.secure_neighbours` = {degree} needs more devices in a sum: "
+            f"`devices.least_share` of `train.clients_per_round` can be as few as {terms.least}. "
+            "Use fewer neighbours, or more clients."
+        )
+    surplus = terms.most - terms.goal
+
+    def lost(degree: int) -> float:
+        return failure(terms.most, degree, degree // 2 + 1, surplus)
+
+    if lost(degree) > _MOST_LOST:
+        enough = [x for x in range(2, min(terms.least, 101), 2) if lost(x) <= _MOST_LOST]
+        instead = f"at least {enough[0]} neighbours, or less" if enough else "less"
+        raise ConfigError(
+            f"`devices.secure_neighbours` = {degree} loses a sum with probability up to "
+            f"{lost(degree):.1g} if {terms.goal} of {terms.most} seats report. Use "
+            f"{instead} `train.over_selection`."
+        )
+
+
+def _threshold(degree: int, seats: int, goal: int) -> int:
+    """Returns the number of shares that recover a secret: as many as dropouts permit.
+
+    The higher the threshold, the more colluding devices a lying server needs
+    (`neighbours.min_honest_in_sum`). All seats above the goal may drop out and lose at most one sum
+    in a million, and two in five neighbours of a device may drop out.
+    """
+    threshold = degree // 2 + 1
+    while (
+        threshold < degree * 3 // 5
+        and failure(seats, degree, threshold + 1, seats - goal) <= _MOST_LOST
+    ):
+        threshold += 1
+    return threshold
+
+
+def as_decoded(config: RunConfig) -> RunConfig:
+    """Returns `config` for a process of uploads that devices have already quantised or clipped."""
+    aggregation = dataclasses.replace(config.aggregation, compression=NoCompression())
+    if config.devices.secure_sums:
+        aggregation = dataclasses.replace(aggregation, protection=NoClipping())
+    return dataclasses.replace(config, aggregation=aggregation)
+
+
+def secure_sums_of(config: RunConfig) -> SecureSums | None:
+    """Returns the settings of secure sums, or None if uploads are not masked."""
+    if not config.devices.secure_sums:
+        return None
+    grid = secure_grid(config.aggregation, clients_per_round=config.train.clients_per_round)
+    degree, goal = config.devices.secure_neighbours, config.train.clients_per_round
+    return SecureSums(
+        clip_norm=grid.clip_norm,
+        step=grid.step,
+        bits=grid.bits,
+        degree=degree,
+        threshold=_threshold(degree, _seats(config), goal),
+    )
+
+
+def terms_of(config: RunConfig, parameters: int = 0) -> Terms:
+    """Returns seats, goal and deadline of rounds, and whether devices send their losses first.
+
+    They do so for FedMed's topK, if only topK uses the deltas that it leaves out. `parameters` is
+    the size of a secure sum.
+    """
+    goal, top = config.train.clients_per_round, None
+    rule, protection = config.aggregation.rule, config.aggregation.resolved_protection
+    # Adaptive bounds learn from every delta of a round, including the deltas that topK leaves out.
+    if isinstance(rule, FedMed) and rule.top_fraction < 1 and protection == NoClipping():
+        from tff_keyboard.aggregators.fedmed.aggregator import top_count  # imports TFF
+
+        top = functools.partial(top_count, rule.top_fraction)
+    sums = secure_sums_of(config)
+    return Terms(
+        top=top,
+        sums=secure_steps.settings(sums, parameters) if sums else None,
+        goal=goal,
+        most=_seats(config),
+        least=math.ceil(round(config.devices.least_share * goal, 9)),
+        deadline_seconds=config.devices.deadline_seconds,
+        separation=config.train.min_separation_rounds,
+    )
+
+
+def _seats(config: RunConfig) -> int:
+    return math.ceil(round(config.train.over_selection * config.train.clients_per_round, 9))
+
+
+def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
+    """Returns the plan of a round.
+
+    Args:
+      config: The config.
+      round_num: Number of the round, >= 1.
+      facts: `vocabulary`, `graph` and `parameters` of the plan.
+    """
+    client, devices, rule = config.client, config.devices, config.aggregation.rule
+    assert isinstance(client, FedAvgClient)
+    compression = config.aggregation.compression
+    codec = Codec()
+    if not isinstance(compression, NoCompression):
+        bits, rotated = compression.bits, compression.rotated
+        codec = Codec(name=messages.QUANTISED, bits=bits, rotated=rotated)
+    secure_sums = secure_sums_of(config)
+    if secure_sums:
+        codec = Codec(name=messages.MASKED)
+    return Plan(
+        population=devices.population,
+        learning_rate=client.learning_rate * schedules.factor(client.schedule, round_num),
+        epochs=client.epochs,
+        max_messages=client.max_examples,
+        max_targets=config.data.max_length,
+        weighting=config.aggregation.client_weighting,
+        loss=rule.local_loss if isinstance(rule, FedMed) else "during_training",
+        clip=None,
+        codec=codec,
+        phases=["upload"] if terms_of(config).top is None else ["loss", "upload"],
+        secure_sums=secure_sums,
+        conditions=Conditions(
+            ram_gib=devices.ram_gib,
+            charging=devices.charging,
+            unmetered=devices.unmetered,
+            idle=devices.idle,
+            locale=devices.locale,
+            app_versions=list(devices.app_versions),
+            least_examples=devices.least_examples,
+            least_days_between=devices.least_days_between,
+        ),
+        cache=Cache(ttl_days=devices.cache_days, most_per_category=devices.cache_messages),
+        **facts,
+    )

@@ -1,0 +1,65 @@
+"""Limits the load of the server: requests of each device, and the time until devices ask again."""
+
+import collections
+import math
+import random
+import threading
+from collections.abc import Callable
+
+from tff_keyboard_fleet.wire.messages import Refused
+
+REQUESTS_A_MINUTE = 120  # of one device; also the largest burst after a pause
+MOST_DEVICES = 100_000  # number of latest devices that are remembered
+CHECK_INS_A_SECOND = 50  # rate to which returning devices are spread
+
+
+class RateLimit:
+    """A bucket of requests for each device, refilled evenly."""
+
+    def __init__(self, clock: Callable[[], float]):
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
+
+    def check(self, device: str) -> None:
+        """Counts a request.
+
+        Raises:
+          Refused: "busy", if the device sent too many.
+        """
+        now = self._clock()
+        with self._lock:
+            left, since = self._buckets.pop(device, (float(REQUESTS_A_MINUTE), now))
+            passed = max(now - since, 0.0)  # the clock may have been set back
+            left = min(left + passed * REQUESTS_A_MINUTE / 60, REQUESTS_A_MINUTE)
+            is_over = left < 1
+            self._buckets[device] = (left if is_over else left - 1, now)
+            if len(self._buckets) > MOST_DEVICES:
+                self._buckets.popitem(last=False)
+        if is_over:
+            raise Refused("busy", f"more than {REQUESTS_A_MINUTE} requests per minute", 5)
+
+
+class Pace:
+    """Spreads devices that got no seat: they return soon, but not too many at a time.
+
+    Args:
+      least_seconds: Minimum wait.
+      clock: Returns seconds since 1970.
+    """
+
+    def __init__(self, least_seconds: float, clock: Callable[[], float]):
+        self._least = least_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sent_away: collections.deque[float] = collections.deque(maxlen=MOST_DEVICES)
+
+    def seconds(self) -> int:
+        """Returns the wait for one more device, drawn so that waves of check-ins flatten."""
+        now = self._clock()
+        with self._lock:
+            self._sent_away.append(now)
+            while not now - self._least <= self._sent_away[0] <= now:
+                self._sent_away.popleft()
+            window = max(self._least, len(self._sent_away) / CHECK_INS_A_SECOND)
+        return math.ceil(self._least + random.random() * window)

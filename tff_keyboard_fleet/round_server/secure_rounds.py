@@ -1,0 +1,362 @@
+"""Rounds with masked uploads. The steps of each secure sum are on disk before they are answered.
+
+    advertise  closes when all seats have sent it, or at 1/2 of the time; seats are given until 1/4
+    share      closes when all these devices have sent it, or at 5/8
+    report     closes when the report goal is reached, all have reported, or at 7/8: masked uploads
+    confirm    is answered to each device when `threshold` of its pairs have confirmed
+    unmask     ends when the remaining masks can be removed: the round aggregates
+
+A step that closes by the clock needs the least number of devices. The round is abandoned at the
+deadline, or if the shares do not recover the masks. Another attempt starts with new keys. It
+excludes devices whose shares were false, or were left out by so many pairs that the rest are too
+few.
+
+The `wire.secure_sums.server.Server` of the newest round is only in memory. After a kill, the
+messages on disk are replayed in order and give the same state. They are deleted with the round's
+uploads.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tff_keyboard.storage.errors import RunDirectoryError, SecureSumError
+from tff_keyboard_fleet.round_server import rounds
+from tff_keyboard_fleet.round_server.round_store import RoundStore
+from tff_keyboard_fleet.round_server.rounds import Round, Terms
+from tff_keyboard_fleet.round_server.tables import Upload
+from tff_keyboard_fleet.wire import messages, secure_steps
+from tff_keyboard_fleet.wire.messages import Refused
+from tff_keyboard_fleet.wire.secure_sums import masks
+from tff_keyboard_fleet.wire.secure_sums.messages import Advert, Envelope, Question, Report
+from tff_keyboard_fleet.wire.secure_sums.server import Server
+from tff_keyboard_fleet.wire.tokens import Participation
+
+# Values of the column `step` of the table `sums`, in addition to the steps of devices.
+_CIRCLE, _ENVELOPES, _QUESTIONS = "circle", "envelopes", "questions"  # a step was closed
+_REPORT = "report"  # the signatures of a masked upload
+_FALSE = "false"  # this seat dealt shares that do not recover its secret
+_ENDS = {_CIRCLE: 1 / 2, _ENVELOPES: 5 / 8, _QUESTIONS: 7 / 8}  # as shares of the deadline
+_MOST_WAIT_SECONDS = 5
+
+
+@dataclasses.dataclass
+class _Sum:
+    """The state of a sum: its server, and the results of the closed steps for each device."""
+
+    server: Server
+    adverts: int = 0
+    shares: int = 0
+    neighbours: Mapping[bytes, Sequence[Advert]] | None = None
+    envelopes: Mapping[bytes, Sequence[Envelope]] | None = None
+    questions: Mapping[bytes, Question] | None = None
+
+
+class SecureRoundStore(RoundStore):
+    """A `RoundStore` with secure sums; see the module."""
+
+    def __init__(self, directory: pathlib.Path, terms: Terms, clock: Callable[[], float]):
+        self._sum: _Sum | None = None
+        self._sum_of: tuple[int, int] | None = None
+        self._is_ahead = False  # whether the sum in memory may have changes that are not on disk
+        self._total: np.ndarray | None = None
+        super().__init__(directory, terms, clock)
+        if self._round is not None and self._round.state in (*rounds.OPEN, rounds.AGGREGATING):
+            self._check_replay(self._round)
+
+    def _check_replay(self, now: Round) -> None:
+        try:
+            self._open_sum()
+        except SecureSumError as error:
+            raise RunDirectoryError(
+                f"{self._db.path}: the secure sum of round {now.number} was started with other "
+                f"terms ({error}). Restore the old `devices.least_share` until the round is "
+                "released."
+            ) from None
+
+    def label(self, round_: Round) -> str:
+        """Returns the label of the sum of an attempt at a round. No two sums share one."""
+        return f"{self.run_id}/{round_.number}/{round_.attempt}"
+
+    def step(
+        self, number: int, device: bytes, sender: bytes, step: str, message: secure_steps.Step
+    ) -> secure_steps.Next:
+        """Accepts a device's message of a step, once. The same message again has the same answer.
+
+        Args:
+          number: Number of the round.
+          device: The device's pseudonym.
+          sender: The device's Ed25519 key.
+          step: Name of the step.
+          message: The message.
+
+        Raises:
+          Refused: "unknown_round", "late" or "surplus", if it has no seat in this round any more;
+            "replay", if it sent another message of this step before; "bad_step", if another step is
+            due, or the message does not fit the sum.
+        """
+        body = messages.encode(message)
+        with self._transaction(is_forced=True):
+            self._tick()
+            attempt, place = self._seat("attempt, place", number, device, message.assignment)
+            now = self._round
+            assert now is not None
+            if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
+                if place is not None:
+                    return secure_steps.Next()  # the sum is complete or lost: the device is done
+                raise self._closed(number, attempt)
+            if not (isinstance(message, secure_steps.Confirm) and message.signatures is None):
+                self._keep(now, sender, step, message, body)
+                self._tick()
+            return self._answer(now, step, sender, message)
+
+    def total(self, round_: Round) -> np.ndarray:
+        """Returns the sum of an attempt that aggregates, modulo 2^bits: [size] unsigned."""
+        with self._lock:
+            sum_ = self._open_sum()
+            if self._total is None:
+                self._total = sum_.server.sum()
+            return self._total
+
+    def _keep(
+        self, now: Round, sender: bytes, step: str, message: secure_steps.Step, body: bytes
+    ) -> None:
+        query = "SELECT body FROM sums WHERE assignment=? AND step=?"
+        known = self._db.one(query, message.assignment, step)
+        if known is not None:
+            if known[0] != body:
+                raise Refused("replay", "this seat sent a different message for this step")
+            return
+        sum_ = self._open_sum()
+        if {"advertise": sum_.neighbours, "share": sum_.envelopes}.get(step) is not None:
+            raise Refused("late", "this step closed without this device")
+        with _refusing():
+            _apply(sum_, sender, message)
+        self._is_ahead = True
+        self._note(now, step, body, message.assignment, sender)
+
+    def _take(self, upload: Upload) -> None:
+        """Adds a masked vector to the sum."""
+        now = self._round
+        assert now is not None
+        if self._open_sum().questions is not None:
+            raise self._closed(now.number, now.attempt)
+        query = "SELECT device FROM sums WHERE assignment=? AND step='share'"
+        found = self._db.one(query, upload.assignment)
+        if found is None:
+            raise Refused("bad_step", "this seat has not shared")
+        included = dict(upload.included or {})
+        with _refusing():
+            self._report(self._open_sum(), found[0], upload.payload, included)
+        self._is_ahead = True
+        self._note(now, _REPORT, json.dumps(included).encode(), upload.assignment, found[0])
+
+    def _took_part(self, device: bytes, number: int) -> bool:
+        """Extends the base class: false shares that cost an attempt at this round count, too."""
+        query = "SELECT 1 FROM seats JOIN sums USING (assignment) WHERE seats.device=? AND step=?"
+        took_part = super()._took_part(device, number)
+        return took_part or self._db.one(query, device, _FALSE) is not None
+
+    def accept(self, number: int, device: bytes, upload: Upload) -> tuple[Participation, int]:
+        found = super().accept(number, device, upload)
+        with self._lock:
+            self._tick()
+        return found
+
+    def _tick(self) -> None:
+        super()._tick()
+        while self._may_close():
+            pass
+
+    def _may_close(self) -> bool:
+        """Closes the open step if it is time, and returns whether it did."""
+        now = self._round
+        if now is None or now.state not in rounds.OPEN or now.begun is None:
+            return False
+        found = self._open_sum()
+        if found.questions is not None:
+            if found.server.can_sum:
+                self._finish(now, found)
+            return False
+        if found.neighbours is None:
+            end, count = _CIRCLE, found.adverts
+            is_whole = now.state == rounds.RUNNING and count == now.seats
+        elif found.envelopes is None:
+            end, count = _ENVELOPES, found.shares
+            is_whole = count == len(found.neighbours)
+        else:
+            end, count = _QUESTIONS, now.accepted
+            is_whole = count >= min(self.terms.goal, len(found.envelopes))
+        age = (self._clock() - now.begun) / self.terms.deadline_seconds
+        is_due = age >= _ENDS[end] and count >= self.terms.least
+        if not (is_whole or is_due):
+            return False
+        with self._transaction(is_forced=True):
+            self._is_ahead = True
+            order = _close(found, end)
+            self._note(now, end, json.dumps([x.hex() for x in order]).encode())
+        return True
+
+    def _finish(self, now: Round, found: _Sum) -> None:
+        state, dealers = rounds.AGGREGATING, set[bytes | None]()
+        try:
+            self._total = found.server.sum()
+        except SecureSumError as error:
+            state, dealers = rounds.ABANDONED, {error.device}
+        with self._transaction(is_forced=True):
+            self._put(dataclasses.replace(now, state=state), dealers)
+
+    def _put(self, now: Round, dealers: Set[bytes | None] = frozenset()) -> None:
+        """Extends the base class: keeps the seats of false dealers of an abandoned attempt."""
+        seats = []
+        if now.state == rounds.ABANDONED:
+            dealers = dealers | self._open_sum().server.false_dealers
+            query = (
+                "SELECT assignment, device FROM sums WHERE number=? AND attempt=? AND step='share'"
+            )
+            found = self._db.all(query, now.number, now.attempt)
+            seats = [assignment for assignment, device in found if device in dealers]
+        super()._put(now)
+        for assignment in seats:
+            self._note(now, _FALSE, b"", assignment)
+
+    def _answer(
+        self, now: Round, step: str, sender: bytes, message: secure_steps.Step
+    ) -> secure_steps.Next:
+        found = self._open_sum()
+        given = {
+            "advertise": (found.neighbours, secure_steps.neighbours),
+            "share": (found.envelopes, secure_steps.envelopes),
+            "confirm": (found.questions, secure_steps.question),
+        }
+        part = int(self.terms.deadline_seconds / 50)
+        wait = secure_steps.Next(retry_after_s=min(max(part, 1), _MOST_WAIT_SECONDS))
+        if isinstance(message, secure_steps.Unmask):
+            return secure_steps.Next()
+        if isinstance(message, secure_steps.Confirm) and message.signatures is not None:
+            confirmed = found.server.confirmations(sender)
+            return secure_steps.confirmed(confirmed) if confirmed else wait
+        closed, written = given[step]
+        if closed is None:
+            return wait
+        if step == "share" and found.questions is not None and sender not in found.questions:
+            raise self._closed(now.number, now.attempt)  # saves the device a useless upload
+        if sender not in closed:
+            raise Refused("late", "this step closed without this device")
+        answer: secure_steps.Next = written(closed[sender])  # type: ignore[operator]
+        return answer
+
+    def _note(
+        self, now: Round, step: str, body: bytes, assignment: str | None = None, device: bytes = b""
+    ) -> None:
+        self._db.put(
+            "sums",
+            {
+                "number": now.number,
+                "attempt": now.attempt,
+                "assignment": assignment,
+                "device": device,
+                "step": step,
+                "body": body,
+            },
+        )
+
+    def _open_sum(self) -> _Sum:
+        """Returns the sum of the newest round, and rebuilds it from disk if it is not in memory."""
+        now = self._round
+        assert now is not None
+        if self._sum is None or self._sum_of != (now.number, now.attempt):
+            self._total = None
+            self._sum, self._sum_of = self._replayed(now), (now.number, now.attempt)
+        return self._sum
+
+    def _replayed(self, now: Round) -> _Sum:
+        assert self.terms.sums is not None
+        label = secure_steps.label(self.label(now), now.plan, now.model)
+        settings = dataclasses.replace(self.terms.sums, label=label)
+        found = _Sum(Server(settings, least=self.terms.least))
+        rows = self._db.all(
+            "SELECT assignment, device, step, body FROM sums WHERE number=? AND attempt=? "
+            "ORDER BY place",
+            now.number,
+            now.attempt,
+        )
+        query = "SELECT payload FROM uploads WHERE number=? AND attempt=? AND assignment=?"
+        for assignment, device, step, body in rows:
+            if assignment is None:
+                _close(found, step, [bytes.fromhex(x) for x in json.loads(body)])
+            elif step == _REPORT:
+                (payload,) = self._db.one(query, now.number, now.attempt, assignment)
+                self._report(found, device, payload, json.loads(body))
+            else:
+                _apply(found, device, messages.decode(secure_steps.STEPS[step], body))
+        return found
+
+    def _report(
+        self, found: _Sum, device: bytes, payload: bytes, included: Mapping[str, str]
+    ) -> None:
+        """Adds a masked vector. Raises `SecureSumError` or `ValueError` if it does not fit."""
+        assert self.terms.sums is not None
+        masked = np.frombuffer(payload, masks.WORDS[self.terms.sums.bits])
+        signatures = secure_steps.from_hex(included)
+        found.server.report(Report(device=device, masked=masked, included=signatures))
+
+    @contextmanager
+    def _transaction(self, *, is_forced: bool = False) -> Iterator[None]:
+        """Extends the base class: after a rollback on disk, the sum in memory is dropped, too."""
+        with self._lock:
+            is_part = self._db.in_transaction
+            try:
+                with super()._transaction(is_forced=is_forced):
+                    yield
+            except Refused:
+                raise
+            except BaseException:
+                if self._is_ahead:
+                    self._sum = None
+                raise
+            finally:
+                self._is_ahead = self._is_ahead and is_part
+
+
+def _apply(found: _Sum, sender: bytes, message: Any) -> None:
+    """Applies a device's message to the sum.
+
+    Raises:
+      SecureSumError, ValueError: If it does not fit.
+    """
+    if isinstance(message, secure_steps.Advertise):
+        found.server.advertise(secure_steps.advert(sender, message))
+        found.adverts += 1
+    elif isinstance(message, secure_steps.Share):
+        found.server.share(secure_steps.shares(sender, message))
+        found.shares += 1
+    elif isinstance(message, secure_steps.Confirm):
+        found.server.confirm(secure_steps.confirmations(sender, message))
+    else:
+        found.server.unmask(secure_steps.reveal(sender, message))
+
+
+def _close(found: _Sum, end: str, order: Sequence[bytes] | None = None) -> list[bytes]:
+    """Closes a step. Returns the circle of devices if the step makes one, else an empty list."""
+    if end == _CIRCLE:
+        found.neighbours = found.server.neighbours(order or None)
+        return list(found.neighbours)
+    if end == _ENVELOPES:
+        found.envelopes = found.server.envelopes()
+    else:
+        found.questions = found.server.questions()
+    return []
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except (SecureSumError, ValueError) as error:
+        raise Refused("bad_step", str(error)) from None

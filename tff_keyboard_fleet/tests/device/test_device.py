@@ -1,0 +1,559 @@
+"""A device with a small server: every step, every fault, a kill at every step."""
+
+import dataclasses
+import json
+import pathlib
+import stat
+
+import numpy as np
+import pytest
+
+from tff_keyboard.storage.errors import ExportError, ProgramError, UsageError
+from tff_keyboard_fleet.device.cache import ClientCache, Example
+from tff_keyboard_fleet.device.client import RoundClient, ServerAway
+from tff_keyboard_fleet.device.device import AGAIN_SECONDS, LATER_SECONDS, Device
+from tff_keyboard_fleet.device.eligibility import DeviceFacts
+from tff_keyboard_fleet.device.store import DeviceStore
+from tff_keyboard_fleet.device.training_process import Done
+from tff_keyboard_fleet.tests.device.fake_server import FakeServer
+from tff_keyboard_fleet.wire import messages, model_delta, weights
+from tff_keyboard_fleet.wire.messages import UploadHeader, Verdict
+from tff_keyboard_fleet.wire.plan import Cache, Codec, Conditions, Plan
+
+FACTS = DeviceFacts(
+    ram_gib=4.0, charging=True, unmetered=True, idle=True, locale="en_US", app_version="1"
+)
+GRAPH = b"TFL3" * 9_000  # several pieces
+DAY = 86_400.0
+MODEL = weights.to_bytes(np.arange(50_000, dtype=np.float32))
+NEWER = weights.to_bytes(np.arange(50_000, dtype=np.float32) * np.float32(1.001))
+CONDITIONS = Conditions(least_examples=2)
+
+
+def make_plan(**changes):
+    fields = {f.name: None for f in dataclasses.fields(Plan) if f.default is dataclasses.MISSING}
+    fields |= {
+        "population": "english",
+        "vocabulary": "f" * 64,
+        "graph": weights.sha256(GRAPH),
+        "parameters": 50_000,
+        "learning_rate": 0.1,
+        "epochs": 1,
+        "max_messages": 2,
+        "max_targets": 20,
+        "weighting": "tokens",
+        "codec": Codec(),
+        "phases": ["upload"],
+        "conditions": CONDITIONS,
+        "cache": Cache(),
+    }
+    if "vocabulary_file" in fields:
+        fields["vocabulary_file"] = "0" * 64
+    return Plan(**fields | changes)
+
+
+@pytest.fixture
+def start_server():
+    servers = []
+
+    def start(**plan):
+        blobs = {weights.sha256(data): data for data in (GRAPH, MODEL)}
+        servers.append(FakeServer(make_plan(**plan), blobs))
+        servers[-1].seat(weights.sha256(MODEL))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def server(start_server):
+    return start_server()
+
+
+class Phone:
+    """A store with three messages, and a process that can start on it."""
+
+    def __init__(self, directory, server):
+        self.directory, self.server = directory, server
+        self.now, self.said, self.jobs, self.waits = 1_000_000.0, [], [], []
+        self.facts, self.model = FACTS, MODEL
+        store = DeviceStore(directory)
+        cache = ClientCache(store.cache)
+        typed = [Example(text=f"secret {number}") for number in range(3)]
+        cache.add(typed, now=self.now, most_per_category=99)
+        cache.close()
+        store.close()
+
+    def attempt(self):
+        """Runs one process: its start, an attempt, its end."""
+        store = DeviceStore(self.directory)
+        try:
+            client = RoundClient(self.server.url, store.key(), sleep=self.waits.append)
+            device = Device(
+                store,
+                client,
+                lambda: self.facts,
+                train=self.train,
+                say=self.said.append,
+                clock=lambda: self.now,
+            )
+            wait = device.attempt()
+            client.close()
+            return wait
+        finally:
+            self.state = store.state
+            store.close()
+
+    def train(self, job, seconds):
+        self.jobs.append((job, seconds))
+        assert pathlib.Path(job.graph).read_bytes() == GRAPH
+        assert pathlib.Path(job.model).read_bytes() == self.model
+        header = UploadHeader(
+            assignment=job.assignment, weight=7.0, loss=2.5, codec=messages.RAW, shape=[50_000]
+        )
+        body = messages.pack_upload(header, MODEL)
+        pathlib.Path(job.upload).write_bytes(body)
+        return Done(weight=7.0, loss=2.5, steps=2, upload_bytes=len(body))
+
+    def texts(self):
+        cache = ClientCache(self.directory / "cache.db")
+        found = [text for _, text in cache.newest(0)]
+        cache.close()
+        return found
+
+
+@pytest.fixture
+def phone(tmp_path, server):
+    return Phone(tmp_path / "device", server)
+
+
+def test_a_whole_participation(phone, server):
+    assert phone.attempt() == 0
+    assert len(server.uploads) == 1
+    [check_in] = server.check_ins
+    assert (check_in.plan, check_in.token) == (server.plan.sha256, None)
+    assert phone.state.token == "token 1"
+    assert phone.state.took_part_at == phone.now
+    assert phone.state.task is None
+    assert phone.texts() == ["secret 0"]  # what was used is gone
+    kept = {path.name for path in (phone.directory / "blobs").iterdir()}
+    assert kept == {weights.sha256(GRAPH), weights.sha256(MODEL)}
+    assert not (phone.directory / "upload").exists()
+    assert not any("secret" in sentence for sentence in phone.said)
+
+
+def test_the_next_round_shows_the_token_and_fetches_only_what_is_new(phone, server):
+    phone.attempt()
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.close()
+    server.seen.clear()
+    server.seat(weights.sha256(MODEL), round_num=2)
+    phone.attempt()
+    assert server.check_ins[-1].token == "token 1"
+    assert not [path for _, path, *_ in server.seen if "/models/" in path]
+    assert len(server.uploads) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "requests"),
+    [
+        (model_delta.make(MODEL, NEWER), 1),
+        (NEWER, 1),  # a server that does not know the older one
+        (model_delta.make(MODEL, NEWER)[:-1], 2),
+        (b"nothing", 2),
+    ],
+    ids=["what changed", "all", "damaged", "nonsense"],
+)
+def test_fetches_the_delta_of_newer_weights(given, requests, phone, server):
+    phone.attempt()
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.close()
+    server.seen.clear()
+    server.blobs[weights.sha256(NEWER)] = NEWER
+    server.changes[f"from={weights.sha256(MODEL)}"] = given
+    server.seat(weights.sha256(NEWER), round_num=2)
+    phone.model = NEWER
+    phone.attempt()
+    assert len([path for _, path, *_ in server.seen if "/models/" in path]) == requests
+    assert len(server.uploads) == 2
+    kept = {path.name for path in (phone.directory / "blobs").iterdir()}
+    assert kept == {weights.sha256(GRAPH), weights.sha256(NEWER)}
+
+
+def test_only_the_owner_may_read_the_store(phone):
+    phone.attempt()
+    assert stat.S_IMODE(phone.directory.stat().st_mode) == 0o700
+    for path in phone.directory.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_a_store_that_others_could_read_is_closed(tmp_path, server):
+    (tmp_path / "device").mkdir(mode=0o755)
+    Phone(tmp_path / "device", server)
+    assert stat.S_IMODE((tmp_path / "device").stat().st_mode) == 0o700
+
+
+def test_two_processes_do_not_share_a_store(phone):
+    store = DeviceStore(phone.directory)
+    with pytest.raises(ProgramError, match="another device process"):
+        DeviceStore(phone.directory)
+    store.close()
+
+
+def test_ineligible_device_only_fetches_the_plan(phone, server):
+    phone.facts = dataclasses.replace(FACTS, charging=False, idle=False)
+    assert phone.attempt() == LATER_SECONDS
+    assert phone.said == ["not eligible: charging, idle"]
+    assert [path for _, path, *_ in server.seen] == ["/v1/plan"]
+
+
+def test_old_text_does_not_count(phone, server):
+    phone.now += 31 * 86_400
+    phone.attempt()
+    assert phone.said == ["not eligible: least_examples"]
+    assert phone.texts() == []
+
+
+def test_no_seat(phone, server):
+    server.task = None
+    assert phone.attempt() == 90
+    phone.now += 30
+    assert phone.attempt() == pytest.approx(60)
+    assert len(server.check_ins) == 1  # it does not ask before it is time
+    phone.now += 61
+    phone.attempt()
+    assert len(server.check_ins) == 2
+
+
+def test_old_text_is_deleted_without_a_server(phone, server):
+    server.task = None
+    assert phone.attempt() == 90  # the plan's 30 days are known
+    server.close()
+    phone.now += 29 * DAY
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    assert len(phone.texts()) == 3
+    phone.now += 2 * DAY
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    assert phone.texts() == []
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: no code of the product catches it."""
+
+
+STEPS = ["save", "train", "upload", "delete", "keep_only"]
+
+
+@pytest.mark.parametrize("when", ["before", "behind"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_any_step_loses_nothing_and_sends_one_upload(
+    step, when, phone, server, monkeypatch
+):
+    owner = {
+        "save": DeviceStore,
+        "train": Phone,
+        "upload": RoundClient,
+        "delete": ClientCache,
+        "keep_only": DeviceStore,
+    }[step]
+    sound = getattr(owner, step)
+    calls = [0]
+    for kill_at in range(1, 7):
+
+        def killing(self, *args, at=kill_at, **kwargs):
+            calls[0] += 1
+            if calls[0] == at and when == "before":
+                raise Killed
+            found = sound(self, *args, **kwargs)
+            if calls[0] == at:
+                raise Killed
+            return found
+
+        calls[0] = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, step, killing)
+            try:
+                phone.attempt()
+                break  # the step does not come so often
+            except Killed:
+                pass
+    if not server.uploads or phone.state.task:
+        phone.attempt()
+    assert len(server.uploads) == 1
+    assert phone.texts() == ["secret 0"]
+    assert phone.state.token == "token 1"
+
+
+def test_a_download_goes_on_where_it_was_cut(phone, server):
+    server.faults = [("/v1/models/", "cut"), ("/v1/models/", "cut")]
+    phone.attempt()
+    ranges = [(path[-64:], asked) for _, path, _, asked in server.seen if "/models/" in path]
+    graph = weights.sha256(GRAPH)
+    half = len(GRAPH) // 2
+    assert ranges[0] == (graph, None)
+    assert ranges[1] == (graph, f"bytes={half}-")
+    assert int(ranges[2][1].removeprefix("bytes=")[:-1]) > half
+    assert len(server.uploads) == 1
+
+
+def test_a_download_goes_on_after_a_restart(phone, server):
+    server.faults = [("/v1/models/", "cut")] + 6 * [("/v1/models/", "drop")]
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    server.faults.clear()
+    server.seen.clear()
+    phone.attempt()
+    assert server.seen[0][3] == f"bytes={len(GRAPH) // 2}-"
+    assert len(server.check_ins) == 1  # it kept its seat
+
+
+@pytest.mark.parametrize("field", ["plan", "model", "graph"])
+def test_a_server_that_names_a_path_gets_no_file(field, phone, server, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in ("../../precious", str(precious)):
+        told = server.plan if field == "graph" else server.task
+        object.__setattr__(told, field, name)  # as no server of ours could
+        server.blobs |= {name: b"of the server", server.plan.sha256: server.plan.to_bytes()}
+        assert phone.attempt() == LATER_SECONDS
+        assert "must be a SHA-256" in phone.said[-1]
+        phone.now += LATER_SECONDS
+    assert precious.read_text() == "mine"
+    assert not [path for _, path, *_ in server.seen if "precious" in path]
+
+
+@pytest.mark.parametrize("name", ["../key.pem", "/tmp/file", "a" * 63, "A" * 64])
+def test_a_store_has_no_blob_of_another_name(name, phone):
+    store = DeviceStore(phone.directory)
+    for place in (store.blob, store.part, lambda name: store.part("a" * 64, name)):
+        with pytest.raises(ProgramError, match="must be its SHA-256"):
+            place(name)
+    store.close()
+
+
+def test_bytes_of_another_hash_are_not_used(phone, server):
+    server.blobs[weights.sha256(GRAPH)] = b"TFL3 of somebody else"
+    with pytest.raises(ProgramError, match="do not match their hash"):
+        phone.attempt()
+    assert not phone.jobs
+    server.blobs[weights.sha256(GRAPH)] = GRAPH
+    phone.attempt()
+    assert len(server.uploads) == 1
+
+
+def test_a_blob_that_was_damaged_on_the_disk_is_fetched_again(phone, server):
+    phone.attempt()
+    server.uploads.clear()
+    (phone.directory / "blobs" / weights.sha256(MODEL)).write_bytes(b"damaged")
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.close()
+    with pytest.raises(ProgramError, match="downloaded again"):
+        phone.attempt()
+    phone.attempt()
+    assert len(server.uploads) == 1
+
+
+def test_an_upload_whose_answer_got_lost_is_sent_again(phone, server):
+    server.lost_answers = 2
+    phone.attempt()
+    puts = [size for method, _, size, _ in server.seen if method == "PUT"]
+    assert len(puts) == 3
+    assert len(server.uploads) == 1
+    assert phone.state.token == "token 1"
+
+
+def test_busy_servers_are_asked_again_as_they_say(phone, server):
+    server.faults = [("/v1/check-in", "busy"), ("/v1/check-in", "busy")]
+    phone.attempt()
+    assert len(server.uploads) == 1
+    assert [7 <= wait <= 10.5 for wait in phone.waits] == [True, True]
+
+
+def test_a_server_that_stays_away(phone, server):
+    server.faults = [("/v1/plan", "drop")] * 6
+    with pytest.raises(ServerAway, match="no answer"):
+        phone.attempt()
+    assert len(phone.waits) == 5
+    assert phone.waits[-1] > phone.waits[0]
+
+
+@pytest.mark.parametrize("code", ["late", "surplus", "unknown_round", "wrong_model"])
+def test_an_upload_that_is_not_taken_is_dropped_and_its_text_kept(code, phone, server):
+    server.faults = [("/v1/rounds/", code)]
+    assert phone.attempt() == 7
+    assert phone.state.task is None
+    assert phone.state.took_part_at is None
+    assert len(phone.texts()) == 3
+    assert not (phone.directory / "upload").exists()
+    phone.now += 8
+    server.seat(weights.sha256(MODEL), round_num=2)
+    phone.attempt()
+    assert len(server.uploads) == 1
+
+
+def test_a_token_that_the_server_does_not_know_is_forgotten(phone, server):
+    phone.attempt()
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.close()
+    server.faults = [("/v1/check-in", "forged_token")]
+    phone.attempt()
+    assert phone.state.token is None
+
+
+def test_a_plan_that_is_another_by_now_is_fetched_at_once(phone, server):
+    server.faults = [("/v1/check-in", "wrong_plan")]
+    assert phone.attempt() == 0
+    asked = [path for _, path, *_ in server.seen[:4]]
+    assert asked == ["/v1/plan", "/v1/check-in"] * 2
+    assert len(server.uploads) == 1
+
+
+def test_a_round_that_closed_meanwhile_is_left(phone, server):
+    server.faults = [("/v1/models/", "drop")] * 6
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    phone.now += 61
+    server.seat(weights.sha256(MODEL), round_num=2)
+    phone.attempt()
+    assert any("closed" in sentence for sentence in phone.said)
+    [body] = server.uploads
+    assert messages.unpack_upload(body)[0].assignment == "seat 2"
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_asks_after_the_deadline_whether_a_sent_upload_counted(counted, phone, server):
+    server.lost_answers = 6 * counted
+    server.faults = [] if counted else [("/v1/rounds/", "drop")] * 6 + [("/v1/rounds/", "late")]
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    phone.now += 61
+    server.task = None
+    assert phone.attempt() == (0 if counted else 7)
+    assert len(server.uploads) == counted
+    assert len(phone.texts()) == (1 if counted else 3)
+    assert phone.state.token == ("token 1" if counted else None)
+    assert phone.state.task is None
+
+
+def test_an_upload_that_was_sent_is_not_made_anew(phone, server):
+    server.lost_answers = 6
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    (phone.directory / "upload").unlink()
+    assert phone.attempt() == LATER_SECONDS
+    assert len(phone.jobs) == 1
+
+
+def test_a_device_that_slept_through_its_round_does_not_train(phone, server, monkeypatch):
+    sound = RoundClient.download
+
+    def slept(self, path, part):
+        phone.now += 40
+        sound(self, path, part)
+
+    monkeypatch.setattr(RoundClient, "download", slept)
+    assert phone.attempt() == 1
+    assert not phone.jobs
+    assert "late" in phone.said[-1]
+
+
+def test_training_that_fails_costs_the_seat_alone(phone, server, monkeypatch):
+    def fails(self, job, seconds):
+        raise ExportError("Training diverged")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Phone, "train", fails)
+        assert phone.attempt() == LATER_SECONDS
+    assert len(phone.texts()) == 3
+    phone.now += LATER_SECONDS + 1
+    phone.attempt()
+    assert len(server.uploads) == 1
+
+
+@pytest.mark.parametrize("change", [{"weighting": "mood"}, {"secure_sums": {"neighbours": 4.0}}])
+def test_a_plan_that_it_does_not_know_is_not_followed(change, phone, start_server):
+    phone.server = start_server(**change)
+    assert phone.attempt() == LATER_SECONDS
+    assert "cannot follow" in phone.said[0]
+    assert not phone.server.check_ins
+
+
+def test_a_plan_that_is_nested_too_deep_is_not_followed(phone, monkeypatch):
+    monkeypatch.setattr(RoundClient, "newest_plan", lambda self: b"[" * 50_000)
+    assert phone.attempt() == LATER_SECONDS
+    assert "cannot follow" in phone.said[0]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "uploads"), [(["yes"], 1), (["no"], 0), (["wait", "yes"], 1), (["wait", "no"], 0)]
+)
+def test_the_loss_comes_first_where_a_plan_says_so(verdicts, uploads, tmp_path, start_server):
+    server = start_server(phases=["loss", "upload"])
+    phone = Phone(tmp_path / "two phases", server)
+    server.verdicts = [Verdict(upload=word, retry_after_s=5) for word in verdicts]
+    for _ in verdicts:
+        phone.attempt()
+        phone.now += 5
+    assert len(server.uploads) == uploads
+    assert len(phone.jobs) == 1  # it waited with what it had trained
+    assert sum(path.endswith("/loss") for _, path, *_ in server.seen) == len(verdicts)
+
+
+class Enough(Exception):
+    pass
+
+
+def test_loop_waits_as_asked_and_survives_temporary_errors(phone, server):
+    server.task = None
+    server.faults = [("/v1/plan", "drop")] * 6 + [("/v1/check-in", "wrong_plan")] * 2
+    waits = []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        phone.now += seconds
+        if len(waits) == 3:
+            raise Enough
+
+    store = DeviceStore(phone.directory)
+    client = RoundClient(server.url, store.key(), sleep=phone.waits.append)
+    device = Device(
+        store, client, lambda: FACTS, train=phone.train, say=phone.said.append,
+        clock=lambda: phone.now,
+    )  # fmt: skip
+    with pytest.raises(Enough):
+        device.run(sleep=sleep)
+    store.close()
+    assert waits == [AGAIN_SECONDS, 7, 90]
+    assert "no answer" in phone.said[0]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"task": 3}', '{"token": null, "more": 1}'])
+def test_a_damaged_state_is_named(content, phone):
+    (phone.directory / "state.json").write_text(content)
+    with pytest.raises(ProgramError, match=r"state\.json is damaged"):
+        DeviceStore(phone.directory)
+
+
+@pytest.mark.parametrize("url", ["http://example.org", "ftp://127.0.0.1", "127.0.0.1:80", "https:"])
+def test_server_without_https_is_rejected(url, phone):
+    store = DeviceStore(phone.directory)
+    with pytest.raises(UsageError, match="--server"):
+        RoundClient(url, store.key())
+    store.close()
+
+
+def test_the_state_holds_no_text(phone, server):
+    server.faults = [("/v1/rounds/", "drop")] * 6
+    with pytest.raises(ServerAway):
+        phone.attempt()
+    state = json.loads((phone.directory / "state.json").read_text())
+    assert state["task"]["used"] == [2, 3]
+    assert "secret" not in json.dumps(state)

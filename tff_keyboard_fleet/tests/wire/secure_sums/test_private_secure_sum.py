@@ -1,0 +1,29 @@
+"""A secure sum of a private mean."""
+
+import numpy as np
+
+from tests.aggregators.private.test_private_mean import CLIENTS, SIZE, clients, discrete_process
+from tff_keyboard.config.sections import privacy_config
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig
+from tff_keyboard.config.secure_grid import secure_grid
+from tff_keyboard_fleet.tests.wire.secure_sums.secure_round import Round
+from tff_keyboard_fleet.wire.secure_sums.grid import from_grid, to_grid
+from tff_keyboard_fleet.wire.secure_sums.messages import Settings
+
+
+def test_a_secure_sum_is_the_same_mean():
+    """The query sums the same integers that devices round to the grid and mask."""
+    run, values = discrete_process(0.5, lambda label, size: np.zeros(size)), clients()
+    result = run.next(run.initialize(), values).result
+    privacy = privacy_config.Gaussian(clip_norm=0.75, distribution="discrete", noise_multiplier=0.5)
+    config = AggregationConfig(privacy=privacy, client_weighting="uniform")
+    grid = secure_grid(config, clients_per_round=CLIENTS)
+    settings = Settings(label=b"r", size=SIZE, bits=grid.bits, degree=4, threshold=3)
+    whole = Round(CLIENTS, settings)
+    for name, (first, _) in zip(whole.devices, values, strict=True):
+        whole.vectors[name] = to_grid(first, clip_norm=grid.clip_norm, step=grid.step)
+    whole.advertise()
+    whole.share()
+    whole.report()
+    mean = from_grid(whole.unmask(), step=grid.step) / CLIENTS
+    np.testing.assert_allclose(result[0], mean, rtol=1e-5, atol=2 * grid.step)

@@ -1,0 +1,1 @@
+"""The protocol that a round server and a device share: messages, plans, weights, keys, tokens."""

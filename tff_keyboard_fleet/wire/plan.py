@@ -1,0 +1,171 @@
+"""The plan of a round, which a device fetches by its hash and follows exactly, or not at all.
+
+A device decides by itself whether it meets `conditions`; the server only learns that it checked in.
+Training takes one message a step, in the order typed, with the `train` signature of the exported
+graph (`tflite_export/format/signatures.py`). The delta is the trained weights minus the initial
+weights.
+"""
+
+import dataclasses
+import hashlib
+import json
+
+from tff_keyboard.storage import typed_json
+from tff_keyboard_fleet.wire.messages import MASKED, PROTOCOL, QUANTISED, RAW, require_sha256
+
+SUMS_PROTOCOL = 2  # version 1 had no step `confirm`; its devices reject a plan with this field
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Codec:
+    """Encoding of the delta: `messages.RAW`, `QUANTISED` with 2..4 bits a number, or `MASKED`.
+
+    The seed of the rounding comes from the assignment: the first 8 bytes of its SHA-256,
+    little-endian.
+    """
+
+    name: str = RAW
+    bits: int | None = None
+    rotated: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SecureSums:
+    """Settings of secure sums: the server learns only the sum of integer deltas (`secure_sums/`).
+
+    Attributes:
+      protocol: Version of the steps' protocol. A device with another version does not take part.
+      clip_norm: L2 bound to which the device scales its delta, in weight units.
+      step: Weight units of one integer. Rounding is towards zero.
+      bits: 32 or 64: sums are modulo 2^bits.
+      degree: Number of neighbours of a device.
+      threshold: Number of shares that recover a secret.
+    """
+
+    clip_norm: float
+    step: float
+    bits: int
+    degree: int
+    threshold: int
+    protocol: int = SUMS_PROTOCOL
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """Conditions under which a device takes part, as in Hard et al. 2018, section 5.2.
+
+    Attributes:
+      ram_gib: Minimum memory of the device.
+      charging: Whether the device must be charging.
+      unmetered: Whether its network must be unmetered.
+      idle: Whether the device must be idle.
+      locale: Language and region, such as "en_US", or a language alone. "" accepts any.
+      app_versions: Accepted versions of the keyboard. An empty list accepts all.
+      least_examples: Minimum number of messages in its cache.
+      least_days_between: Minimum number of days since it last took part.
+    """
+
+    ram_gib: float = 2.0
+    charging: bool = True
+    unmetered: bool = True
+    idle: bool = True
+    locale: str = ""
+    app_versions: list[str] = dataclasses.field(default_factory=list)
+    least_examples: int = 1
+    least_days_between: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cache:
+    """Limits of a device's cache: days, and messages for each kind of app."""
+
+    ttl_days: float = 30.0
+    most_per_category: int = 1000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The work of one round.
+
+    Attributes:
+      protocol: Version of the protocol.
+      population: Name of the population.
+      vocabulary: Fingerprint of the graph's words and normalisation rules.
+      graph: SHA-256 of the packed, trainable `.tflite` with its vocabulary; fetched like a model.
+        Weights have the order of its `weights` signature, rows the order of its vocabulary.
+      parameters: Number of elements of a delta, and of the weights.
+      learning_rate: Rate of plain SGD, one message a step.
+      epochs: Passes over the chosen messages.
+      max_messages: Number of newest messages that are chosen; 0 for all.
+      max_targets: A message is cut after this number of targets (its words and its end sign).
+      weighting: Meaning of `UploadHeader.weight`: "tokens" (targets of one pass times epochs),
+        "examples" or "uniform".
+      loss: "during_training": the mean over steps, each before its update, weighted by targets.
+        "after_training": the loss of the trained model over the same messages.
+      clip: L2 bound to which the device scales its delta. If None, the server clips.
+      codec: Encoding of the delta.
+      phases: ["upload"], or ["loss", "upload"].
+      secure_sums: Settings of secure sums. If None, uploads are not masked.
+      conditions: Conditions for taking part.
+      cache: Limits of the device's cache.
+    """
+
+    protocol: int = PROTOCOL
+    population: str
+    vocabulary: str
+    graph: str
+    parameters: int
+    learning_rate: float
+    epochs: int
+    max_messages: int
+    max_targets: int
+    weighting: str
+    loss: str = "during_training"
+    clip: float | None
+    codec: Codec
+    phases: list[str]
+    secure_sums: SecureSums | None
+    conditions: Conditions
+    cache: Cache
+
+    def __post_init__(self) -> None:
+        require_sha256(self, "graph")
+
+    def to_bytes(self) -> bytes:
+        """Returns canonical JSON: sorted keys, no spaces. The hash is computed from it."""
+        text = json.dumps(typed_json.plain(self), sort_keys=True, separators=(",", ":"))
+        return text.encode()
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the plan, which is its name."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Plan":
+        """Decodes a plan.
+
+        Raises:
+          ValueError: If it is not a plan, has another protocol version, or needs a feature that
+            this version does not have.
+        """
+        plan: Plan = typed_json.read(cls, json.loads(data), "plan")
+        known = {
+            "protocol": (plan.protocol, (PROTOCOL,)),
+            "codec.name": (plan.codec.name, (RAW, QUANTISED, MASKED)),
+            "weighting": (plan.weighting, ("tokens", "examples", "uniform")),
+            "loss": (plan.loss, ("during_training", "after_training")),
+            "phases": (plan.phases, (["upload"], ["loss", "upload"])),
+        }
+        for name, (value, allowed) in known.items():
+            if value not in allowed:
+                raise ValueError(f"`plan.{name}` is not of protocol {PROTOCOL}")
+        if plan.secure_sums is not None and plan.secure_sums.protocol != SUMS_PROTOCOL:
+            raise ValueError(f"`plan.secure_sums` is not of protocol {SUMS_PROTOCOL}")
+        if plan.secure_sums is not None and plan.phases != ["upload"]:
+            raise ValueError(
+                "`plan.secure_sums` hides losses, but the phase 'loss' would reveal them"
+            )
+        if (plan.secure_sums is None) == (plan.codec.name == MASKED):
+            raise ValueError("`plan.secure_sums` and the codec 'masked' belong together")
+        return plan

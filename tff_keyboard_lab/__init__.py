@@ -1,0 +1,1 @@
+"""Experiments on the core: studies, attacks, audits, benchmarks and one-off tools."""

@@ -1,0 +1,4 @@
+"""Simulated attacks by clients, to measure the robustness of aggregators.
+
+Never used in training.
+"""

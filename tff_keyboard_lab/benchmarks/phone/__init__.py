@@ -1,0 +1,1 @@
+"""Times an exported model as a phone would run it."""

@@ -1,0 +1,79 @@
+"""Calls libcifg (`libcifg/`) from Python, for tests and comparisons."""
+
+import ctypes
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+import numpy as np
+
+from tflite_export.runtime.libcifg import FLOATS, Libcifg
+
+SOURCE = pathlib.Path(__file__).parents[3] / "libcifg"
+
+
+class _Suggestion(ctypes.Structure):
+    _fields_ = [("word", ctypes.c_char_p), ("probability", ctypes.c_double)]
+
+
+def make(target: str, out: pathlib.Path, *options: str) -> pathlib.Path:
+    """Builds a target of `build.mk` into a folder, and returns its path."""
+    command = ["make", "-s", "-f", str(SOURCE / "build.mk"), f"OUT={out}", *options]
+    done = subprocess.run(
+        [*command, str(out / target)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return out / target
+
+
+def compiler() -> str | None:
+    """Returns the C++ compiler, if `make` and one are installed."""
+    return shutil.which("g++") if shutil.which("make") else None
+
+
+class NativeKeyboard(Libcifg):
+    """An open export, with all functions of a keyboard."""
+
+    def strip_for(self, text: str, k: int = 3) -> tuple[str, list[tuple[str, float]]]:
+        """Returns the prefix and the suggestions."""
+        found, prefix = (_Suggestion * k)(), ctypes.c_char_p()
+        typed = text.encode("utf-8", "replace")
+        count = self._checked("strip", typed, k, found, ctypes.byref(prefix))
+        return (prefix.value or b"").decode(), _pairs(found[:count])
+
+    def suggest(
+        self, context: Sequence[str], prefix: str = "", k: int = 3
+    ) -> list[tuple[str, float]]:
+        """See `Predictor.suggest`."""
+        found = (_Suggestion * k)()
+        words = "\n".join(context).encode()
+        return _pairs(found[: self._checked("predict", words, prefix.encode(), k, found)])
+
+    def logits(self, h: np.ndarray) -> np.ndarray:
+        """Returns the logits [V]."""
+        out = np.empty(self.sizes.vocabulary, np.float32)
+        self._checked("logits", h.ctypes.data_as(FLOATS), out.ctypes.data_as(FLOATS))
+        return out
+
+    def learn(self, words: Sequence[str | None], kept: Sequence[str] = ()) -> None:
+        """See `HybridPredictor.learn`."""
+        text = "\n".join(word or "" for word in words)
+        self._checked("learn", text.encode(), "\n".join(kept).encode())
+
+    def forget(self, word: str | None = None) -> None:
+        """Forgets a word, or all words."""
+        self._checked("forget", word.encode() if word is not None else None)
+
+    def cache(self) -> bytes:
+        """Returns the file of the cache."""
+        return self._call("cache")
+
+    def set_cache(self, data: bytes) -> None:
+        """Replaces the cache by the content of a file."""
+        self._checked("set_cache", data, ctypes.c_size_t(len(data)))
+
+
+def _pairs(found) -> list[tuple[str, float]]:
+    return [(one.word.decode(), one.probability) for one in found]

@@ -1,0 +1,174 @@
+"""Compares the corrections of a keyboard with spelling programs, and checks right words.
+
+python -m tff_keyboard_lab.benchmarks.phone.spelling --pairs=wikipedia.tsv \
+    --pairs=codespell.tsv --context="it is" \
+    --right=CLIENTS.tsv.gz --right=MORE.tsv.gz --frequencies=en.tsv --out=spelling.json
+
+Lines of `--pairs` are `typed<TAB>meant`. The tuning half has the pairs whose typed word has a
+SHA-256 that begins with an even byte; the test half has the others. Costs were learned, and
+constants chosen, on the tuning half alone. The spelling programs see each word without its context,
+because they cannot use it.
+
+`--right` is text of clients, with lines of `client<TAB>text`, halved by the SHA-256 of the client.
+A word is right if hunspell accepts it (en_US or en_GB, in small letters, with a capital or in
+capitals). It is also right if its frequency in `--frequencies` (of wordfreq) is at least 1e-6 and
+no list of pairs has it as a misspelling, so names and slang are right words. A change is a
+different word after the space; apostrophes and capitals do not count. aspell and hunspell are
+programs (Debian: aspell, aspell-en, hunspell, hunspell-en-us, hunspell-en-gb). symspellpy is used
+if it is installed.
+"""
+
+import argparse
+import dataclasses
+import gzip
+import json
+import pathlib
+import random
+import subprocess
+import time
+
+from tff_keyboard.data.text import word_list
+from tff_keyboard.storage import shipped_files
+from tff_keyboard_app.keyboard import spelling
+from tff_keyboard_app.keyboard.spelling import Pair
+from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_lab.tools import halves
+from tff_keyboard_lab.tools.respell import accepted
+from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+COMMON = 1e-6  # frequency of words that people mean
+BASE = shipped_files.found(pathlib.Path("models/base/keyboard.tflite"))
+PROGRAMS = {
+    "aspell": ["aspell", "-a", "--lang=en_US", "--sug-mode=normal"],
+    "hunspell": ["hunspell", "-a", "-d", "en_US"],
+}
+
+
+def of_program(command: list[str], pairs: list[Pair]) -> dict[str, float]:
+    """Returns the shares of pairs whose meant word a program suggests first, and among three."""
+    asked = "".join(f"^{pair.typed}\n" for pair in pairs)
+    answers = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
+    blocks = answers.stdout.split("\n", 1)[1].split("\n\n")
+    first = three = 0
+    for pair, block in zip(pairs, blocks, strict=False):
+        found = block.partition(": ")[2].lower().split(", ") if block.startswith("&") else []
+        first += found[:1] == [pair.meant.lower()]
+        three += pair.meant.lower() in found[:3]
+    return {"first": first / len(pairs), "among_three": three / len(pairs)}
+
+
+def of_symspellpy(pairs: list[Pair]) -> dict[str, float] | None:
+    """Returns these shares for symspellpy and its dictionary; None if it is not installed."""
+    try:
+        from importlib.resources import files
+
+        from symspellpy import SymSpell, Verbosity
+    except ImportError:
+        return None
+    found = SymSpell(max_dictionary_edit_distance=2)
+    found.load_dictionary(
+        str(files("symspellpy") / "frequency_dictionary_en_82_765.txt"), term_index=0, count_index=1
+    )
+    first = three = 0
+    for pair in pairs:
+        answers = found.lookup(pair.typed.lower(), Verbosity.ALL, max_edit_distance=2)
+        terms = [answer.term for answer in answers]
+        first += terms[:1] == [pair.meant.lower()]
+        three += pair.meant.lower() in terms[:3]
+    return {"first": first / len(pairs), "among_three": three / len(pairs)}
+
+
+def right_words(words: set[str], frequencies: dict[str, float], misspelt: set[str]) -> set[str]:
+    """Returns those of some lower-case words that are right, as the module defines it."""
+    right = {w for w in words if frequencies.get(w, 0.0) >= COMMON and w not in misspelt}
+    for change in (str.lower, str.capitalize, str.upper):
+        asked = {change(word): word for word in words}
+        right |= {asked[word] for word in accepted(asked, ("en_US", "en_GB"))}
+    return right
+
+
+def read_text(path: pathlib.Path, half: str) -> list[list[str]]:
+    """Returns the words of each message of the clients of a half, in a fixed random order."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        lines = [line.split("\t", 1) for line in file.read().splitlines()]
+    kept = [text.split() for client, text in lines if halves.is_in(client, half)]
+    random.Random(2).shuffle(kept)
+    return kept
+
+
+def changes_of_right(
+    keyboard: StripKeyboard, messages: list[list[str]], right: set[str], words: int
+) -> dict[str, int]:
+    """Counts right words of clients, and how many of them a space changes."""
+    looked = changed = 0
+    for typed in messages:
+        for place, word in enumerate(typed):
+            if word.lower() not in right:
+                continue
+            looked += 1
+            text = " ".join(typed[: place + 1])
+            made = keyboard.strip_for(text).correction
+            if made is not None:
+                changed += letters_of(made.applied_to(text)) != letters_of(text)
+            if looked >= words:
+                return {"words": looked, "changed": changed}
+    return {"words": looked, "changed": changed}
+
+
+def letters_of(text: str) -> str:
+    """Returns a text without capitals, apostrophes and spaces around it."""
+    return text.lower().replace("'", "").strip()
+
+
+def main() -> None:
+    """Runs the benchmark of the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=pathlib.Path, default=BASE)
+    parser.add_argument("--pairs", type=pathlib.Path, action="append", required=True)
+    parser.add_argument("--half", choices=halves.HALVES, default="test")
+    parser.add_argument("--most", type=int, default=2_000, help="pairs of each file")
+    parser.add_argument("--context", default="")
+    parser.add_argument("--right", type=pathlib.Path, action="append", default=[])
+    parser.add_argument("--right-words", type=int, default=25_000, help="of each text")
+    parser.add_argument("--frequencies", type=pathlib.Path, help="word<TAB>frequency, for --right")
+    parser.add_argument("--out", type=pathlib.Path)
+    flags = parser.parse_args()
+    if flags.right and not flags.frequencies:
+        parser.error("--right needs --frequencies, which say what is a word")
+    keyboard = StripKeyboard(open_keyboard(flags.model))
+    result: dict = {"pairs": {}, "right": {}}
+    misspelt = set()
+    for path in flags.pairs:
+        pairs = spelling.read_pairs(path)
+        misspelt |= {pair.typed.lower() for pair in pairs}
+        pairs = [pair for pair in pairs if halves.is_in(pair.typed, flags.half)]
+        random.Random(1).shuffle(pairs)
+        pairs = pairs[: flags.most]
+        start = time.perf_counter()
+        counts = spelling.count(keyboard, pairs, flags.context)
+        result["pairs"][path.stem] = {
+            "pairs": len(pairs),
+            "keyboard": dataclasses.asdict(counts),
+            "ms_a_word": 1e3 * (time.perf_counter() - start) / len(pairs),
+            **{name: of_program(command, pairs) for name, command in PROGRAMS.items()},
+            "symspellpy": of_symspellpy(pairs),
+        }
+    if flags.right:
+        rules = keyboard.predictor.vocabulary.rules
+        frequencies = word_list.read_word_list(flags.frequencies, rules)
+        for path in flags.right:
+            messages = read_text(path, flags.half)
+            typed = {w.lower() for message in messages for w in message if w.isalpha()}
+            right = right_words(typed, frequencies, misspelt)
+            found = changes_of_right(keyboard, messages, right, flags.right_words)
+            result["right"][path.parent.name] = found
+    text = json.dumps(result, indent=1)
+    print(text)
+    if flags.out:
+        flags.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Times a federated round, next to other programs that compute the same."""

@@ -1,0 +1,1 @@
+"""Measures the cost of each command until it prints something useful."""

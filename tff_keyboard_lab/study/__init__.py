@@ -1,0 +1,1 @@
+"""Studies: several trainings from one TOML file, with tables and pictures of their runs."""

@@ -1,0 +1,1 @@
+"""The file of a study, and its runs."""

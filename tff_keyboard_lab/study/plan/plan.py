@@ -1,0 +1,174 @@
+"""The runs of a study and their order."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.config.resolved_schedules import with_rounds
+from tff_keyboard.storage.errors import ConfigError, UsageError
+from tff_keyboard_lab.study.plan.study_file import Study
+
+_Training: TypeAlias = tuple[str, str, int]  # arm, point of a sweep or "", seed
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One training."""
+
+    arm: str
+    point: str  # `key=value` of the sweep it belongs to; "" for the arms as they are
+    seed: int
+    path: pathlib.Path
+    task: str
+    config_file: pathlib.Path
+    overrides: tuple[str, ...]  # overrides of the file, in the order in which they count
+    config: config_lib.RunConfig
+    after: pathlib.Path | None  # run directory that must be finished first, or None
+
+    @property
+    def variant(self) -> str:
+        """Arm and point, which its seeds have in common."""
+        return variant_name(self.arm, self.point)
+
+    @property
+    def command(self) -> list[str]:
+        """Arguments of `tff-keyboard` that train it."""
+        words = [self.task, f"--config={self.config_file}", f"--workdir={self.path}"]
+        return words + [f"--set={override}" for override in self.overrides]
+
+
+def variant_name(arm: str, point: str) -> str:
+    """Returns the name of an arm at a point of a sweep.
+
+    >>> variant_name("fedatt", "client.epochs=5"), variant_name("fedatt", "")
+    ('fedatt, client.epochs=5', 'fedatt')
+    """
+    return f"{arm}, {point}" if point else arm
+
+
+def runs_of(
+    study: Study,
+    folder: pathlib.Path,
+    workdir: pathlib.Path,
+    overrides: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    arms: Sequence[str] = (),
+) -> list[Run]:
+    """Returns all runs: the first seed of all arms before the second of any, and the control first.
+
+    Args:
+      study: The study.
+      folder: Folder of its file. Paths of configs are relative to it.
+      workdir: Folder of the runs.
+      overrides: Overrides of all runs, after those of the study and of the arms.
+      seeds: Seeds to train; all if empty.
+      arms: Arms to train, with the control and the arms that they start from; all if empty.
+
+    Raises:
+      UsageError: If the study has no such arm or seed, or the control has none of the seeds.
+    """
+    _require_arms(study, arms)
+    trainings = list(dict.fromkeys(_trainings(study)))
+    chosen = [each for each in trainings if not seeds or each[2] in seeds]
+    if arms:
+        chosen = [each for each in chosen if each[0] in (*arms, study.control)]
+    _require_control(study, chosen, seeds)
+    needed = {_after(study, each, trainings) for each in chosen} - {None}
+    order = [each for each in trainings if each in chosen or each in needed]
+    ranks = {seed: rank for rank, seed in enumerate(dict.fromkeys(seed for *_, seed in order))}
+    order.sort(key=lambda each: (each not in needed, ranks[each[2]], each[1] != ""))
+    return [_run(study, folder, workdir, overrides, each, trainings) for each in order]
+
+
+def directories(study: Study, workdir: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the directories of all runs, including runs that were not chosen or not begun."""
+    return [_directory(workdir, each) for each in dict.fromkeys(_trainings(study))]
+
+
+def _require_arms(study: Study, arms: Sequence[str]) -> None:
+    known = [arm.name for arm in study.arms]
+    for name in arms:
+        if name not in known:
+            raise UsageError(f"--arm: the study has no arm {name}; it has {', '.join(known)}.")
+
+
+def _require_control(study: Study, chosen: Sequence[_Training], seeds: Sequence[int]) -> None:
+    """Checks that the control is among the chosen runs.
+
+    Without the control no run can be judged: its config names the text, and its runs are the
+    reference.
+    """
+    named = ", ".join(map(str, seeds))
+    if not chosen:
+        raise UsageError(f"--seeds: the study has none of {named}.")
+    if study.control not in {name for name, *_ in chosen}:
+        known = ", ".join(map(str, study.arm(study.control).seeds))
+        raise UsageError(
+            f"--seeds: the control {study.control} has none of {named}. Also pass one of {known}."
+        )
+
+
+def _trainings(study: Study) -> Iterator[_Training]:
+    """Yields trainings in the order of the study.
+
+    The control comes first if it does not wait for another arm.
+    """
+    arms = list(study.arms)
+    if not study.arm(study.control).after:
+        arms.sort(key=lambda arm: arm.name != study.control)
+    for arm in arms:
+        for seed in arm.seeds or study.seeds:
+            yield arm.name, "", seed
+    for sweep in study.sweeps:
+        for value in sweep.values:
+            for arm in arms:
+                if not sweep.arms or arm.name in (*sweep.arms, study.control):
+                    for seed in sweep.seeds or arm.seeds or study.seeds:
+                        yield arm.name, f"{sweep.key}={value}", seed
+
+
+def _after(study: Study, training: _Training, all_of_them: list[_Training]) -> _Training | None:
+    """Returns the training that must be finished first, of the same point and seed if possible."""
+    name, point, seed = training
+    before = study.arm(name).after
+    if not before:
+        return None
+    same = [(before, point, seed), (before, "", seed)]
+    others = [each for each in all_of_them if each[0] == before]
+    return next(each for each in (*same, *others) if each in all_of_them)
+
+
+def _run(
+    study: Study,
+    folder: pathlib.Path,
+    workdir: pathlib.Path,
+    overrides: Sequence[str],
+    training: _Training,
+    all_of_them: list[_Training],
+) -> Run:
+    name, point, seed = training
+    arm = study.arm(name)
+    before = _after(study, training, all_of_them)
+    after = _directory(workdir, before) if before else None
+    of_arm = [each.replace("{after}", str(after)) for each in (*study.set, *arm.set)]
+    words = (*of_arm, *([point] if point else []), *overrides, f"train.seed={seed}")
+    file = folder / arm.config
+    try:
+        config = with_rounds(config_lib.load(file, words))
+    except ConfigError as error:
+        raise ConfigError(f"arm {variant_name(name, point)} of the study: {error}") from None
+    path = _directory(workdir, training)
+    return Run(name, point, seed, path, arm.task, file, words, config, after)
+
+
+def _directory(workdir: pathlib.Path, training: _Training) -> pathlib.Path:
+    """Returns a directory named after the training.
+
+    Characters that are unsafe in file names are replaced.
+    """
+    name, point, seed = training
+    point = re.sub(r"[^A-Za-z0-9=.+-]", "-", point)
+    return workdir / "_".join(word for word in (name, point, f"seed{seed}") if word)

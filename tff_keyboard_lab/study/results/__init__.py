@@ -1,0 +1,1 @@
+"""Results of a study: rows, tables, curves, and their provenance."""

@@ -1,0 +1,96 @@
+"""The files of a study: `study.json`, `study.md` and `curves.png` in its directory."""
+
+import dataclasses
+import datetime
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from tff_keyboard.evaluation.results.result import Evaluation
+from tff_keyboard.storage import environment, errors, files, names
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard_lab.study.plan.plan import Run
+from tff_keyboard_lab.study.plan.study_file import Model, Study
+from tff_keyboard_lab.study.results import curve, picture, provenance, rows, run_facts, tables
+
+
+class Results:
+    """Results of the finished runs of a study. Runs are added while the study trains."""
+
+    def __init__(self, study: Study, runs: Sequence[Run], command: str):
+        self._study = study
+        self._runs = list(runs)
+        self._command = command
+        self._evaluations: dict[tuple[str, str], dict[int, Mapping[str, Evaluation]]] = {}
+        self._facts: dict[tuple[str, str], dict[int, run_facts.RunFacts | None]] = {}
+        arms = dict.fromkeys((run.arm, run.point) for run in runs)
+        for arm, point in (*arms, *((model.name, "") for model in study.models)):
+            self._evaluations[arm, point] = {}
+            self._facts[arm, point] = {}
+
+    def add(self, run: Run, evaluations: Mapping[str, Evaluation]) -> None:
+        """Adds a finished run."""
+        self._evaluations[run.arm, run.point][run.seed] = evaluations
+        self._facts[run.arm, run.point][run.seed] = run_facts.facts_of(run, self._study)
+
+    def add_model(self, name: str, seed: int, evaluations: Mapping[str, Evaluation]) -> None:
+        """Adds a model next to the arms, which belongs to a run with this seed."""
+        self._evaluations[name, ""][seed] = evaluations
+        self._facts[name, ""][seed] = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no run is finished."""
+        return not any(self._evaluations.values())
+
+    def write(self, directory: pathlib.Path) -> str:
+        """Writes all three files atomically, and returns the tables."""
+        found = rows.rows_of(self._study, self._evaluations, self._facts)
+        text = tables.markdown(self._study, found)
+        files.make_directory(directory)
+        content = json.dumps(self._json(found), indent=1, allow_nan=False)
+        files.write_atomically(directory / names.STUDY, [content.encode(), b"\n"])
+        page = f"{self._study.question}\n\n{text}\n"
+        files.write_atomically(directory / names.STUDY_TABLES, [page.encode()])
+        picture.draw(self._study, _curves(self._runs), directory / names.STUDY_CURVES)
+        return text
+
+    def _json(self, found: Sequence[rows.Row]) -> dict[str, object]:
+        origins = [fact.origin for row in found for fact in row.facts.values() if fact]
+        return {
+            "question": self._study.question,
+            "control": self._study.control,
+            "command": self._command,
+            "trainings": provenance.summary(origins),
+            "tables": {
+                "date": datetime.date.today().isoformat(),
+                "commit": environment.describe()["commit"],
+            },
+            "intervals": "95 % jackknife over clients, differences paired and over seeds",
+            "rows": [self._with_origin(row) for row in found],
+        }
+
+    def _with_origin(self, row: rows.Row) -> dict[str, object]:
+        key = row.arm, row.point
+        done = self._evaluations[key]
+        runs = [run for run in self._runs if (run.arm, run.point) == key and run.seed in done]
+        head = {"arm": row.arm, "point": row.point, "name": row.name}
+        ours = self._study.row(row.arm)
+        made_by = (
+            {"model": ours.model}
+            if isinstance(ours, Model)
+            else dataclasses.asdict(provenance.of_row(runs))
+        )
+        return {**head, **made_by, **row.to_json(self._study)}
+
+
+def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:
+    found: dict[tuple[str, str], list[curve.Curve]] = {}
+    for run in runs:
+        try:
+            rows_of_run = RunDirectory(run.path).all_rows()
+        except errors.RunDirectoryError:
+            continue
+        if rows_of_run:
+            found.setdefault((run.arm, run.point), []).append(curve.of_rows(rows_of_run))
+    return found

@@ -1,0 +1,234 @@
+"""A study's rows as Markdown tables, and the document that contains them."""
+
+import math
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import UsageError
+from tff_keyboard_lab.study.plan.study_file import Study
+from tff_keyboard_lab.study.results.rows import Compared, Row
+from tff_keyboard_lab.study.results.run_facts import PrivacyFacts, RunFacts
+
+_PEOPLE = {"validation": "validation", "held_out": "held-out", "general": "general text"}
+
+
+def markdown(study: Study, rows: Sequence[Row]) -> str:
+    """Returns all tables: the arms, then one for each sweep that has rows."""
+    of_key: dict[str, list[Row]] = {}
+    for row in rows:
+        of_key.setdefault(row.point.partition("=")[0], []).append(row)
+    return "\n\n".join(table for members in of_key.values() for table in _tables(study, members))
+
+
+def _tables(study: Study, rows: Sequence[Row]) -> list[str]:
+    ordered = sorted(rows, key=lambda row: (row.point != "", row.arm != study.control))
+    if any(row.point for row in rows):
+        ordered = list(rows)  # a sweep stays in the order of its values
+    found = [_table(study, ordered, people) for people in study.populations]
+    if any(row.since for row in ordered):
+        found.append(_since(study, ordered))
+    if any(row.step for row in ordered):
+        found.append(_steps(study, ordered))
+    return [*found, _facts(study, ordered)]
+
+
+def _table(study: Study, rows: Sequence[Row], people: str) -> str:
+    head = [f"{_PEOPLE[people]}, mean over seeds", "seeds"]
+    for name in study.metrics:
+        metric = METRICS[name]
+        unit = ", %" if metric.kind == "percent" else ""
+        head += [f"{metric.label}{unit}", _difference_head(metric)]
+    if any(row.paper for row in rows):
+        head.append("the paper's")
+    lines = []
+    for row in rows:
+        cells = [row.name, ", ".join(map(str, row.seeds))]
+        for name in study.metrics:
+            metric = METRICS[name]
+            cells.append(_interval(row.metrics[people][name], metric))
+            cells.append(_difference(row.to_control, people, metric))
+        if "the paper's" in head:
+            cells.append(row.paper)
+        lines.append(cells)
+    return _markdown([head, *lines])
+
+
+def _since(study: Study, rows: Sequence[Row]) -> str:
+    """Returns a table of the gains of the arms that started from `study.before`."""
+    begun = study.arm(study.before).label or study.before
+    lines = [([row.name], row.since) for row in rows if row.since]
+    return _side_by_side(study, [f"since {begun}, mean over seeds; by seed"], lines)
+
+
+def _steps(study: Study, rows: Sequence[Row]) -> str:
+    """Returns a table that compares the arms that have `step_from` with that arm."""
+    lines = []
+    for row in rows:
+        if row.step:
+            earlier = study.arm(study.arm(row.arm).step_from)
+            lines.append(([row.name, earlier.label or earlier.name], row.step))
+    return _side_by_side(study, ["one step, mean over seeds; by seed", "from"], lines)
+
+
+def _side_by_side(
+    study: Study, heads: Sequence[str], lines: Sequence[tuple[Sequence[str], Compared]]
+) -> str:
+    """Returns a table of differences on the metrics of all populations.
+
+    Each line starts with cells of its own.
+    """
+    head = [*heads, "seeds"]
+    places = [(people, METRICS[name]) for people in study.populations for name in study.metrics]
+    for people, metric in places:
+        unit = {"percent": ", points", "perplexity": ", factor"}.get(metric.kind, "")
+        head.append(f"{_PEOPLE[people]}: {metric.label}{unit}")
+    found = [head]
+    for cells, compared in lines:
+        values = (_difference(compared, people, metric) for people, metric in places)
+        found.append([*cells, ", ".join(map(str, compared.of_seeds)), *values])
+    return _markdown(found)
+
+
+def _difference_head(metric: Metric) -> str:
+    if metric.is_perplexity:
+        return "factor of the control's; by seed"
+    return "points to the control; by seed" if metric.kind == "percent" else "to the control"
+
+
+def _difference(compared: Compared | None, people: str, metric: Metric) -> str:
+    if compared is None:
+        return "control"
+    cell = _interval(compared.differences[people][metric.name].interval, metric, signed=True)
+    by_seed = [each[people][metric.name].interval.value for each in compared.of_seeds.values()]
+    ends = ""
+    if len(by_seed) > 1:
+        low, high = (_number(end(by_seed), metric, signed=True) for end in (min, max))
+        ends = f"; {low} .. {high}"
+    return f"{cell}{ends} {compared.verdicts[people][metric.name]}".strip()
+
+
+def _facts(study: Study, rows: Sequence[Row]) -> str:
+    of_rows = [(row.name, [fact for fact in row.facts.values() if fact]) for row in rows]
+    columns = dict(_FACTS)
+    for title, (name, cell) in _FACTS_OF_SOME.items():
+        if any(getattr(fact, name) is not None for _, facts in of_rows for fact in facts):
+            columns[title] = cell
+    if study.target:
+        title = f"rounds to perplexity {study.target:g}"
+        columns[title] = lambda fact: str(fact.rounds_to_target or "-")
+    lines = [
+        [name, *(_each([cell(fact) for fact in facts]) for cell in columns.values())]
+        for name, facts in of_rows
+        if facts  # a model next to the arms has none
+    ]
+    return _markdown([["", *columns], *lines])
+
+
+def _each(words: Sequence[str]) -> str:
+    """Returns one word if all seeds agree, else all words.
+
+    >>> _each(["flat", "flat"]), _each(["1", "2"])
+    ('flat', '1, 2')
+    """
+    return words[0] if len(set(words)) == 1 else ", ".join(words)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _decimal(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _epsilon(privacy: PrivacyFacts | None) -> str:
+    if privacy is None:
+        return "none"
+    if privacy.epsilon is None:
+        return "no claim"
+    label = " (projection)" if "PROJECTION" in privacy.accounting else ""
+    return f"{privacy.epsilon:.2f}, {privacy.delta:.0e}{label}"
+
+
+_Cell = Callable[[RunFacts], str]
+_FACTS: Mapping[str, _Cell] = {
+    "rounds": lambda fact: str(fact.rounds),
+    "M tokens": lambda fact: f"{fact.tokens / 1e6:.2f}",
+    "GB sent": lambda fact: f"{fact.total_bytes / 1e9:.2f}",
+    "MB up a round": lambda fact: f"{fact.upload_bytes_per_round / 1e6:.2f}",
+    "last quarter gained": lambda fact: _percent(fact.last_quarter_gain),
+    "curve": lambda fact: "flat" if fact.flat else "still falling",
+}
+# Title -> (optional fact, its cell). The column is shown if any run has the fact.
+_FACTS_OF_SOME: Mapping[str, tuple[str, _Cell]] = {
+    "adaptive rounds": ("adaptive_rounds", lambda fact: _percent(fact.adaptive_rounds)),
+    "effective clients": ("effective_clients", lambda fact: _decimal(fact.effective_clients)),
+    "epsilon, delta": ("privacy", lambda fact: _epsilon(fact.privacy)),
+}
+
+
+def _interval(found: Interval, metric: Metric, *, signed: bool = False) -> str:
+    ends = (found.value, found.low, found.high)
+    value, low, high = (_number(end, metric, signed=signed) for end in ends)
+    return f"{value} [{low}, {high}]"
+
+
+def _number(value: float, metric: Metric, *, signed: bool) -> str:
+    """Formats a value or a difference: points for a ratio, the factor for a perplexity."""
+    if not math.isfinite(value):
+        return "-"
+    if not signed:
+        return metric.format(value)
+    if metric.is_perplexity:
+        return f"{value:.3f}"
+    return f"{100 * value:+.2f}" if metric.kind == "percent" else f"{value:+.4f}"
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def replace_section(text: str, name: str, table: str) -> str:
+    r"""Returns `text` with `table` between the two markers of `name`.
+
+    >>> replace_section("a\n<!-- table: t -->\nold\n<!-- end: t -->\nb", "t", "new")
+    'a\n<!-- table: t -->\n\nnew\n\n<!-- end: t -->\nb'
+    """
+    begin, end = f"<!-- table: {name} -->", f"<!-- end: {name} -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    if len(pattern.findall(text)) != 1:
+        raise ValueError(f"The Markdown file must have {begin} and {end}, once each.")
+    return pattern.sub(lambda match: f"{begin}\n\n{table}\n\n{end}", text)
+
+
+class Document:
+    """A Markdown document that contains a study's tables between two markers.
+
+    Raises:
+      UsageError: If it cannot be read, or does not have the two markers once each.
+    """
+
+    def __init__(self, path: pathlib.Path | None, name: str):
+        self._path = path
+        self._name = name
+        try:
+            self._with("")
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--markdown={path}: {error}") from None
+
+    def write(self, table: str) -> None:
+        """Replaces the text between the markers."""
+        text = self._with(table)
+        if self._path is not None:
+            files.write_atomically(self._path, [text.encode()])
+
+    def _with(self, table: str) -> str:
+        if self._path is None:
+            return ""
+        return replace_section(self._path.read_text(encoding="utf-8"), self._name, table)

@@ -1,0 +1,1 @@
+"""A study's runs: training, evaluation, and cost."""

@@ -1,0 +1,233 @@
+"""Trains the runs of a study, each in its own process, several at a time if asked for.
+
+A run directory resumes by itself and a finished one is skipped, so an interrupted study continues
+where it stopped. A failed run is reported and the others continue, except those that wait for it.
+When `may_begin` returns False, all runs that have not begun are left out.
+"""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.config.resolved_schedules import rounds_of_cosines
+from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.host import children
+from tff_keyboard.host.interruption import Interrupted, Interruption, SignalReceived
+from tff_keyboard.host.progress import Progress
+from tff_keyboard.storage import errors, files, metrics_rows
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.loop.best_round import BestMetric, LoopState
+from tff_keyboard_lab.study.plan.plan import Run
+
+_INTERRUPTED = {128 + number: number for number in (signal.SIGINT, signal.SIGTERM)}
+_POLL_SECONDS = 0.5
+
+
+def is_finished(run: Run) -> bool:
+    """Returns whether the run directory has all rounds and the model of exactly this config.
+
+    The model alone is not enough: a run that continues with more rounds still has its earlier
+    model.
+    """
+    directory = RunDirectory(run.path)
+    try:
+        before = config_lib.to_dict(config_lib.load_of_run(directory.config_path))
+        done = directory.rows()
+    except (errors.ConfigError, errors.RunDirectoryError, OSError):
+        return False
+    wanted = config_lib.to_dict(run.config)
+    for values in (before, wanted):
+        values.pop("execution")  # changes no results, except `sub_rounds`, which train checks
+    return before == wanted and directory.weights.is_file() and _has_ended(done, run.config.train)
+
+
+def _has_ended(rows: Sequence[metrics_rows.Row], train: TrainConfig) -> bool:
+    """Returns whether training stops after these rows."""
+    if not rows:
+        return False
+    if metrics_rows.round_of(rows[-1]) >= train.rounds:
+        return True
+    best = BestMetric.of_config(train)
+    loop = LoopState()
+    for number, value in zip(*metrics_rows.series(rows, best.name), strict=True):
+        loop = loop.after_comparison(best, value, number)
+    return loop.has_waited_in_vain(best)
+
+
+def rounds_done(run: Run) -> int:
+    """Returns the number of rounds whose metrics are on disk."""
+    try:
+        return len(RunDirectory(run.path).rows())
+    except errors.RunDirectoryError:
+        return 0
+
+
+def log_of(run: Run) -> pathlib.Path:
+    """Returns the log file of the run's process, next to the run directory."""
+    return run.path.with_name(f"{run.path.name}.log")
+
+
+class Missing(NamedTuple):
+    """The runs that are not finished."""
+
+    failed: list[Run]  # runs that failed, or waited for a failed run
+    left_out: list[Run]  # runs that `may_begin` did not allow
+
+
+def train_all(
+    runs: Sequence[Run],
+    *,
+    jobs: int = 1,
+    ended: Callable[[Run], None] = lambda run: None,
+    may_begin: Callable[[], bool] = lambda: True,
+    command: Sequence[str],
+) -> Missing:
+    """Trains the runs that are not finished.
+
+    Args:
+      runs: Runs from `plan.runs_of`: a run comes after the run that it waits for.
+      jobs: Number of runs at a time.
+      ended: Called with each finished run, including those that were finished before.
+      may_begin: Asked before each process. After it returns False, no other process begins.
+      command: The words that start `tff-keyboard`, before those of `Run.command`.
+
+    Raises:
+      SignalReceived: If this process or a training was interrupted. All have saved their rounds.
+    """
+    work = _Work(list(runs), ended, may_begin)
+    pool = _Pool(jobs, command)
+    with Interruption() as signals:
+        try:
+            with signals.at_once():
+                _work_off(work, pool, runs)
+        except Interrupted as interrupted:
+            raise SignalReceived(
+                interrupted.signal_number,
+                f"with {len(work.finished)} of {len(runs)} runs finished; the others are saved",
+            ) from None
+        finally:
+            pool.stop()
+    return Missing(work.failed, work.left_out)
+
+
+def _work_off(work: "_Work", pool: "_Pool", runs: Sequence[Run]) -> None:
+    """Works until no run is left, and shows the progress of all runs together."""
+    total = sum(run.config.train.rounds for run in runs)
+    done = {run.path: rounds_done(run) for run in runs}
+    with Progress("study", total=total, unit="rounds") as line:
+        while work.waiting or pool.working:
+            while not pool.is_full and (run := work.next()):
+                pool.start(run)
+            for run, code in pool.collect():
+                if code in _INTERRUPTED:
+                    raise Interrupted(_INTERRUPTED[code])
+                work.report(run, code)
+            done |= {run.path: rounds_done(run) for run, _ in pool.working}
+            # An early end counts as the whole run.
+            ends = {run.path: run.config.train.rounds for run in runs if run.path in work.finished}
+            line.update(sum((done | ends).values()), f"{len(work.finished)} of {len(runs)} runs")
+            if pool.working:
+                time.sleep(_POLL_SECONDS)
+
+
+class _Work:
+    """The runs that are still to be trained, are finished, failed, or are left out."""
+
+    def __init__(
+        self, waiting: list[Run], ended: Callable[[Run], None], may_begin: Callable[[], bool]
+    ):
+        self.waiting = waiting
+        self.failed: list[Run] = []
+        self.left_out: list[Run] = []
+        self.finished: set[pathlib.Path] = set()
+        self._ended = ended
+        self._may_begin = may_begin
+
+    def next(self) -> Run | None:
+        """Returns the next run to train.
+
+        Reports finished runs and leaves out those that cannot be trained.
+        """
+        kinds = self.failed, self.left_out
+        for run in list(self.waiting):
+            lost = next((kind for kind in kinds if run.after in {each.path for each in kind}), None)
+            if lost is None and run.after is not None and run.after not in self.finished:
+                continue
+            self.waiting.remove(run)
+            if lost is not None:
+                lost.append(run)
+            elif is_finished(run):
+                self._finish(run)
+            elif not self.left_out and self._may_begin():
+                return run
+            else:
+                self.left_out.append(run)
+        return None
+
+    def report(self, run: Run, code: int) -> None:
+        """Reports a training that has ended."""
+        if code == 0 and is_finished(run):
+            self._finish(run)
+        else:
+            self.failed.append(run)
+            print(
+                f"{run.path.name} failed with status {code}; see {log_of(run)}.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _finish(self, run: Run) -> None:
+        self.finished.add(run.path)
+        self._ended(run)
+
+
+class _Pool:
+    """Training processes, at most `jobs` at a time."""
+
+    def __init__(self, jobs: int, command: Sequence[str]):
+        self._jobs = jobs
+        self._command = tuple(command)
+        self.working: list[tuple[Run, subprocess.Popen]] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.working) >= self._jobs
+
+    def start(self, run: Run) -> None:
+        files.make_directory(run.path.parent)
+        # `train` rejects a run that began with another number of rounds.
+        length = [f"--set={each}" for each in rounds_of_cosines(run.config)]
+        words = [*self._command, *run.command, *length, *self._share(run)]
+        command = children.signalled_when_orphaned(words, signal.SIGTERM)
+        with log_of(run).open("ab") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.working.append((run, process))
+
+    def _share(self, run: Run) -> list[str]:
+        """Returns flags that give each of several runs one node.
+
+        There are none if the config limits the nodes.
+        """
+        execution = run.config.execution
+        if self._jobs == 1 or execution.engine == "local" or execution.cluster.max_nodes:
+            return []
+        return ["--set=execution.cluster.max_nodes=1"]
+
+    def collect(self) -> list[tuple[Run, int]]:
+        """Returns the runs that have ended since the last call, with their exit codes."""
+        ended = [(run, child.returncode) for run, child in self.working if child.poll() is not None]
+        self.working = [pair for pair in self.working if pair[1].returncode is None]
+        return ended
+
+    def stop(self) -> None:
+        """Ends the remaining trainings with SIGTERM, which lets them resume, and waits for them."""
+        for _, process in self.working:
+            process.terminate()
+        for _, process in self.working:
+            process.wait()
+        self.working = []

@@ -1,0 +1,60 @@
+"""A typist who slips: what is typed for a word, and what is counted."""
+
+import random
+import types
+
+import pytest
+
+from tff_keyboard_lab.benchmarks.phone import slipping
+
+
+@pytest.mark.parametrize("kind", list(slipping.KINDS))
+def test_a_slip_is_of_its_kind(kind):
+    rng = random.Random(1)
+    for _ in range(50):
+        typed, meant = slipping.slipped("tomorrow", "morning", kind, rng)
+        expected = "tomorrow morning" if "space" in kind and kind != "space inside" else "tomorrow"
+        assert meant == expected
+        length = {"letter more": 9, "left out": 7, "no space": 15, "letter for space": 16}
+        assert len(typed) == length.get(kind, 9 if kind == "space inside" else 8)
+        if kind == "space inside":
+            assert typed.replace(" ", "") == meant
+            assert 1 <= typed.index(" ") <= 7
+        if kind == "swapped":
+            assert sorted(typed) == sorted(meant)
+        if kind == "digit":
+            assert typed == "5omorrow"
+
+
+def test_no_word_follows_and_no_digit_is_above():
+    rng = random.Random(1)
+    assert slipping.slipped("dad", "", "digit", rng) == ("dad", "dad")
+    typed, meant = slipping.slipped("no", "", "no space", rng)
+    assert (typed, meant) == ("on", "no")
+
+
+def test_counts():
+    class Keyboard:
+        """Mends "tomorow" alone, and changes "fine"."""
+
+        def strip_for(self, text):
+            word = text.split()[-1]
+            made = {"tomorow": "tomorrow", "fine": "fire"}.get(word)
+            if made is None:
+                return types.SimpleNamespace(correction=None)
+            applied = text[: -len(word)] + made + " "
+            return types.SimpleNamespace(
+                correction=types.SimpleNamespace(applied_to=lambda _: applied)
+            )
+
+    rng = random.Random(0)
+    counts = slipping.type_messages(Keyboard(), [["fine", "XYZ", "ok"]], {"fine"}, rng)
+    assert counts["characters"] == 5 + 4 + 3
+    assert counts["right words"] == counts["right words changed"] == 1
+    assert counts["keys"] == counts["keys without corrections"] + 1
+    assert "slips" not in counts
+    many = slipping.type_messages(Keyboard(), [["tomorrow"]] * 2_000, {"tomorrow"}, rng)
+    assert 60 < many["slips"] < 140
+    assert 0 < many["mended"] < many["mended"] + many["right words"]
+    assert many["mended: left out"] == many["mended"]
+    assert many["keys"] < many["keys without corrections"]

@@ -1,0 +1,68 @@
+"""Attackers of the fleet against a server on a port: each gets its answer, and no other client
+waits.
+"""
+
+import contextlib
+import time
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tff_keyboard_fleet.round_server.app import Population, RoundApplication
+from tff_keyboard_fleet.round_server.blobs import Blobs
+from tff_keyboard_fleet.round_server.round_store import RoundStore
+from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.serving import RoundServer, open_certificate
+from tff_keyboard_fleet.tests.wire.test_golden import PLAN
+from tff_keyboard_fleet.wire import messages, weights
+from tff_keyboard_fleet.wire.messages import UploadHeader
+from tff_keyboard_lab.benchmarks.fleet import hostile
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("server")
+    terms = Terms(goal=50, most=100, least=1, deadline_seconds=600, separation=2)
+    blobs = Blobs(folder / "blobs")
+    plan, model = blobs.keep(PLAN.to_bytes()), blobs.keep(bytes(12))
+    for name in (plan, model):
+        blobs.show(name)
+    with contextlib.closing(RoundStore(folder, terms, time.time)) as store:
+        population = Population(name="keyboard", run=store.run_id, parameters=3, codec=messages.RAW)
+        app = RoundApplication(store, blobs, population, Ed25519PrivateKey.generate())
+        store.open_round(1, model, plan)
+        certificate = open_certificate(folder, "127.0.0.1")
+        server = RoundServer(app, "127.0.0.1", 0, certificate)
+        server.start()
+        yield hostile.Connection(f"https://127.0.0.1:{server.port}", str(certificate[0]))
+        server.stop()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    "name",
+    ["forgery", "wrong hash", "wrong shape", "not finite", "oversize", "replay", "garbage"],
+)
+def test_each_attack_has_its_code(name, seed, connection):
+    header = UploadHeader(assignment="1" * 32, weight=1.0, loss=1.0, codec="float32", shape=[3])
+    copies = [messages.pack_upload(header, weights.to_bytes([1.0, 2.0, 3.0]))]
+    attacker = hostile.Attacker(connection, seed, copies)
+    assert name in attacker.attacks()
+    assert attacker.run(name) == []
+    assert connection.wrong == []
+    assert connection.statuses
+
+
+def test_wrong_answer_to_an_attack_is_reported(connection):
+    attacker = hostile.Attacker(connection, 1, [])
+    attacker._wrong_hash = lambda: iter([("200", {"wrong_plan"})])
+    assert attacker.run("wrong hash") == ["wrong hash: 200, not ['busy', 'wrong_plan']"]
+
+
+def test_slow_loris_does_not_block_others(connection):
+    thread = hostile.slow_loris(connection, count=60, seconds=8.0)
+    time.sleep(3.0)
+    start = time.monotonic()
+    assert connection.ask("GET", "/v1/plan")[0] == "200"
+    assert time.monotonic() - start < 20.0  # sixty others hold more than all threads
+    thread.join()

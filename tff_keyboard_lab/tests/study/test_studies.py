@@ -1,0 +1,52 @@
+"""The shipped studies: each can be read, and its configs are valid."""
+
+import pathlib
+
+import pytest
+
+from tests.support.shipped_configs import STUDIES
+from tff_keyboard_lab.study.plan import study_file
+from tff_keyboard_lab.tests.support import shipped_studies
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_runs_can_be_planned(path):
+    study = study_file.load(path)
+    runs = shipped_studies.runs(path)
+    assert len({run.path for run in runs}) == len(runs)
+    assert {run.arm for run in runs} == {arm.name for arm in study.arms}
+    commands = [line for line in path.read_text().splitlines() if "tff-keyboard study" in line]
+    assert commands
+    assert all(path.stem in line for line in commands)
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_claims_need_a_control_and_three_seeds(path):
+    study = study_file.load(path)
+    assert len(study.seeds) >= 3
+    if any("fedatt" in arm.name or "fedmed" in arm.name for arm in study.arms):
+        assert study.control == "fedavg_epsilon"
+
+
+RULES = [path for path in STUDIES if path.stem.startswith(("rules_", "fedatt_"))]
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
+def test_a_rule_differs_from_its_control_in_aggregation_only(path):
+    runs = [run for run in shipped_studies.runs(path) if not run.point and run.seed == 1]
+    configs = {run.arm: run.config for run in runs}
+    for name, config in configs.items():
+        if name.startswith(("fedatt", "fedmed")):
+            own = f"fedavg_epsilon{name[6:]}"  # of a model of another size
+            control = configs.get(own, configs["fedavg_epsilon"])
+            assert control.aggregation.rule.type == "mean"
+            assert control.aggregation.client_weighting == "uniform"
+            assert config.aggregation.client_weighting == "uniform", name
+            assert config.aggregation.protection == control.aggregation.protection, name
+            for part in ("data", "model", "client", "server", "train", "evaluation", "execution"):
+                assert getattr(config, part) == getattr(control, part), (name, part)
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_the_studies_page_lists_the_study(path):
+    assert f"`{path.stem}`" in pathlib.Path("docs/studies.md").read_text()

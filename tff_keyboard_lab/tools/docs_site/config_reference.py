@@ -1,0 +1,133 @@
+"""Writes the page of the site that lists every config key with its default, values and meaning.
+
+The text comes from the dataclasses in `tff_keyboard/config/sections/`, so it agrees with them.
+"""
+
+import dataclasses
+import inspect
+import itertools
+import re
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from tff_keyboard.config.reading.tables import tag_of, variants
+from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.storage.checks import Range
+
+PATH = "reference/config.md"
+_HEAD = """# All config keys
+
+Every key of a config with its default, its allowed values and its meaning. [Write a
+config](../docs/configs.md) explains how to use them.
+"""
+_ENTRY = re.compile(r"(\w+): (.*)")
+
+
+def page() -> str:
+    """Returns the page as Markdown."""
+    sections = [_section(name, hint, default) for name, hint, default in _tables_in(RunConfig)]
+    return "\n".join([_HEAD, *itertools.chain(*sections)])
+
+
+def _section(path: str, hint: Any, default: Any) -> Iterator[str]:
+    """Yields the lines of a table, and then those of the tables inside it."""
+    family = variants(hint)
+    yield f"## `[{path}]`\n"
+    if not family:
+        yield _first_paragraph(hint) + "\n"
+        yield from _keys(hint)
+        inner = _tables_in(hint)
+    else:
+        tag = tag_of(type(default))
+        yield f'`{tag}` selects a variant. The default is `"{getattr(default, tag)}"`.\n'
+        for name, variant in family.items():
+            yield f'### `{tag} = "{name}"`\n'
+            yield _first_paragraph(variant) + "\n"
+            yield from _keys(variant, skip=tag)
+        found = {
+            name: (name, hint, value)
+            for one in family.values()
+            for name, hint, value in _tables_in(one)
+        }
+        inner = list(found.values())
+    for name, inner_hint, value in inner:
+        yield from _section(f"{path}.{name}", inner_hint, value)
+
+
+def _tables_in(cls: Any) -> list[tuple[str, Any, Any]]:
+    """Returns name, type and default of each field of a dataclass that is a table."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return [
+        (field.name, hints[field.name], _default(field))
+        for field in dataclasses.fields(cls)
+        if _is_table(hints[field.name])
+    ]
+
+
+def _keys(cls: Any, skip: str = "") -> Iterator[str]:
+    """Yields the table of a dataclass's own keys."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    meanings = _meanings(cls)
+    rows = [
+        f"| `{field.name}` | {_shown(_default(field))} | {_values(hints[field.name])} | "
+        f"{meanings.get(field.name, '')} |"
+        for field in dataclasses.fields(cls)
+        if field.name != skip and not _is_table(hints[field.name])
+    ]
+    if rows:
+        yield "\n".join(["| key | default | values | meaning |", "|---|---|---|---|", *rows, ""])
+
+
+def _is_table(hint: Any) -> bool:
+    return bool(variants(hint)) or dataclasses.is_dataclass(hint)
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _shown(value: Any) -> str:
+    if value is dataclasses.MISSING:
+        return "required"
+    if value is None:
+        return "of the model"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return (
+        f'`"{value}"`' if isinstance(value, str) else f"`{list(value) if value == () else value}`"
+    )
+
+
+def _values(hint: Any) -> str:
+    """Returns the choices or the range of a key, or its type."""
+    metadata: tuple[Any, ...] = ()
+    if typing.get_origin(hint) is Annotated:
+        metadata, hint = hint.__metadata__, hint.__origin__
+    for one in metadata:
+        if isinstance(one, Range):
+            return one.rule
+    if typing.get_origin(hint) is Literal:
+        return ", ".join(f'`"{choice}"`' for choice in typing.get_args(hint))
+    return {bool: "true, false", str: "text", int: "integer", float: "number"}.get(hint, "")
+
+
+def _first_paragraph(cls: Any) -> str:
+    return inspect.cleandoc(cls.__doc__).split("\n\n")[0].replace("\n", " ")
+
+
+def _meanings(cls: Any) -> dict[str, str]:
+    """Returns key -> meaning, from the sections "Attributes:" of a class and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
+        key = ""
+        for line in section.splitlines():
+            entry = _ENTRY.match(line.strip()) if re.match(r"  \w", line) else None
+            if entry:
+                key, found[entry[1]] = entry[1], entry[2]
+            elif key and line.startswith("   "):
+                found[key] += f" {line.strip()}"
+    return {key: text.replace("|", r"\|") for key, text in found.items()}

@@ -1,0 +1,44 @@
+"""MkDocs' events for the site of `make docs`; pages.py has the content."""
+
+import itertools
+import pathlib
+from typing import Any
+
+from mkdocs.structure.files import File
+
+import tff_keyboard as tk
+from tff_keyboard_lab.tools.docs_site import config_reference, pages
+
+ROOT = pathlib.Path(__file__).parents[3]
+TUTORIALS = pages.of_tutorials(ROOT)
+STYLE = "tff_keyboard_lab/tools/docs_site/style.css"
+CONFIG_KEYS = {config_reference.PATH: config_reference.page()}
+REFERENCE = pages.of_reference(tk.SURFACE, {name: getattr(tk, name).__doc__ for name in tk.SURFACE})
+
+
+def on_config(config: Any) -> Any:
+    """Adds pages to the navigation that mkdocs.yml cannot name."""
+    tutorials = [path for path in TUTORIALS if path.endswith(".md")]
+    config.nav = pages.navigation(config.nav, list(REFERENCE), tutorials)
+    config.extra_css.append(STYLE)
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds all files with their paths in the checkout."""
+    for file in [file for file in files if file.src_dir == config.docs_dir]:
+        files.remove(file)
+    found = pages.in_checkout(ROOT)
+    links = [pages.linked_files(page, (ROOT / page).read_text("utf-8"), ROOT) for page in found]
+    links += [pages.linked_files(page, str(text), ROOT) for page, text in TUTORIALS.items()]
+    for path in dict.fromkeys([*found, *itertools.chain(*links), STYLE]):
+        files.append(File(path, str(ROOT), config.site_dir, config.use_directory_urls))
+    for path, content in {**TUTORIALS, **REFERENCE, **CONFIG_KEYS}.items():
+        given = {"content": content} if isinstance(content, str) else {"abs_src_path": str(content)}
+        files.append(File.generated(config, path, **given))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Converts Markdown to the form that Python-Markdown reads."""
+    return pages.four_spaces(markdown)

@@ -1,1 +1,0 @@
-"""The keyboard page: a local web server, and who may use it."""

@@ -1,1 +1,0 @@
-"""Training on the phone: one person's messages, and what it is worth to each of many."""
