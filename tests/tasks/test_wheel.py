@@ -171,7 +171,7 @@ def test_a_light_installation_types_and_judges(light, tmp_path):
     one, other = (f"models/{name}/keyboard.tflite" for name in ("messages", "base"))
     text, out = "--text=texts", "--out=compared"
     for arguments, says in [
-        (["doctor"], "nothing trains here"),
+        (["doctor"], "cannot train"),
         (["verify", one], "opens and suggests"),
         (["compare", one, other, one.replace(".tflite", ".ngram"), text, out], "top-3"),
         (["report", "compared"], "report.html"),
