@@ -100,7 +100,7 @@ lock: install  ## after a change of the dependencies: uv.lock and requirements.t
 	$(UV) export --frozen --no-emit-project --no-dev --extra train --extra fleet --format requirements-txt --output-file requirements.txt
 	$(UV) export --frozen --no-emit-project --no-dev --extra train --extra fleet --extra cluster --format requirements-txt --output-file requirements-cluster.txt
 	echo uv | $(UV) pip compile --upgrade --generate-hashes --no-deps --no-annotate --output-file requirements-uv.txt -
-	printf '%s\n' mkdocs-material 'mkdocstrings[python]' ruff tomli-w typing-extensions | $(UV) pip compile --no-config --upgrade --generate-hashes \
+	printf '%s\n' latex2mathml mkdocs-material 'mkdocstrings[python]' ruff tomli-w typing-extensions | $(UV) pip compile --no-config --upgrade --generate-hashes \
 	  --python-version 3.11 --no-annotate --custom-compile-command "make lock" --output-file requirements-docs.txt -
 
 clean:  ## everything that make made

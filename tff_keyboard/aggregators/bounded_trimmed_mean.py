@@ -1,7 +1,7 @@
 """A defence against attackers: updates are bounded, then trimmed by coordinate.
 
-    x_k    = delta_k min(1, R / ||delta_k||),  R the median of the norms of the M clients
-    f      = the least with P(Binomial(M, attackers) > f) <= 1 / 1000, at most (M - 1) / 2
+    x_k = delta_k min(1, R / ||delta_k||),  R the median of the norms of the M clients
+    f = the least number with P(Binomial(M, attackers) > f) <= 1 / 1000, at most (M - 1) / 2
     result = mean of each coordinate of x without the f lowest and the f highest
 
 With at most f attackers, every coordinate of the result is in the range of the honest x. With more

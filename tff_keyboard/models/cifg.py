@@ -3,7 +3,7 @@
     x_t = E[w_t]                                             [dim 96], E is [V, 96]
     i_t = sigmoid(x_t W_i + r_{t-1} R_i + b_i)               [670]
     f_t = 1 - i_t                                            coupled: no forget weights
-    g_t = tanh   (x_t W_g + r_{t-1} R_g + b_g)
+    g_t = tanh(x_t W_g + r_{t-1} R_g + b_g)
     o_t = sigmoid(x_t W_o + r_{t-1} R_o + b_o)               no peepholes
     c_t = f_t * c_{t-1} + i_t * g_t
     r_t = (o_t * tanh(c_t)) P                                recurrent projection, P is [670, 96]

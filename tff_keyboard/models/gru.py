@@ -3,7 +3,7 @@
     x_t = E[w_t]
     u_t = sigmoid(x_t W_u + b_u + h_{t-1} R_u + s_u)             update
     q_t = sigmoid(x_t W_q + b_q + h_{t-1} R_q + s_q)             reset
-    n_t = tanh   (x_t W_n + b_n + q_t * (h_{t-1} R_n + s_n))     reset after the product
+    n_t = tanh(x_t W_n + b_n + q_t * (h_{t-1} R_n + s_n))        reset after the product
     h_t = u_t * h_{t-1} + (1 - u_t) * n_t
     logits_t = h_t T^T + a                                       T = E when tied
 

@@ -3,7 +3,7 @@
     x_t = E[w_t]                                               300 wide
     for each of 2 layers, with input x and state (h, c):       400 units
       i = sigmoid(x W_i + h R_i + b_i),   f = sigmoid(x W_f + h R_f + b_f)
-      g = tanh   (x W_g + h R_g + b_g),   o = sigmoid(x W_o + h R_o + b_o)
+      g = tanh(x W_g + h R_g + b_g),   o = sigmoid(x W_o + h R_o + b_o)
       c' = f * c + i * g,   h' = o * tanh(c')
     logits_t = h''_t T^T + a                                   T [V, 400]; a projection if tied
 

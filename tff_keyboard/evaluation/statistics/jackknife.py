@@ -3,12 +3,12 @@
 A population ratio is R = sum_k a_k / sum_k b_k (hits over words, nats over tokens). The words of
 one client are not independent, so the unit that is left out is a client:
 
-    R_(k) = (A - a_k) / (B - b_k),    mean = average of R_(k)
-    s.e.^2 = (K - 1) / K * sum_k (R_(k) - mean)^2
-    interval = R -+ t * s.e.,  t the 97.5 % quantile of Student's t with
+    R_(k) = (A - a_k) / (B - b_k),  mean = average of R_(k)
+    s^2 = (K - 1) / K * sum_k (R_(k) - mean)^2,  s the standard error
+    interval = R -+ t s,  t the 97.5 % quantile of Student's t with
                min(n - 1, K / g) degrees of freedom, at least one
-    n = (sum_k b_k)^2 / sum_k b_k^2,  the effective number of clients
-    g = K sum_k d_k^4 / (sum_k d_k^2)^2 - 3,  d_k = R_(k) - mean: their excess kurtosis
+    n = (sum_k b_k)^2 / sum_k b_k^2, the effective number of clients
+    g = K sum_k d_k^4 / (sum_k d_k^2)^2 - 3,  the excess kurtosis of d_k = R_(k) - mean
 
 A few clients type a large part of a corpus. n, Kish's effective sample size, is K if all clients
 type the same amount. With K - 1 degrees of freedom the interval of an uneven corpus would cover the

@@ -4,7 +4,7 @@ import types
 
 from tff_keyboard.config.config_file import to_dict
 from tff_keyboard.config.run_config import RunConfig
-from tff_keyboard_lab.tools.docs_site import config_reference, pages
+from tff_keyboard_lab.tools.docs_site import config_reference, equations, pages
 from tff_keyboard_lab.tools.docs_site.documented import undocumented
 
 
@@ -101,3 +101,31 @@ def test_every_variant_of_a_table_is_on_the_page():
     page = config_reference.page()
     for variant in ('type = "fedatt"', 'type = "blt"', 'type = "fedadam"'):
         assert f"### `{variant}`\n" in page
+
+
+def test_equations_of_a_docstring_become_latex_and_its_code_stays():
+    text = "Adds.\n\n    s_k = sqrt(x),  the norm of k\n    t   = s_k\n\nHere s_k is a norm.\n"
+    code = '\n    rule(s_k, name="x")\n'
+    expected = (
+        "Adds.\n\n$$\n\\begin{array}{l} s_{k} = \\sqrt{x},\\quad \\text{the norm of }k \\\\ "
+        "t\\quad = s_{k} \\end{array}\n$$\n\nHere $s_{k}$ is a norm.\n"
+    )
+    assert equations.with_latex(text + code) == expected + code
+    assert equations.with_latex(code) == code
+
+
+def test_columns_of_an_equation_stay_aligned():
+    latex = equations.with_latex("    a_t = 1    one\n    b   = 2    two\n           c = 3\n")
+    body = r"a_{t} = 1 & \text{one} \\ b\quad = 2 & \text{two} \\ \quad c = 3"
+    assert f"{{ll}} {body} \\end" in latex
+
+
+def test_equations_in_plain_text_become_latex():
+    step = equations.latex_of_text("theta_k <- beta * softmax_k(N(0, sigma^2))")
+    assert step == (
+        r"\theta _{k} \leftarrow  \beta  \cdot  \operatorname{softmax}_{k}(N(0, \sigma ^{2}))"
+    )
+    assert equations.latex_of_text("e^(-(a + b) / n) R_(k)") == "e^{-(a + b) / n} R_{(k)}"
+    assert equations.latex_of_text("x_{t-1} + step_size * y") == (
+        r"x_{t-1} +\text{ step_size }\cdot  y"
+    )

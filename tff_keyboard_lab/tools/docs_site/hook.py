@@ -7,7 +7,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 import tff_keyboard as tk
-from tff_keyboard_lab.tools.docs_site import config_reference, pages
+from tff_keyboard_lab.tools.docs_site import config_reference, equations, pages
 
 ROOT = pathlib.Path(__file__).parents[3]
 TUTORIALS = pages.of_tutorials(ROOT)
@@ -42,3 +42,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Converts Markdown to the form that Python-Markdown reads."""
     return pages.four_spaces(markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Converts equations to MathML."""
+    return equations.with_mathml(html)

@@ -14,6 +14,7 @@ import griffe
 
 from tff_keyboard import SURFACE
 from tff_keyboard_lab.tools.docs_site.documented import undocumented
+from tff_keyboard_lab.tools.docs_site.equations import with_latex
 
 _log = logging.getLogger("mkdocs.hooks.reference")
 # An example at the margin; those of a section "Examples:" are indented, and known to griffe.
@@ -75,4 +76,4 @@ def _attributes(value: griffe.Class) -> Any:
 def _show_equations(value: Any) -> None:
     text = value.module.docstring.value if value.module.docstring else ""
     if "\n    " in text:
-        value.docstring.parsed.insert(1, griffe.DocstringSectionText(text))
+        value.docstring.parsed.insert(1, griffe.DocstringSectionText(with_latex(text)))
