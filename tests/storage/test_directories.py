@@ -87,13 +87,8 @@ def counted(function):
         return function(*arguments, **options)
     return call
 
-def cannot(*unused):
-    raise OSError(38, "Function not implemented")
-
-if sys.argv[3] == "no exchange":
-    directories.exchange = cannot
 for module, name in [(os, "fsync"), (os, "rename"), (os, "mkdir"), (os, "unlink"), (os, "rmdir"),
-                     (os, "open"), (directories, "exchange"), (shutil, "rmtree")]:
+                     (os, "open"), (shutil, "rmtree")]:
     setattr(module, name, counted(getattr(module, name)))
 with directories.new_directory(pathlib.Path(sys.argv[1])) as work:
     for part in ("one", "two"):
@@ -102,18 +97,16 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("how", ["exchange", "no exchange"])
-def test_a_kill_at_any_call_leaves_the_old_or_the_new_directory(tmp_path, how):
+def test_a_kill_at_any_call_leaves_the_old_or_the_new_directory(tmp_path):
     target = tmp_path / "store"
     for kill_at in range(200):
         shutil.rmtree(tmp_path)
         target.mkdir(parents=True)
         for part in ("one", "two"):
             (target / part).write_text("old")
-        command = [sys.executable, "-S", "-c", REPLACER, str(target), str(kill_at), how]
+        command = [sys.executable, "-S", "-c", REPLACER, str(target), str(kill_at)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-        if how == "no exchange":
-            directories.restore(target)
+        directories.restore(target)
         found = {path.name: path.read_text() for path in target.iterdir()}
         assert found in ({"one": "old", "two": "old"}, {"one": "new", "two": "new"}), kill_at
         directories.remove_leftovers(target)
@@ -164,54 +157,21 @@ def test_removes_leftovers_of_killed_but_not_of_living_processes(tmp_path):
             maker.stdout.close()
 
 
-# A file system that cannot exchange two names, such as NFS.
-
-
 def filled(path, word):
     path.mkdir(parents=True)
     (path / "a").write_text(word)
 
 
-def cannot(number):
-    def exchange(one, other):
-        raise OSError(number, os.strerror(number), str(other))
-
-    return exchange
-
-
-@pytest.mark.parametrize("how", ["no such call", "no C library function"])
-def test_without_exchange_the_old_directory_is_renamed(tmp_path, monkeypatch, how):
-    if how == "no such call":
-        monkeypatch.setattr(directories, "exchange", cannot(errno.ENOSYS))
-    else:
-        monkeypatch.setattr(directories.ctypes, "CDLL", lambda *args, **options: object())
-    filled(tmp_path / "store", "old")
-    with new_directory(tmp_path / "store") as work:
-        (work / "a").write_text("new")
-    assert (tmp_path / "store" / "a").read_text() == "new"
-    assert names(tmp_path) == ["store"]
-
-
 def test_old_directory_is_restored_if_the_rename_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(directories, "exchange", cannot(errno.ENOSYS))
     filled(tmp_path / "store", "old")
-    filled(tmp_path / ".work-0123456789abcdef", "new")
     rename = pathlib.Path.rename
 
     def refuse(path, target):
-        if path.name.startswith(".work"):
+        if target.name == "store" and "in-progress" in path.name:
             raise PermissionError(errno.EACCES, "Permission denied", str(target))
         return rename(path, target)
 
     monkeypatch.setattr(pathlib.Path, "rename", refuse)
-    with pytest.raises(PermissionError):
-        directories.put_in_place(tmp_path / ".work-0123456789abcdef", tmp_path / "store")
-    assert (tmp_path / "store" / "a").read_text() == "old"
-
-
-def test_other_errors_of_the_exchange_are_raised(tmp_path, monkeypatch):
-    monkeypatch.setattr(directories, "exchange", cannot(errno.EACCES))
-    filled(tmp_path / "store", "old")
     with pytest.raises(PermissionError), new_directory(tmp_path / "store") as work:
         (work / "a").write_text("new")
     assert (tmp_path / "store" / "a").read_text() == "old"

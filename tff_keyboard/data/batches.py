@@ -18,7 +18,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.data import generators
 from tff_keyboard.data.elements import as_it_is
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
 
@@ -126,9 +125,13 @@ def epoch_sizes(
     if long_messages != "truncate":
         targets[np.cumsum(counts) - 1] = whole - (counts - 1) * max_length
     starts = np.cumsum(sizes[:, 0]) - sizes[:, 0]
-    own = generators.generators(seed, np.asarray(names)[drawing], [_CHOOSE])
     totals, most = sizes[drawing, 0], most[drawing]
-    chosen = np.concatenate(list(map(_draw, own, totals.tolist(), most.tolist())))
+    chosen = np.concatenate(
+        [
+            choose_examples(int(total), int(size), [*seed, names[i]])
+            for i, total, size in zip(drawing, totals, most, strict=True)
+        ]
+    )
     chosen += np.repeat(starts[drawing], most)
     sizes[drawing] = np.stack([most, _sums(targets[chosen], np.cumsum(most))], axis=1)
     return sizes
@@ -149,12 +152,7 @@ def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -
     if not 0 < max_examples < num_examples:
         return np.arange(num_examples)
     rng = np.random.default_rng([*seed, _CHOOSE])
-    return np.sort(_draw(rng, num_examples, max_examples))
-
-
-def _draw(rng: np.random.Generator, num_examples: int, size: int) -> np.ndarray:
-    """Returns `size` different positions below `num_examples`, in random order."""
-    return rng.choice(num_examples, size=size, replace=False)
+    return np.sort(rng.choice(num_examples, size=max_examples, replace=False))
 
 
 def evaluation_batches(

@@ -1,17 +1,12 @@
-"""Directories that appear complete or not at all, and replace an existing directory in one step.
+"""Directories that appear complete or not at all, and replace an existing directory as a whole.
 
 The files are written to a hidden sibling of the target, which takes the target's place once all of
-them are on disk. An existing directory is exchanged with it in one step (`renameat2`,
-`RENAME_EXCHANGE`). A kill leaves either the old or the new directory in place, and a sibling that
-the next process removes.
-
-On a file system that cannot exchange names (NFS), the old directory is renamed first. A kill
-between the two renames leaves the old directory under a hidden name, where `restore` finds it.
-Readers call `restore` before they report that the directory is missing.
+them are on disk. An existing directory is renamed first, and removed afterwards. A kill between the
+two renames leaves the old directory under a hidden name, where `restore` finds it. Readers call
+`restore` before they report that the directory is missing.
 """
 
 import contextlib
-import ctypes
 import errno
 import os
 import pathlib
@@ -21,11 +16,7 @@ from collections.abc import Iterator
 
 from tff_keyboard.storage import in_progress
 
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
-_CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EXDEV)
 _REPLACED = ".replaced-"
-
 
 PRIVATE = 0o700
 PUBLIC = 0o777  # before the umask
@@ -57,7 +48,7 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
                 path.chmod(stat.S_IMODE(path.stat().st_mode) & PRIVATE)
             in_progress.sync(path)
         in_progress.sync(work)
-        put_in_place(work, target)
+        _put_in_place(work, target)
 
 
 @contextlib.contextmanager
@@ -83,38 +74,6 @@ def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[p
             shutil.rmtree(work, ignore_errors=True)
         if descriptor >= 0:
             os.close(descriptor)
-
-
-def put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
-    """Renames `work` to `target`, or exchanges the two if `target` exists.
-
-    Raises `OSError` if that fails; both directories are then unchanged.
-    """
-    try:
-        exchange(work, target)
-    except FileNotFoundError:
-        work.rename(target)
-    except OSError as error:
-        if error.errno not in _CANNOT_EXCHANGE:
-            raise
-        _step_aside(work, target)
-    in_progress.sync(target.parent)
-
-
-def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
-    """Exchanges two names in one step of the kernel.
-
-    Raises `OSError` if one of them is missing, or if the kernel, the C library or the file system
-    does not support the exchange.
-    """
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except AttributeError:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(other)) from None
-    names = [os.fsencode(path) for path in (one, other)]
-    if renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(other))
 
 
 def restore(target: pathlib.Path) -> None:
@@ -146,16 +105,21 @@ def _new_work(target: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:
             os.close(descriptor)
 
 
-def _step_aside(work: pathlib.Path, target: pathlib.Path) -> None:
-    old = target.with_name(f".{target.name}{_REPLACED}{work.name[-16:]}")
-    with in_progress.held_unless_locked(target):  # so that no other process restores it meanwhile
-        target.rename(old)
-        try:
-            work.rename(target)
-        except OSError:
-            old.rename(target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+def _put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
+    if target.exists():
+        old = target.with_name(f".{target.name}{_REPLACED}{work.name[-16:]}")
+        with in_progress.held_unless_locked(target):  # so that no other process restores it
+            target.rename(old)
+            try:
+                work.rename(target)
+            except OSError:
+                old.rename(target)
+                raise
+            in_progress.sync(target.parent)
+            shutil.rmtree(old, ignore_errors=True)
+    else:
+        work.rename(target)
+        in_progress.sync(target.parent)
 
 
 def _replaced(target: pathlib.Path) -> list[pathlib.Path]:

@@ -11,7 +11,7 @@ from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompre
 from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.rule_config import FedMed
-from tff_keyboard.config.secure_grid import secure_grid
+from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.round_server.rounds import Terms
 from tff_keyboard_fleet.wire import messages, secure_steps
 from tff_keyboard_fleet.wire.plan import Cache, Codec, Conditions, Plan, SecureSums

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.evaluation.results.golden_prompts import PromptReport, Prompts, check_prompts
-from tff_keyboard.storage import directories, file_sets
+from tff_keyboard.storage import directories, in_progress
 from tff_keyboard.storage.errors import ExportError, UsageError
 from tflite_export.export import model_card, ngram_part
 from tflite_export.export.export_options import ExportOptions
@@ -75,13 +75,11 @@ def export(
       CheckFailed: If the written file failed a check, or there is too little text to decide. No
         file is published.
       OSError: If the disk is full, or `out` may not be written.
-      ProgramError: If there are files next to `out` that no interrupted export leaves.
     """
     if out.suffix != ".tflite":
         raise UsageError(f"--out must end in .tflite, got '{out.name}'.")
     if out.is_dir():
         raise ExportError(f"{out} is a directory. Pass the name of a file.")
-    file_sets.finish(out, manifest.ExportPaths(out).names)  # cleans up after a killed export
     if held_out is not None and not options.allow_little_text:
         parity.check_enough(held_out)
     model, vocabulary = run.model, run.vocabulary
@@ -167,12 +165,18 @@ def _publish(
         staged.model.unlink()  # the old file is mapped; a new file leaves it intact
         staged.model.write_bytes(associated_files.append(model, parts))
     num_bytes = staged.model.stat().st_size
-    file_sets.publish(
-        staged.model.parent,
-        out,
-        [out.name, *(staged.part(name).name for name in separate)],
-        parts=manifest.ExportPaths(out).names,
-    )
+    # A kill while the files are moved leaves a mixture, which readers reject: the manifest has the
+    # hash of every file. Exporting again replaces all of them.
+    final = manifest.ExportPaths(out)
+    new = [staged.model, *map(staged.part, separate)]
+    for path in new:
+        in_progress.sync(path)
+    for name in final.names:
+        if name in [path.name for path in new]:
+            staged.model.with_name(name).replace(out.with_name(name))
+        else:
+            out.with_name(name).unlink(missing_ok=True)
+    in_progress.sync(out.parent)
     return num_bytes
 
 

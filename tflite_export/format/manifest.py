@@ -17,7 +17,6 @@ import pathlib
 import stat
 
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.storage import file_sets
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import associated_files, vocabulary_file
 from tflite_export.format.manifest_content import MOST_MODEL_BYTES, Manifest, parse
@@ -80,7 +79,6 @@ def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
     Raises:
       ExportError: If a part is missing, damaged, or from another export.
     """
-    check_not_interrupted(model)
     paths = ExportPaths(model)
     model_data = _read(paths.model)
     if model_data[4:8] != _FILE_IDENTIFIER:
@@ -103,21 +101,6 @@ def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
     _check(model_data[: manifest.model.bytes], manifest.model.sha256, paths.model)
     _check(vocabulary_data, manifest.vocabulary.sha256, vocabulary_name)
     return manifest, vocabulary_file.decode(vocabulary_data, str(vocabulary_name))
-
-
-def check_not_interrupted(model: pathlib.Path) -> None:
-    """Checks that no export to this name is running or was interrupted.
-
-    Repairs nothing, because the files next to the model may come from another machine.
-
-    Raises:
-      ExportError: If an export to this name is running, or was killed while it wrote the files.
-    """
-    if file_sets.is_interrupted(model):
-        raise ExportError(
-            f"{file_sets.ready_directory(model)}: an export was interrupted here, so old and new "
-            f"files may be mixed. Run `export` to {model.name} again, or get a complete copy."
-        )
 
 
 def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:

@@ -8,8 +8,6 @@ import io
 import json
 import os
 import resource
-import shutil
-import stat
 import subprocess
 import sys
 import zipfile
@@ -17,14 +15,12 @@ import zlib
 
 import pytest
 
-from tasks.phone import verify
 from tests.support.keyboard import export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.format import associated_files, manifest, vocabulary_file
-from tflite_export.gate import model_trial, verification
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 WORDS = vocabulary_file.sorted_vocabulary(export_fakes.vocabulary()).words[4:]
@@ -277,63 +273,6 @@ def test_pipes_and_devices_are_not_read(files):
     files.vocabulary.unlink()
     files.vocabulary.symlink_to("/dev/zero")
     refused(files)
-
-
-@pytest.fixture
-def handed_over(files):
-    """Returns an export next to other files, and a directory like that of an interrupted export."""
-    folder = files.model.parent
-    (folder / "thesis.txt").write_text("precious")
-    (folder / ".bashrc").write_text("mine")
-    ready = folder / ".k.tflite.ready"
-    ready.mkdir()
-    (ready / ".gone").write_text('["thesis.txt", "k.vocabulary"]')
-    (ready / ".bashrc").write_text("evil")
-    (ready / "k.tflite").write_text("evil")
-    return files
-
-
-def all_files(folder):
-    return {
-        path: path.read_bytes() if path.is_file() else stat.S_IFMT(path.lstat().st_mode)
-        for path in folder.rglob("*")
-    }
-
-
-READERS = [
-    manifest.load_checked,
-    KeyboardPredictor,
-    model_trial.use_in_child,
-    lambda model: verification.verify(model, None),
-    lambda model: verify.run(verify.Options(model=model)),
-]
-
-
-@pytest.mark.parametrize("read", READERS)
-def test_no_reader_moves_removes_or_replaces_a_file(handed_over, read):
-    before = all_files(handed_over.model.parent)
-    with pytest.raises(ExportError, match="an export was interrupted here") as caught:
-        read(handed_over.model)
-    assert "\n" not in str(caught.value)
-    assert all_files(handed_over.model.parent) == before
-
-
-@pytest.mark.parametrize("kind", ["pipe", "endless", "number", "cut", "file", "link"])
-def test_no_reader_opens_what_a_writer_left(handed_over, kind):
-    ready = handed_over.model.with_name(".k.tflite.ready")
-    (ready / ".gone").unlink()
-    if kind in ("file", "link"):
-        shutil.rmtree(ready)
-    {
-        "pipe": lambda: os.mkfifo(ready / ".gone"),
-        "endless": lambda: (ready / ".gone").symlink_to("/dev/zero"),
-        "number": lambda: (ready / ".gone").write_text("[1]"),
-        "cut": lambda: (ready / ".gone").write_text("{"),
-        "file": lambda: ready.write_text("x"),
-        "link": lambda: ready.symlink_to("/"),
-    }[kind]()
-    with pytest.raises(ExportError, match="an export was interrupted here"):
-        verification.verify(handed_over.model, None)
 
 
 SCRIPT = """

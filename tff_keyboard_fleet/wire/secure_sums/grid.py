@@ -1,8 +1,8 @@
 """Converts deltas to integers and back: clipped, then rounded towards zero.
 
 Rounding towards zero never lengthens a vector. `distribution = "discrete"` does the same
-(`tff_keyboard/aggregators/private/noised_sum.py`). `tff_keyboard/config/secure_grid.py` derives the
-grid from a config.
+(`tff_keyboard/aggregators/private/noised_sum.py`). `tff_keyboard_fleet/on_devices/secure_grid.py`
+derives the grid from a config.
 """
 
 import numpy as np

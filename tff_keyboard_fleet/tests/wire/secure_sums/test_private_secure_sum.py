@@ -5,7 +5,7 @@ import numpy as np
 from tests.aggregators.private.test_private_mean import CLIENTS, SIZE, clients, discrete_process
 from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.secure_grid import secure_grid
+from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.tests.wire.secure_sums.secure_round import Round
 from tff_keyboard_fleet.wire.secure_sums.grid import from_grid, to_grid
 from tff_keyboard_fleet.wire.secure_sums.messages import Settings

@@ -5,8 +5,8 @@ import pytest
 
 from tff_keyboard.config.sections import aggregation_config as tables
 from tff_keyboard.config.sections import privacy_config, rule_config
-from tff_keyboard.config.secure_grid import SecureGrid, secure_grid
 from tff_keyboard.storage.errors import ConfigError
+from tff_keyboard_fleet.on_devices.secure_grid import SecureGrid, secure_grid
 from tff_keyboard_fleet.wire.secure_sums.grid import from_grid, to_grid
 
 NOISE = {"clip_norm": 0.5, "noise_multiplier": 0.25}
