@@ -32,7 +32,7 @@ _ALL_GROUPS = {
         "cluster": "list the nodes of a Ray cluster, and check that they can be used",
     },
     "Devices": {
-        "serve-rounds": "train with devices over HTTPS; run again to resume",
+        "serve-rounds": "train with devices; run again to resume",
         "fleet": "show the progress of a training with devices",
         "device": "take part in a server's rounds with the text typed on this device",
     },

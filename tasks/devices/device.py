@@ -1,6 +1,6 @@
 """Takes part in a server's rounds with the text that was typed on this device.
 
-tff-keyboard device --server=https://rounds.example.org:8443 --ca=server.pem --store=device
+tff-keyboard device --server=https://rounds.example.org --store=device
 tff-keyboard device --server=... --store=device --once --charging --unmetered --idle
 tff-keyboard device --store=device --typed=messages.jsonl
 tff-keyboard device --store=device --decoder-recall

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import ssl
 import threading
 import time
 
@@ -49,6 +50,13 @@ class FakeServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def use_tls(self, certificate, key):
+        """Returns the new address."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        return self.url.replace("http:", "https:")
 
     def seat(self, model, *, round_num=1, seconds=60):
         self.task = Task(

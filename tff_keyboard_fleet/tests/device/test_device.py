@@ -1,9 +1,12 @@
 """A device with a small server: every step, every fault, a kill at every step."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
+import shutil
 import stat
+import subprocess
 
 import numpy as np
 import pytest
@@ -547,6 +550,22 @@ def test_server_without_https_is_rejected(url, phone):
     store = DeviceStore(phone.directory)
     with pytest.raises(UsageError, match="--server"):
         RoundClient(url, store.key())
+    store.close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_server_certificate_is_checked(server, phone, tmp_path):
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-subj", "/CN=rounds"]
+    files = ["-keyout", tmp_path / "tls.key", "-out", tmp_path / "tls.crt"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    command = ["openssl", "req", "-x509", *curve, "-days", "825", *names, *files]
+    subprocess.run(command, check=True, capture_output=True)
+    url = server.use_tls(tmp_path / "tls.crt", tmp_path / "tls.key")
+    store = DeviceStore(phone.directory)
+    for ca in (tmp_path / "tls.crt", None):
+        trusted = contextlib.nullcontext() if ca else pytest.raises(ProgramError, match="--ca=FILE")
+        with contextlib.closing(RoundClient(url, store.key(), ca=ca)) as client, trusted:
+            assert client.newest_plan() == server.plan.to_bytes()
     store.close()
 
 

@@ -69,7 +69,7 @@ class Phone:
 def fleet(tmp_path):
     with contextlib.closing(Server(tmp_path, goal=8, most=8, deadline_seconds=100)) as server:
         port = free_port()
-        http = RoundServer(lambda *request: server.app(*request), "127.0.0.1", port, None)
+        http = RoundServer(lambda *request: server.app(*request), "127.0.0.1", port)
         server.time = time.time()
         http.start()
         rng = np.random.default_rng(0)

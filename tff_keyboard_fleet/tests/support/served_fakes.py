@@ -227,12 +227,11 @@ def outcome(folder):
     return {name: (folder / name).read_text() for name in ("ledger", "rows.csv", "digest")}
 
 
-def over_http(port, trust=None):
-    """Returns an application that forwards to a server, by TLS if given a certificate.
+def over_http(port):
+    """Returns an application that forwards to a server.
 
     It raises `OSError` if there is no server.
     """
-    scheme = "https" if trust else "http"
 
     def app(environ, start_response):
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -242,13 +241,13 @@ def over_http(port, trust=None):
             if name.startswith("HTTP_DEVICE")
         }
         request = urllib.request.Request(
-            f"{scheme}://127.0.0.1:{port}{environ['PATH_INFO']}",
+            f"http://127.0.0.1:{port}{environ['PATH_INFO']}",
             data=environ["wsgi.input"].read(length) or None,
             headers=headers,
             method=environ["REQUEST_METHOD"],
         )
         try:
-            answer = urllib.request.urlopen(request, timeout=20, context=trust)
+            answer = urllib.request.urlopen(request, timeout=20)
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
@@ -306,7 +305,7 @@ def free_port():
 def _child(server_class, folder, place, port):
     @contextlib.contextmanager
     def serve(app):
-        server = server_class(app, "127.0.0.1", port, None)
+        server = server_class(app, "127.0.0.1", port)
         server.start()
         yield
         server.stop()

@@ -83,7 +83,7 @@ class Server:
         self.folder = workdir / names.ROUND_SERVER
         self._log = (workdir.parent / "server.log").open("ab")
         self.address = ("127.0.0.1", port)
-        self.url = f"https://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{port}"
         self.kills: list[str] = []
         self.places: dict[str, tuple[int, int, int, str]] = {}
         self.start()
@@ -160,10 +160,9 @@ def main() -> int:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = Server(config, out / "run", port)
-    certificate = server.folder / "tls.crt"
-    _wait_for(lambda: certificate.exists() and server.look()[0] > 0, server, 900)
+    _wait_for(lambda: server.is_there() and server.look()[0] > 0, server, 900)
     initial = judge.model_after(server.folder, 0)
-    watch = hostile.Connection(server.url, str(certificate))
+    watch = hostile.Connection(server.url)
     began = time.monotonic()
     said: collections.Counter[str] = collections.Counter()
     shares = Shares({"killed": args.killed, "late": args.late, "hostile": args.hostile})
@@ -178,13 +177,13 @@ def main() -> int:
         seated = [p for p in free_ones if p.has_seat]
         if len(running) < args.at_a_time and (seated or (free_ones and state == "selecting")):
             if seated:
-                _begin(seated[0], server.url, certificate, out, args)
+                _begin(seated[0], server.url, out, args)
             elif shares.is_due("hostile") and attackers.begin():
                 shares.attacked()
             else:
                 person = rng.choice(free_ones)
                 shares.begin(person, rng)
-                _begin(person, server.url, certificate, out, args)
+                _begin(person, server.url, out, args)
         if time.monotonic() - began > args.seconds:
             server.process.kill()
             print("no end in sight", file=sys.stderr)
@@ -234,18 +233,12 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _begin(
-    person: Person,
-    url: str,
-    certificate: pathlib.Path,
-    out: pathlib.Path,
-    args: argparse.Namespace,
-) -> None:
+def _begin(person: Person, url: str, out: pathlib.Path, args: argparse.Namespace) -> None:
     """Starts the device of a user."""
     person.type_on(args.messages)
     person.began, person.round = time.monotonic(), 0
     module = [sys.executable, "-m", "tff_keyboard_lab.benchmarks.fleet.one_device"]
-    words = [url, str(certificate), str(person.directory), str(out / "copies"), args.libcifg]
+    words = [url, str(person.directory), str(out / "copies"), args.libcifg]
     command = children.signalled_when_orphaned([*module, *words], signal.SIGKILL)
     log = (person.directory / "log").open("ab")
     person.process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -2,11 +2,11 @@
 
     python -m tff_keyboard_lab.benchmarks.fleet.load --uploads=10000
 
-Server and clients are processes on one machine, over TLS on loopback. Every device has its own key
-and takes part once. Nothing is trained: uploads are noise, and a round is released as soon as its
-uploads were read. Both sides share the cores, so a server alone can take more load. Its CPU time
-for each request does not depend on the load. Its threads share one interpreter: it can use at most
-one second of CPU a second.
+Server and clients are processes on one machine, over HTTP on loopback, without the proxy. Every
+device has its own key and takes part once. Nothing is trained: uploads are noise, and a round is
+released as soon as its uploads were read. Both sides share the cores, so a server alone can take
+more load. Its CPU time for each request does not depend on the load. Its threads share one
+interpreter: it can use at most one second of CPU a second.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import pathlib
 import socket
-import ssl
 import tempfile
 import threading
 import time
@@ -29,7 +28,7 @@ from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
 from tff_keyboard_fleet.round_server.round_store import RoundStore
 from tff_keyboard_fleet.round_server.rounds import Terms
-from tff_keyboard_fleet.round_server.serving import RoundServer, open_certificate
+from tff_keyboard_fleet.round_server.serving import RoundServer
 from tff_keyboard_fleet.wire import keys, messages, weights
 from tff_keyboard_fleet.wire.messages import Answer, CheckIn, Refused, UploadHeader
 
@@ -52,9 +51,9 @@ def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
         name="load", run=store.run_id, parameters=PARAMETERS, codec=messages.RAW
     )
     app = RoundApplication(store, blobs, population, Ed25519PrivateKey.generate())
-    server = RoundServer(app, "127.0.0.1", 0, open_certificate(folder, "127.0.0.1"))
+    server = RoundServer(app, "127.0.0.1", 0)
     server.start()
-    pipe.send((server.port, str(folder / "tls.crt")))
+    pipe.send(server.port)
     memory, began = [], time.process_time()
     for number in range(1, uploads // GOAL + 1):
         store.open_round(number, model, plan)
@@ -72,14 +71,14 @@ def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
     store.close()
 
 
-def work(url: str, certificate: str, seconds: float, pipe) -> None:
+def work(url: str, seconds: float, pipe) -> None:
     """Runs a process of clients that upload: four threads, each with one device after the other."""
     found: dict[str, list[float]] = {"check-in": [], "upload": []}
     failures: list[str] = []
     payload = weights.to_bytes(np.random.default_rng(os.getpid()).normal(size=PARAMETERS))
 
     def devices() -> None:
-        client = RoundClient(url, Ed25519PrivateKey.generate(), ca=pathlib.Path(certificate))
+        client = RoundClient(url, Ed25519PrivateKey.generate())
         while time.monotonic() < until:
             client._key = Ed25519PrivateKey.generate()
             try:
@@ -106,7 +105,7 @@ def work(url: str, certificate: str, seconds: float, pipe) -> None:
     pipe.send((found, failures))
 
 
-def crowd(url: str, certificate: str, is_kept: bool, seconds: float, pipe) -> None:
+def crowd(url: str, is_kept: bool, seconds: float, pipe) -> None:
     """Runs a process of devices that only check in, on four connections or each on its own.
 
     Their requests are signed beforehand, because phones would not use the server's machine for
@@ -117,13 +116,12 @@ def crowd(url: str, certificate: str, is_kept: bool, seconds: float, pipe) -> No
     body = messages.encode(MESSAGE)
     keys_of = (Ed25519PrivateKey.generate() for _ in range(int(MOST_A_SECOND * seconds)))
     asked = [_signed(key, body) for key in keys_of]
-    host, port = url.removeprefix("https://").split(":")
-    trust = ssl.create_default_context(cafile=certificate)
+    host, port = url.removeprefix("http://").split(":")
 
-    def connected() -> ssl.SSLSocket:
+    def connected() -> socket.socket:
         plain = socket.create_connection((host, int(port)), timeout=20)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return trust.wrap_socket(plain, server_hostname=host)
+        return plain
 
     def devices() -> None:
         with contextlib.closing(connected()) as kept:
@@ -153,7 +151,7 @@ def _signed(key: Ed25519PrivateKey, body: bytes) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _status(connection: ssl.SSLSocket) -> bytes:
+def _status(connection: socket.socket) -> bytes:
     """Reads an answer and returns its status."""
     found = b""
     while b"\r\n\r\n" not in found:
@@ -185,13 +183,13 @@ def _resident_mb(pid: str = "self") -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def _clients(call, url: str, certificate: str, *arguments) -> dict:
+def _clients(call, url: str, *arguments) -> dict:
     """Runs two processes of clients that start together. Returns figures by kind of request."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for _ in range(2):
         ours, theirs = context.Pipe()
-        process = context.Process(target=call, args=(url, certificate, *arguments, theirs))
+        process = context.Process(target=call, args=(url, *arguments, theirs))
         process.start()
         pipes.append(ours)
         processes.append(process)
@@ -228,8 +226,8 @@ def main() -> None:
         ours, theirs = context.Pipe()
         server = context.Process(target=serve, args=(pathlib.Path(name), args.uploads, theirs))
         server.start()
-        port, certificate = ours.recv()
-        url, start, ended = f"https://127.0.0.1:{port}", time.monotonic(), []
+        port = ours.recv()
+        url, start, ended = f"http://127.0.0.1:{port}", time.monotonic(), []
         result: dict = {"load before": os.getloadavg(), "uploads": args.uploads}
 
         def wait_for_memory() -> None:
@@ -242,7 +240,7 @@ def main() -> None:
         waiting.start()
         parts = []
         while not ended:  # until the server has enough uploads
-            parts.append(_clients(work, url, certificate, 30.0))
+            parts.append(_clients(work, url, 30.0))
         waiting.join()
         seconds = ended[0]
         result["upload"] = {
@@ -254,7 +252,7 @@ def main() -> None:
         for name, is_kept in (("kept connections", True), ("new connections", False)):
             ours.send(True)
             before = ours.recv()
-            found = _clients(crowd, url, certificate, is_kept, seconds)
+            found = _clients(crowd, url, is_kept, seconds)
             ours.send(True)
             cpu = ours.recv() - before
             found["server CPU ms"] = round(1000 * cpu / found["check-in"]["count"], 3)

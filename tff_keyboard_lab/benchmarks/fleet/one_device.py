@@ -1,6 +1,6 @@
 """One attempt of one device, as `tff-keyboard device --once`, with a copy of its upload.
 
-python -m tff_keyboard_lab.benchmarks.fleet.one_device URL CERTIFICATE STORE COPIES [LIBCIFG]
+python -m tff_keyboard_lab.benchmarks.fleet.one_device URL STORE COPIES [LIBCIFG]
 """
 
 import hashlib
@@ -20,7 +20,7 @@ FACTS = DeviceFacts(
 )
 
 
-def main(url: str, certificate: str, store: str, copies: str, library: str = "") -> int:
+def main(url: str, store: str, copies: str, library: str = "") -> int:
     """Runs the attempt and returns the exit code of the task."""
 
     class Copying(RoundClient):
@@ -31,7 +31,7 @@ def main(url: str, certificate: str, store: str, copies: str, library: str = "")
 
     opened = DeviceStore(pathlib.Path(store))
     try:
-        client = Copying(url, opened.key(), ca=pathlib.Path(certificate))
+        client = Copying(url, opened.key())
         path = pathlib.Path(library) if library else None
         Device(opened, client, lambda: FACTS, library=path).attempt()
     except UserError as error:

@@ -1,6 +1,4 @@
-"""Attackers of the fleet against a server on a port: each gets its answer, and no other client
-waits.
-"""
+"""Attackers of the fleet against a server on a port: each gets its answer."""
 
 import contextlib
 import time
@@ -12,7 +10,7 @@ from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
 from tff_keyboard_fleet.round_server.round_store import RoundStore
 from tff_keyboard_fleet.round_server.rounds import Terms
-from tff_keyboard_fleet.round_server.serving import RoundServer, open_certificate
+from tff_keyboard_fleet.round_server.serving import RoundServer
 from tff_keyboard_fleet.tests.wire.test_golden import PLAN
 from tff_keyboard_fleet.wire import messages, weights
 from tff_keyboard_fleet.wire.messages import UploadHeader
@@ -31,10 +29,9 @@ def connection(tmp_path_factory):
         population = Population(name="keyboard", run=store.run_id, parameters=3, codec=messages.RAW)
         app = RoundApplication(store, blobs, population, Ed25519PrivateKey.generate())
         store.open_round(1, model, plan)
-        certificate = open_certificate(folder, "127.0.0.1")
-        server = RoundServer(app, "127.0.0.1", 0, certificate)
+        server = RoundServer(app, "127.0.0.1", 0)
         server.start()
-        yield hostile.Connection(f"https://127.0.0.1:{server.port}", str(certificate[0]))
+        yield hostile.Connection(f"http://127.0.0.1:{server.port}")
         server.stop()
 
 
@@ -57,12 +54,3 @@ def test_wrong_answer_to_an_attack_is_reported(connection):
     attacker = hostile.Attacker(connection, 1, [])
     attacker._wrong_hash = lambda: iter([("200", {"wrong_plan"})])
     assert attacker.run("wrong hash") == ["wrong hash: 200, not ['busy', 'wrong_plan']"]
-
-
-def test_slow_loris_does_not_block_others(connection):
-    thread = hostile.slow_loris(connection, count=60, seconds=8.0)
-    time.sleep(3.0)
-    start = time.monotonic()
-    assert connection.ask("GET", "/v1/plan")[0] == "200"
-    assert time.monotonic() - start < 20.0  # sixty others hold more than all threads
-    thread.join()
