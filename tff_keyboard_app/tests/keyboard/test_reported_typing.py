@@ -1,9 +1,11 @@
 """Input from the issue trackers of other keyboards, typed with the shipped model.
 
-AnySoftKeyboard #1188 and #3364, florisboard #568 and #643, futo-org/android-keyboard #300, #464,
-#781, #1070, #1149, #1347, #1751, #1765 and #2022, hackerskeyboard #478, HeliBoard #780, #844, #951,
-#1262, #2000, #2150, #2162 and #2317, openboard #312, #384 and #425. Contractions by context,
-missing spaces, capitals of names, pairs of the owner and emoji have tests of their own.
+AnySoftKeyboard #1188 and #3364, florisboard #489, #568 and #643, futo-org/android-keyboard #271,
+#300, #464, #522, #781, #891, #957, #993, #1070, #1149, #1156, #1347, #1357, #1751, #1765, #2022,
+#2044 and #2259, GrapheneOS #865, hackerskeyboard #221 and #478, HeliBoard #780, #844, #951, #1262,
+#1559, #1739, #1811, #2000, #2150, #2162, #2317 and #2561, keyman #12648, openboard #312, #384 and
+#425. Contractions by context, missing spaces, capitals of names, pairs of the owner and emoji have
+tests of their own.
 """
 
 import pathlib
@@ -52,6 +54,11 @@ def shown(keyboard, text):
         ("it is beleive", "it is believe"),
         ("Wierd", "Weird"),
         ("Wierd. Theres no", "Weird. There's no"),
+        ("a slingsoht", "a slingshot"),
+        ("a breok", "a break"),
+        ("I wantbto type", "I want to type"),
+        ("glorius", "glorious"),
+        ("handschake", "handshake"),
     ],
 )
 def test_a_space_corrects(keyboard, typed, expected):
@@ -80,6 +87,7 @@ def test_a_space_leaves_the_word(keyboard, typed):
         ("HEl", "Hello"),
         ("on mond", "Monday"),
         ("the thr", "three"),
+        ("a kuybeord", "keyboard"),
     ],
 )
 def test_a_beginning_is_completed(keyboard, typed, offered):
@@ -98,6 +106,13 @@ def test_a_beginning_is_completed(keyboard, typed, offered):
         "see teh.com, recieve.org and dont.net",
         "https://exmaple.org/teh www.gogle.com",
         "is it you? see you! ok.",
+        "That is when we switch to this, correctly",
+        "then the cat said no because of that",
+        "it is 5kg, 10in or 100km at 7pm on the 3rd",
+        "is:issue has:attachment",
+        "this makes me sad :( ok ;) so :D",
+        "the bs is ok btw",
+        "see teh\N{SMILING FACE WITH OPEN MOUTH}",
     ],
 )
 def test_slang_quotes_and_addresses_stay(keyboard, typed):
@@ -107,6 +122,16 @@ def test_slang_quotes_and_addresses_stay(keyboard, typed):
 @pytest.mark.parametrize("text", ["pens, paper etc. ", "use a tool, i.e. ", "about approx. "])
 def test_no_capital_after_an_abbreviation(keyboard, text):
     assert any(word.islower() for word in shown(keyboard, text))
+
+
+def test_no_capitals_inside_a_sentence(keyboard):
+    for text in ("we saw the ", "then t", "and b"):
+        assert all(word.islower() for word in shown(keyboard, text))
+
+
+@pytest.mark.parametrize("text", ["somnam", "it was somnam"])
+def test_completions_begin_with_the_letters_or_are_near(keyboard, text):
+    assert {"somnambulist", "somnambulism"} <= shown(keyboard, text)
 
 
 def test_suggestion_for_an_earlier_word_leaves_one_space(keyboard):

@@ -80,17 +80,24 @@ def simulate(tokens: np.ndarray, multiple: float, liars: float) -> dict[str, flo
 
 
 def liar_shares(path: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the attackers' share of the seats and of the weight in each round, [rounds] each."""
+    """Returns the attackers' share of the seats and of the weight in each round, [rounds] each.
+
+    Raises `ConfigError` if clients are not weighted by their tokens.
+    """
     import tensorflow as tf
 
     from tff_keyboard.aggregators.guards import weight_cap
     from tff_keyboard.algorithms.cohorts import share_of_seats
     from tff_keyboard.config import config_file
     from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.storage.errors import ConfigError
     from tff_keyboard.training.client_inputs import CohortInputs
     from tff_keyboard_lab.attacks.attackers import is_attacker
 
     config = config_file.load(path, [f"train.seed={seed}"])
+    weighting = config.aggregation.client_weighting
+    if weighting != "tokens":
+        raise ConfigError(f"`aggregation.client_weighting` must be 'tokens', got '{weighting}'.")
     clients = CohortInputs(config, ClientStore(config.data.store))
     share = share_of_seats(config.train, LIARS)
 
