@@ -94,7 +94,6 @@ def plan(options: Options, target_epsilon: float) -> str:
         cohort=config.train.clients_per_round,
         population=options.population,
         min_separation=config.train.min_separation_rounds,
-        max_participations=claims.max_participations,
         delta=claims.delta,
     )
 

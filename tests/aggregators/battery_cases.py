@@ -89,15 +89,9 @@ class Case(Subject):
 # What a delta does to fit: rounding, noise; where nothing is said, nothing.
 # A step of four bits is half a root mean square of the delta; those of the battery have some 0.03.
 TOLERANCES = {"uniform_quantization": 0.05, "normal": 1e-3}
-OPTIONS = {
-    aggregation_config.NormalClientNoise: {"scale": 1e-5},
-    privacy_config.TreeAdaptive: {"restart_rounds": 1},
-}
+OPTIONS = {aggregation_config.NormalClientNoise: {"scale": 1e-5}}
 # What the noise of a mechanism is made with.
-NOISE = {
-    privacy_config.TreeAdaptive: {"restart_rounds": 1},
-    privacy_config.Blt: {"decays": (0.5,), "scales": (0.4,)},
-}
+NOISE = {privacy_config.Blt: {"decays": (0.5,), "scales": (0.4,)}}
 
 
 def variants(union):

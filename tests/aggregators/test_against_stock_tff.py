@@ -31,7 +31,7 @@ PRIVATE = {"client_weighting": "uniform"}
 NOISE = {"noise_multiplier": 0.5}
 CONFIGS = {
     "mean": AggregationConfig(),
-    "mean, tree": AggregationConfig(privacy=Tree(restart_rounds=2, **NOISE), **PRIVATE),
+    "mean, tree": AggregationConfig(privacy=Tree(**NOISE), **PRIVATE),
     "mean, gaussian_adaptive": AggregationConfig(privacy=GaussianAdaptive(**NOISE), **PRIVATE),
     "fedatt": AggregationConfig(rule=FedAtt(), client_noise=NormalClientNoise(scale=0.01)),
     "fedatt, bare": AggregationConfig(rule=FedAtt(), protection=NoClipping()),
@@ -76,8 +76,7 @@ def built(name):
     weight_type = fedmed_weight_type(3) if name.startswith("fedmed") else WEIGHT_TYPE
     process = factory.create(VALUE_TYPE, weight_type)
     if config.is_private:
-        restart_rounds = getattr(config.privacy, "restart_rounds", 0)
-        process = noised(process, config.privacy.type, restart_rounds=restart_rounds)
+        process = noised(process, config.privacy.type)
     return process
 
 

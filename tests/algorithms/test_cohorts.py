@@ -13,9 +13,9 @@ from tff_keyboard.algorithms.cohorts import CohortSampler, sampling_weights, sha
 from tff_keyboard.config.sections.train_config import GrowingCohort, TrainConfig
 
 
-def sampler_of(num_clients, clients_per_round, seed=0, earlier=(), weights=None, key=b"", **more):
+def sampler_of(num_clients, clients_per_round, seed=0, weights=None, key=b"", **more):
     config = TrainConfig(clients_per_round=clients_per_round, seed=seed, **more)
-    return CohortSampler(config, num_clients, earlier, weights, key)
+    return CohortSampler(config, num_clients, weights, key)
 
 
 @st.composite
@@ -111,9 +111,8 @@ def test_a_key_keeps_chances_and_separation():
     drawn = [sampler.cohort(t).selected for t in range(3000)]
     counts = np.bincount(np.concatenate(drawn), minlength=12)
     assert np.abs(counts - 750).max() < 5 * np.sqrt(3000 * 0.25 * 0.75)
-    earlier = [np.array([0, 1, 2]), np.array([3, 4, 5])]
-    waiting = sampler_of(12, 3, seed=5, key=b"a" * 32, min_separation_rounds=3, earlier=earlier)
-    rounds = [*earlier, *(waiting.cohort(t).selected for t in range(1, 20))]
+    waiting = sampler_of(12, 3, seed=5, key=b"a" * 32, min_separation_rounds=3)
+    rounds = [waiting.cohort(t).selected for t in range(20)]
     for t in range(2, len(rounds)):
         assert len(np.unique(np.concatenate(rounds[t - 2 : t + 1]))) == 9
 

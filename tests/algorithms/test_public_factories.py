@@ -81,7 +81,7 @@ UNWEIGHTED_ONES = {
     ),
     **{
         name: tk.aggregators.PrivateMean(mechanism=name, **PRIVATE)
-        for name in ("gaussian", "gaussian_adaptive", "tree", "tree_adaptive", "blt")
+        for name in ("gaussian", "gaussian_adaptive", "tree", "blt")
     },
 }
 

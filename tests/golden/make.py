@@ -34,7 +34,7 @@ SETTINGS = (
     "client.max_examples=8",
     "aggregation.client_weighting=uniform",
     'aggregation.privacy={type="blt", noise_multiplier=0.5, clip_norm=0.3, '
-    f'participation="off", fixed_nonce="{"0f" * 16}"}}',
+    f'fixed_nonce="{"0f" * 16}"}}',
     "train.rounds=4",
     "train.clients_per_round=3",
     "train.min_separation_rounds=2",

@@ -1,9 +1,9 @@
-"""The hook writes first, rolls back exactly, and rejects limits that are not enforced."""
+"""The hook writes first and rolls back exactly."""
 
 import pytest
 
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import Gaussian, GaussianAdaptive, Tree
+from tff_keyboard.config.sections.privacy_config import Gaussian, GaussianAdaptive
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger_hook import LedgerHook, ledger_header
@@ -20,7 +20,7 @@ def header(dp="gaussian", **schedule):
 
 
 def header_of(config, mechanism, **schedule):
-    usual = {"rounds": 20, "population": 500, "clients_per_round": 10, "selected_per_round": 10}
+    usual = {"population": 500, "clients_per_round": 10, "selected_per_round": 10}
     usual |= {"min_separation_rounds": 1, "key": None}
     return ledger_header(config, mechanism=mechanism, **(usual | schedule))
 
@@ -60,14 +60,6 @@ def test_uniform_sampling_is_claimed_only_if_cohorts_are_uniform():
     assert header().uniform_sampling
     assert not header(min_separation_rounds=2).uniform_sampling
     assert header(selected_per_round=13).selected_per_round == 13
-
-
-def test_unenforced_limit_on_participation_is_rejected():
-    privacy = Tree(max_participations=3, **NOISE)
-    config = AggregationConfig(privacy=privacy, client_weighting="uniform")
-    with pytest.raises(ValueError, match=r"Raise `train\.min_separation_rounds` to 7"):
-        header_of(config, named("tree"), min_separation_rounds=5)
-    assert header_of(config, named("tree"), min_separation_rounds=7).max_participations == 3
 
 
 def test_no_privacy_no_ledger():

@@ -95,7 +95,6 @@ def ledger_header(**changes):
         "uniform_sampling": True,
         "secret_cohorts": True,
         "min_separation_rounds": 1,
-        "max_participations": 0,
     }
     return LedgerHeader(**(facts | changes))
 

@@ -8,7 +8,6 @@ import pytest
 from tff_keyboard.config import loads
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
-from tff_keyboard.privacy.ledger import participation, people
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.privacy.mechanisms.noise_key import NoiseKeyError
 from tff_keyboard.training.run_privacy import open_run_privacy
@@ -110,7 +109,6 @@ def test_runs_with_one_fixed_nonce_do_not_cancel(tmp_path, overrides, changes):
         "data.max_length=20",
         "server.learning_rate=0.5",
         "aggregation.compression.type=uniform_quantization",
-        "aggregation.privacy.sampling=poisson",
         "aggregation.privacy.delta=1e-4",
         "averaging.type=exponential",
     ],
@@ -123,59 +121,10 @@ def test_every_key_of_the_config_changes_the_noise_of_a_fixed_nonce(tmp_path, ov
     assert one.key.key_id != other.key.key_id
 
 
-def recorded_run(path, name, rounds, *, first=0):
-    """Records rounds of ten clients each in an earlier run; the clients depend on `first`."""
-    digests = people.digests_of(CLIENTS)
-    record = participation.ParticipationRecord(
-        path, name, digests, lambda r: np.arange(first + 10 * r, first + 10 * r + 10)
-    )
-    for round_num in range(1, rounds + 1):
-        record.before_release(round_num, None, {})
-
-
-RECORD = (f"aggregation.privacy.fixed_nonce={FIXED}", "aggregation.privacy.participation=record")
-
-
-def test_runs_after_other_cohorts_have_other_noise(tmp_path):
-    """Other clients wait, so the sums differ; with equal noise their difference would be exact."""
-    keys, waiting = set(), set()
-    for number in range(3):
-        place = tmp_path / str(number)
-        recorded_run(tmp_path / f"record {number}", "before", 3 if number else 0, first=number)
-        privacy = opened(
-            place, config("gaussian", *RECORD), record_path=tmp_path / f"record {number}"
-        )
-        keys.add(privacy.key.key_id)
-        waiting.add(tuple(map(tuple, privacy.earlier)))
-    assert len(keys) == len(waiting) == 3
-    assert () in waiting
-    plain = opened(tmp_path / "plain", config("gaussian", RECORD[0]), record_path=tmp_path / "no")
-    assert not plain.earlier
-
-
-def test_resumed_run_has_the_same_key_and_waiting_clients(tmp_path):
-    path = tmp_path / "record"
-    recorded_run(path, "before", 2)
-    first = opened(tmp_path / "run", config("gaussian", *RECORD), record_path=path)
-    assert [cohort.tolist() for cohort in first.earlier] == [
-        list(range(10, 20)),
-        list(range(20, 30)),
-    ]
-    recorded_run(path, first.key.key_id, 4, first=30)
-    released(tmp_path / "run", first, 4)
-    again = opened(tmp_path / "run", config("gaussian", *RECORD), record_path=path)
-    assert again.key == first.key
-    assert again.header == first.header
-    np.testing.assert_array_equal(again.earlier, first.earlier)
-    path.unlink()
-    with pytest.raises(NoiseKeyError, match="record of participation"):
-        opened(tmp_path / "run", config("gaussian", *RECORD), record_path=path)
-
-
 def test_other_general_corpus_gives_other_noise(tmp_path):
     """Its text is rehearsed, so it is in the sums; the config contains only its path."""
     rehearsal = ("fine_tuning.method.type=rehearsal", "fine_tuning.general_store=general")
-    fixed = config("gaussian", RECORD[0], *rehearsal)
+    fixed = config("gaussian", f"aggregation.privacy.fixed_nonce={FIXED}", *rehearsal)
     keys = {
         opened(tmp_path / name, fixed, general_sha256=sha256).key.key_id
         for name, sha256 in (("a", "ab"), ("b", "ab"), ("c", "cd"))

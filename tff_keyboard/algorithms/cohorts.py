@@ -11,7 +11,6 @@ https://arxiv.org/abs/2103.00039.
 import dataclasses
 import hmac
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,8 +39,6 @@ class CohortSampler:
     rounds in order costs one draw, and asking in any order gives the same.
 
     Args:
-      earlier: Selected clients of the last rounds of other runs before round 1, oldest first. They
-        wait, too. The last of these rounds is round 0.
       weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion to
         it (`sampling_weights`). None: uniformly.
       key: Secret salt; b"" for none. Without it neither seed nor other rounds tell a cohort.
@@ -57,7 +54,6 @@ class CohortSampler:
         self,
         config: TrainConfig,
         num_clients: int,
-        earlier: Sequence[np.ndarray] = (),
         weights: np.ndarray | None = None,
         key: bytes = b"",
     ):
@@ -73,12 +69,10 @@ class CohortSampler:
             )
         self._num_clients = num_clients
         self._key = key
-        self._earlier = list(earlier)
         if weights is not None and (len(weights) != num_clients or not np.all(weights > 0)):
             raise ValueError(f"`weights` must be {num_clients} numbers > 0.")
         self._weights = weights
-        # Selected clients of rounds 0, 1, ...
-        self._history: list[np.ndarray] = self._earlier[-1:]
+        self._history: list[np.ndarray] = []  # selected clients of rounds 0, 1, ...
 
     def cohort(self, round_num: int) -> Cohort:
         """Returns the cohort of a round. It is the same at every call, in any order of calls."""
@@ -99,19 +93,10 @@ class CohortSampler:
 
     def _free(self, round_num: int) -> np.ndarray:
         """Returns the clients that do not wait in a round. All earlier rounds must be known."""
-        before = [*self._earlier[:-1], *self._history]
         is_free = np.ones(self._num_clients, dtype=bool)
-        for selected in before[max(len(before) - self._separation + 1, 0) :]:
+        for selected in self._history[max(round_num - self._separation + 1, 0) : round_num]:
             is_free[selected] = False
-        free = np.flatnonzero(is_free)
-        needed = self._to_select(self._config.clients_in_round(round_num))
-        if len(free) < needed:
-            raise ValueError(
-                f"Round {round_num} needs {needed} clients, but only {len(free)} are free: the "
-                f"others wait for `min_separation_rounds` = {self._separation} after rounds of "
-                "other runs on this store. Lower `train.clients_per_round` or the separation."
-            )
-        return free
+        return np.flatnonzero(is_free)
 
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
         rng = self._generator(round_num, _SELECT)

@@ -1,15 +1,8 @@
-from tff_keyboard.config.sections.privacy_config import (
-    Blt,
-    Gaussian,
-    GaussianAdaptive,
-    Tree,
-    TreeAdaptive,
-)
+from tff_keyboard.config.sections.privacy_config import Blt, Gaussian, GaussianAdaptive, Tree
 from tff_keyboard.privacy.accounting.accounting import (
     Guarantee,
     calibrate_noise_multiplier,
     fixed_size_gaussian,
-    poisson_gaussian,
     tree_gaussian,
     unsampled_gaussian,
 )
@@ -24,11 +17,9 @@ __all__ = [
     "Plan",
     "Schedule",
     "Tree",
-    "TreeAdaptive",
     "calibrate_noise_multiplier",
     "fixed_size_gaussian",
     "plan",
-    "poisson_gaussian",
     "privacy_statement",
     "tree_gaussian",
     "unsampled_gaussian",

@@ -9,7 +9,7 @@ from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.privacy.claims.guarantee import total_guarantee
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
-from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import FIXED_SIZE, LedgerHeader
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 from tff_keyboard.privacy.mechanisms.noise_key import NoiseKey
 
@@ -19,7 +19,6 @@ _RECORDED = ("clip_norm", "noise_stddev")  # last words of metric names
 def ledger_header(
     config: AggregationConfig,
     *,
-    rounds: int,
     population: int,
     clients_per_round: int,
     selected_per_round: int,
@@ -29,21 +28,12 @@ def ledger_header(
 ) -> LedgerHeader:
     """Builds the ledger header of a run from its config, its sampling and its key.
 
-    Raises `ValueError` if the config has no mechanism, or a limit on participation that is not
-    enforced.
+    Raises `ValueError` if the config has no mechanism.
     """
     privacy = config.privacy
     if not isinstance(privacy, MechanismConfig):
         raise ValueError(
             "`aggregation.privacy.type` = 'none' makes no privacy claim, so there is no ledger."
-        )
-    allowed = math.ceil(rounds / min_separation_rounds)
-    claimed = privacy.max_participations
-    if claimed and claimed < allowed:
-        raise ValueError(
-            f"`aggregation.privacy.max_participations` = {claimed} is not enforced: in {rounds} "
-            f"rounds a minimum separation of {min_separation_rounds} allows {allowed}. Raise "
-            f"`train.min_separation_rounds` to {math.ceil(rounds / claimed)}, or set it to 0."
         )
     return LedgerHeader(
         mechanism=mechanism,
@@ -54,14 +44,12 @@ def ledger_header(
         population=population,
         clients_per_round=clients_per_round,
         selected_per_round=selected_per_round,
-        sampling=getattr(privacy, "sampling", "fixed_size"),
+        sampling=FIXED_SIZE,
         uniform_sampling=min_separation_rounds == 1,
         secret_cohorts=key is not None and bool(key.cohort_key),
         min_separation_rounds=min_separation_rounds,
-        max_participations=claimed,
         noise_source=key.source if key is not None else "",
         key_id=key.key_id if key is not None else "",
-        records_participation=privacy.records_participation,
         noise_cohort_size=privacy.noise_cohort_size,
     )
 

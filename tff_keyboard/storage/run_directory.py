@@ -11,7 +11,6 @@
     timings.csv            wall-clock times
     tensorboard/           the same metrics as scalars
     privacy_ledger.jsonl   releases and their noise, if the algorithm keeps a ledger
-    list_ledger_*.jsonl    releases of word lists that were made from the clients' text
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
     people_digests         digests of the trained clients, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model

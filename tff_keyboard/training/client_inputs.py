@@ -60,23 +60,15 @@ class CohortInputs:
         self._config = config
         self._store = store
         self.client_ids = store.client_ids("train")
-        self._weights = sampling_weights(
+        weights = sampling_weights(
             config.train, self._num_examples, max_examples=config.client.max_examples
         )
-        self._cohort_key = cohort_key
-        self.wait_after(())
+        self._sampler = CohortSampler(config.train, len(self.client_ids), weights, cohort_key)
         self._model_bytes = num_parameters * BYTES_PER_PARAMETER
 
     def selected(self, round_num: int) -> np.ndarray:
         """Returns the positions of the selected clients of a round."""
         return self._sampler.cohort(round_num).selected
-
-    def wait_after(self, earlier: Sequence[np.ndarray]) -> None:
-        """Makes the clients of other runs' last rounds wait. Must precede the first draw."""
-        people = len(self.client_ids)
-        self._sampler = CohortSampler(
-            self._config.train, people, earlier, self._weights, self._cohort_key
-        )
 
     @property
     def population(self) -> int:

@@ -11,12 +11,10 @@ from tff_keyboard.algorithms.round_process import RoundProcess
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.resolved_schedules import with_rounds
 from tff_keyboard.config.sections.learning_config import FedAvgClient, ServerConfig
-from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
-from tff_keyboard.privacy.ledger import participation, people
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -70,8 +68,6 @@ def train_federated(
         hooks: list[training_loop.Hook] = []
         if privacy:
             hooks = [LedgerHook(run.privacy_ledger, privacy.header)]
-        if privacy and privacy.header.records_participation:
-            hooks.append(_participation(config, store, cohorts, privacy))
         process = build_process.build_process(
             config,
             model,
@@ -144,22 +140,6 @@ def with_schedules(
     return ScheduledProcess(process, rates)
 
 
-def _participation(
-    config: RunConfig, store: ClientStore, cohorts: client_inputs.CohortInputs, privacy: RunPrivacy
-) -> participation.ParticipationRecord:
-    """Opens the record next to the store. Clients of other runs' last rounds wait from then on."""
-    assert isinstance(config.aggregation.privacy, MechanismConfig)
-    secret = config.aggregation.privacy.noise_secret
-    cohorts.wait_after(privacy.earlier)
-    return participation.ParticipationRecord(
-        participation.record_path(store.directory),
-        privacy.header.key_id,
-        people.digests_of(cohorts.client_ids, secret),
-        cohorts.selected,
-        people.salt_id_of(secret),
-    )
-
-
 def _privacy(
     config: RunConfig,
     run: RunDirectory,
@@ -178,6 +158,5 @@ def _privacy(
         client_ids=client_ids,
         initial_weights=list(weights_by_name(model).values()),
         selected_per_round=CohortSampler(config.train, len(client_ids)).num_selected,
-        record_path=participation.record_path(store.directory),
         general_sha256=general_store.card["store_sha256"] if general_store else "",
     )

@@ -16,7 +16,7 @@ from tff_keyboard.config.kept_keys import what_rounds_compute
 from tff_keyboard.config.sections.learning_config import FedAvgM
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.privacy import ledger_hook
-from tff_keyboard.privacy.ledger import ledger, lineage, participation, people
+from tff_keyboard.privacy.ledger import ledger, lineage, people
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
@@ -41,10 +41,6 @@ class RunPrivacy:
     mechanism: Mechanism  # with the coefficients from the run's start
     key: noise_key.NoiseKey | None  # None if the noise multiplier is 0
     header: LedgerHeader  # the ledger's header
-    # Positions of the clients of other runs' last rounds, which wait at the start of this one,
-    # oldest
-    # round first; empty without a record of participation
-    earlier: Sequence[np.ndarray] = ()
 
     @property
     def cohort_key(self) -> bytes:
@@ -66,7 +62,6 @@ def open_run_privacy(
     client_ids: Sequence[str] | None,
     initial_weights: Sequence[np.ndarray],
     selected_per_round: int,
-    record_path: pathlib.Path | None = None,
     general_sha256: str = "",
 ) -> RunPrivacy:
     """Starts or resumes the privacy of a run. Draws and stores the nonce of a new run.
@@ -80,13 +75,11 @@ def open_run_privacy(
         then unknown, and sampling amplifies nothing.
       initial_weights: The initial weights.
       selected_per_round: Clients drawn per round, with over-selection.
-      record_path: Record of participation next to the store, if any.
       general_sha256: Hash of the general store, from its card, if any.
 
     Raises:
       NoiseKeyError: If the nonce or the secret is missing, malformed or not that of the run.
       RunDirectoryError: If the ledger is damaged.
-      ValueError: If the config has a limit on participation that is not enforced.
     """
     recorded: LedgerHeader | None = None
     rounds_released = 0
@@ -96,21 +89,8 @@ def open_run_privacy(
     mechanism = recorded.mechanism if recorded else _mechanism_of_run(config)
     key = None
     privacy = _privacy_of(config)
-    earlier: list[np.ndarray] = []
-    if record_path is not None and privacy.records_participation:
-        assert client_ids is not None
-        begun_as = None if privacy.noise_multiplier else ""  # runs without a key share an id
-        earlier = participation.cohorts_before(
-            record_path,
-            recorded.key_id if recorded else begun_as,
-            people.digests_of(client_ids, privacy.noise_secret),
-            config.train.min_separation_rounds - 1,
-            people.salt_id_of(privacy.noise_secret),
-        )
     if privacy.noise_multiplier:
         facts = _facts(config, mechanism, store_card["store_sha256"], initial_weights)
-        if earlier:
-            facts["earlier"] = [cohort.tolist() for cohort in earlier]
         if general_sha256:
             facts["general_sha256"] = general_sha256
         key = noise_key.open_noise_key(
@@ -123,13 +103,12 @@ def open_run_privacy(
         if recorded and recorded.key_id != key.key_id:
             raise noise_key.NoiseKeyError(
                 f"The noise key differs from the key of {ledger_path}, so the same rounds would be "
-                "released with a second noise. Use the secret, nonce, store, record of "
-                "participation, general store, initial model and version of tff-keyboard of the "
-                "first start, or start a new run directory."
+                "released with a second noise. Use the secret, nonce, store, general store, "
+                "initial model and version of tff-keyboard of the first start, or start a new run "
+                "directory."
             )
     header = ledger_hook.ledger_header(
         config.aggregation,
-        rounds=config.train.rounds,
         population=len(client_ids or ()),
         clients_per_round=config.train.clients_per_round,
         selected_per_round=selected_per_round,
@@ -140,7 +119,7 @@ def open_run_privacy(
     if client_ids is None:
         header = dataclasses.replace(header, sampling=CHECK_IN, uniform_sampling=False)
     header = _with_what_came_before(header, config, recorded, store_card, client_ids)
-    return RunPrivacy(mechanism=mechanism, key=key, header=header, earlier=earlier)
+    return RunPrivacy(mechanism=mechanism, key=key, header=header)
 
 
 def _with_what_came_before(
@@ -196,7 +175,7 @@ def _facts(
     """Returns all facts by which the sums of two runs can differ; see `noise_key`."""
     return {
         "config": what_rounds_compute(config),
-        "mechanism": mechanism.facts,
+        "mechanism": dataclasses.asdict(mechanism),
         "store_sha256": store_sha256,
         "initial_weights": noise_key.weights_digest(initial_weights),
     }

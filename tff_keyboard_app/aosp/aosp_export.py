@@ -1,34 +1,26 @@
-"""Exports a `.combined` word list from a trained model and users' text, with a privacy statement.
+"""Exports a `.combined` word list from a trained model and users' text.
 
-open -> sum user by user -> noise -> record the release -> list -> write
+open -> sum user by user -> list -> write
 """
 
-import math
 import pathlib
 import time
 
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.evaluation.counts import typed_text
-from tff_keyboard.evaluation.counts.expected_counts import (
-    ExpectedCounts,
-    expected_counts,
-    likely_pairs,
-)
 from tff_keyboard.evaluation.named import trained_here
 from tff_keyboard.host.progress import Progress
-from tff_keyboard.host.text_table import next_command
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ExportError, UsageError
 from tff_keyboard_app.aosp import aosp_part
 from tff_keyboard_app.aosp.aosp_options import AospOptions
 from tff_keyboard_app.aosp.engine import AospPredictor
-from tflite_export.export import private_runs, tail_part
+from tff_keyboard_app.aosp.expected_counts import ExpectedCounts, expected_counts, likely_pairs
+from tflite_export.export import tail_part
 from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
-
-_DELTA = 1e-6  # of a list whose run has no ledger, which would have a delta
 
 
 def export(
@@ -45,16 +37,14 @@ def export(
     Raises:
       UsageError, ExportError: See `AospOptions.check`; also if there are no words to list.
       DataError: If the store cannot be used, or the population is empty.
-      ProgramError: If the file, or the record of the release, cannot be written.
+      ProgramError: If the file cannot be written.
     """
     options.check(model, out)
     files.make_directory(out.parent)  # fails before the work, not after it
     predictor, forms = _open(model)
     store = ClientStore(store_directory)
     typed_text.check_rules(store, predictor.vocabulary.rules)
-    least_people = 0
-    if not options.noise_multiplier:
-        least_people = trained_here.people_needed(store, options.min_word_users)
+    least_people = trained_here.people_needed(store, options.min_word_users)
     tail = None
     if options.tail:
         tail = tail_part.find(
@@ -64,12 +54,9 @@ def export(
             options.tail,
             options.word_list,
             least_people=least_people,
-            is_noised=options.noise_multiplier > 0,
         )
     population = options.clients
-    counts = _summed(predictor, store, population, options.clip_norm)
-    if options.noise_multiplier:
-        counts = aosp_part.noised(counts, options.noise_multiplier * options.clip_norm)
+    counts = _summed(predictor, store, population)
     try:
         words = aosp_part.build(
             counts,
@@ -82,34 +69,30 @@ def export(
         )
     except ValueError as error:
         raise UsageError(f"{store.directory}: {error}.") from None
-    statement = _statement(model, counts.people, options)
+    words_listed = "each word that is not on a public list" if options.word_list else "each word"
+    statement = (
+        "none. The sums have no noise. The only limit on what the list reveals about a client is "
+        f"that several clients typed {words_listed}."
+    )
     remarks = [f"{counts.people:,} clients of '{population}'", f"privacy: {statement}"]
     data = words.to_bytes(remarks)
     files.write_atomically(out, [data])
-    lines = [
-        f"{out}: {len(words.words):,} words, {words.num_bigrams:,} bigrams, {len(data):,} bytes"
-    ]
-    if least_people:
-        listed = AospPredictor(words, predictor.vocabulary.rules).vocabulary
-        typists = zip(predictor.vocabulary.words, counts.typists.tolist(), strict=True)
-        alone = sum(n == 1 and listed.id_of(word) != OOV for word, n in typists)
-        beyond = ""
-        if tail:
-            beyond = f"; outside the vocabulary {tail.least_people} of {tail.counted_on}"
-            beyond += f", or an entry in {options.word_list.name}" if options.word_list else ""
-        lines.append(
-            f"words that only one client typed: {alone} (each word needs at least {least_people} "
-            f"of {counts.people:,} clients{beyond})"
-        )
+    listed = AospPredictor(words, predictor.vocabulary.rules).vocabulary
+    typists = zip(predictor.vocabulary.words, counts.typists.tolist(), strict=True)
+    alone = sum(n == 1 and listed.id_of(word) != OOV for word, n in typists)
+    beyond = ""
+    if tail:
+        beyond = f"; outside the vocabulary {tail.least_people} of {tail.counted_on}"
+        beyond += f", or an entry in {options.word_list.name}" if options.word_list else ""
     dictionary = f"main_{predictor.vocabulary.rules.language}.dict"
-    lines += [
+    return [
+        f"{out}: {len(words.words):,} words, {words.num_bigrams:,} bigrams, {len(data):,} bytes",
+        f"words that only one client typed: {alone} (each word needs at least {least_people} of "
+        f"{counts.people:,} clients{beyond})",
         f"privacy: {statement}",
         f"For HeliBoard, run: java -jar dicttool_aosp.jar makedict -s {out} -d {dictionary}. Then "
         f"add {dictionary} in HeliBoard's settings, under Dictionaries.",
     ]
-    if private_runs.is_private(model):
-        lines.append(next_command("privacy", model))
-    return lines
 
 
 def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
@@ -122,15 +105,13 @@ def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
     keyboard = KeyboardPredictor(model)
     if keyboard.manifest.privacy != NO_PRIVACY_CLAIM:
         raise ExportError(
-            f"{model} claims differential privacy, so its run must record the cost of the list. "
-            "Pass the run directory."
+            f"{model} claims differential privacy, but sums over the text of the same clients "
+            "would reveal what its noise hides. Use the keyboard of the export instead."
         )
     return keyboard, list(keyboard.manifest.truecase)
 
 
-def _summed(
-    predictor: Predictor, store: ClientStore, population: str, clip_norm: float
-) -> ExpectedCounts:
+def _summed(predictor: Predictor, store: ClientStore, population: str) -> ExpectedCounts:
     people = store.client_ids(population)
     if not people:
         raise ExportError(
@@ -143,48 +124,5 @@ def _summed(
             predictor,
             (store.words(population, person) for person in people),
             following,
-            clip_norm=clip_norm or math.inf,
             summed=line.update,
         )
-
-
-def _statement(model: pathlib.Path, people: int, options: AospOptions) -> str:
-    """Returns the privacy statement of the list, and records the release of a run with a ledger."""
-    if not options.noise_multiplier:
-        words = "each word that is not on a public list" if options.word_list else "each word"
-        return (
-            f"none. The sums have no noise. The only limit on what the list reveals about a client "
-            f"is that several clients typed {words}."
-        )
-    from tff_keyboard.privacy.accounting import accounting
-    from tff_keyboard.privacy.claims.guarantee import total_guarantee
-    from tff_keyboard.privacy.claims.statement import epsilon_in_words
-    from tff_keyboard.privacy.ledger import ledger, lineage, list_releases
-
-    noise = f"clip norm {options.clip_norm:g}, noise multiplier {options.noise_multiplier:g}"
-    path = lineage.ledger_of(model.resolve())
-    if not path.is_file():
-        alone = accounting.unsampled_gaussian(
-            noise_multiplier=options.noise_multiplier, participations=1, delta=_DELTA
-        )
-        return (
-            "NO CLAIM: the model was trained without privacy. The sums alone "
-            f"({noise}) have epsilon {epsilon_in_words(alone.epsilon)}, delta {alone.delta:g} "
-            f"({alone.adjacency})."
-        )
-    header, rounds = ledger.read_ledger(path)
-    release = list_releases.list_header(
-        header,
-        noise_multiplier=options.noise_multiplier,
-        clip_norm=options.clip_norm,
-        people=people,
-    )
-    list_releases.record(path.parent, release)
-    total = total_guarantee(header, len(rounds), list_releases.lists_of(path.parent))
-    if total is None:
-        return f"NO CLAIM, because the model has none. Sums: {noise}."
-    return (
-        f"epsilon {epsilon_in_words(total.epsilon)}, delta {total.delta:g}, for this list "
-        f"({noise}) together with all other releases of its run ({total.adjacency}; "
-        f"{total.method})."
-    )

@@ -41,17 +41,13 @@ class AospOptions:
         "Minimum number of clients that typed a word. 0: the limit of the store's vocabulary.",
         Bounds(0),
     ] = 0
-    clip_norm: Annotated[float, "L2 bound on the sums of one client. 0: no bound.", Bounds(0)] = 0.0
-    noise_multiplier: Annotated[
-        float, "Standard deviation of the noise / clip norm. 0: no noise.", Bounds(0)
-    ] = 0.0
 
     def check(self, model: pathlib.Path, out: pathlib.Path) -> None:
         """Rejects invalid options before anything is read.
 
         Raises:
           UsageError: If options contradict each other, or if `out` does not end in .combined.
-          ExportError: If the run is private, but there is no noise.
+          ExportError: If the run is private.
         """
         if self.word_list and not self.tail:
             raise UsageError(
@@ -59,13 +55,4 @@ class AospOptions:
             )
         if out.suffix != SUFFIX:
             raise UsageError(f"--out must end in {SUFFIX}, got '{out.name}'.")
-        if self.noise_multiplier and not self.clip_norm:
-            raise UsageError("--noise-multiplier requires --clip-norm=C.")
-        if self.noise_multiplier and self.min_word_users:
-            raise UsageError(
-                "--min-word-users cannot be used with noise: it counts the clients of a word "
-                "exactly, and noise on the sums does not hide that. Leave one of them out."
-            )
-        if not self.noise_multiplier:
-            instead = "Pass --clip-norm and --noise-multiplier."
-            private_runs.refuse(model, "sums over", instead)
+        private_runs.refuse(model, "sums over", "Use the keyboard of an export instead.")

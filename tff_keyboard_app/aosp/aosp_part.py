@@ -3,7 +3,7 @@
     p(w)     = u(w) / sum of u
     p(w | v) = b(v, w) / u(v)
 
-u and b are the sums of `evaluation/counts/expected_counts.py`, on AOSP's scale. u(v) stands for the
+u and b are the sums of `expected_counts.py`, on AOSP's scale. u(v) stands for the
 number of times that v is typed, so that the text need not be counted again. Words of a lexicon
 outside the table share u(OOV). Blocked words are listed with f = 0.
 
@@ -11,15 +11,8 @@ The value of a bigram is b(v, w) (f(v, w) - f(w)). The three likeliest words aft
 first, because before the first letter a keyboard shows only bigrams. A bigram less than half a step
 above its word's f adds no information; of these, only the three likeliest are listed.
 
-**Privacy.** Without noise, a word must be typed by `least_people` users or be on a public list.
-There is no privacy claim, and private runs are rejected. With noise the sums are one release of a
-Gaussian mechanism,
-
-    sums + N(0, (z C)^2),    C = `clip_norm`, z = `noise_multiplier`
-
-and everything else follows from them and the model. Then all words come from the table or a public
-list; exact counts of users choose none. The release is recorded in the run's directory before the
-list is written, and the run's privacy statement includes it.
+**Privacy.** A word must be typed by `least_people` users or be on a public list. There is no
+privacy claim, and private runs are rejected.
 """
 
 import dataclasses
@@ -29,36 +22,16 @@ import numpy as np
 
 from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL, OOV, Vocabulary
-from tff_keyboard.evaluation.counts.expected_counts import ExpectedCounts
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
-from tff_keyboard.privacy.accounting.private_vocabulary import fresh_normal
 from tff_keyboard_app.aosp import combined_file
 from tff_keyboard_app.aosp.combined_file import MOST, WordList, frequency_of
+from tff_keyboard_app.aosp.expected_counts import ExpectedCounts
 from tff_keyboard_app.keyboard.blocklist import Blocklist, packaged_entries
 from tff_keyboard_app.keyboard.truecase import Truecase
 
 MOST_BYTES = 2_999_000  # without remarks
 _ALWAYS = 3  # bigrams of a word that fill a strip
-_LEAST_COUNT = 0.5  # smallest u(w) of a listed word; noise may give less
-
-
-def noised(counts: ExpectedCounts, standard_deviation: float) -> ExpectedCounts:
-    """Returns the sums with noise that cannot be drawn again.
-
-    The number of users who typed a word becomes -1, unknown. A noisy b(v, w) below two standard
-    deviations becomes 0.
-    """
-    first = len(counts.unigrams) - EOS
-    noise = standard_deviation * fresh_normal(first + counts.bigrams.size)
-    unigrams = counts.unigrams.copy()
-    unigrams[EOS:] += noise[:first]
-    bigrams = counts.bigrams + noise[first:].reshape(counts.bigrams.shape)
-    return dataclasses.replace(
-        counts,
-        unigrams=unigrams,
-        bigrams=np.where(bigrams >= 2 * standard_deviation, bigrams, 0.0),
-        typists=np.full_like(counts.typists, -1),
-    )
+_LEAST_COUNT = 0.5  # smallest u(w) of a listed word
 
 
 def build(

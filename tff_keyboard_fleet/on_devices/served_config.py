@@ -9,7 +9,6 @@ from tff_keyboard.algorithms import schedules
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompression
 from tff_keyboard.config.sections.learning_config import FedAvgClient
-from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.rule_config import FedMed
 from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.round_server.rounds import Terms
@@ -69,12 +68,6 @@ def as_served(config: RunConfig) -> RunConfig:
         ("train.dropout_rate", train.dropout_rate, 0, "devices drop out on their own"),
         ("train.excluded_client", train.excluded_client, -1, _DRAW),
         (
-            "aggregation.privacy.sampling",
-            getattr(privacy, "sampling", "fixed_size"),
-            "fixed_size",
-            _DRAW,
-        ),
-        (
             "aggregation.privacy.noise_cohort_size",
             getattr(privacy, "noise_cohort_size", 0),
             0,
@@ -87,19 +80,10 @@ def as_served(config: RunConfig) -> RunConfig:
                 f"`{name}` = {found!r} cannot be used with devices: {reason}. Set it to "
                 f"{allowed!r}."
             )
-    if isinstance(privacy, MechanismConfig):
-        if privacy.participation == "record":
-            raise ConfigError(
-                "`aggregation.privacy.participation` = 'record' cannot be used with devices: the "
-                "record lists clients of a store, but the server knows only device keys. Set it "
-                "to 'off'."
-            )
-        privacy = dataclasses.replace(privacy, participation="off")
     if config.devices.secure_sums:
         _check_secure(config)
     return dataclasses.replace(
         config,
-        aggregation=dataclasses.replace(aggregation, privacy=privacy),
         train=dataclasses.replace(train, checkpoint_every=1),
     )
 

@@ -58,26 +58,18 @@ def find(
     word_list: pathlib.Path | None,
     *,
     least_people: int = 0,
-    is_noised: bool = False,
 ) -> FoundTail:
     """Returns the lexicon of a store's train users and of a list.
 
-    For a private run, and if `is_noised`, the lexicon is made from the list alone, because counted
-    words would reveal text that the noise hides. `least_people` and errors are as in
-    `trained_here.count_tail`.
+    For a private run, the lexicon is made from the list alone, because counted words would reveal
+    text that the noise hides. `least_people` and errors are as in `trained_here.count_tail`.
 
     Raises:
       ExportError: If the list is needed and missing, or the store has another vocabulary.
     """
     if word_list is None:
-        instead = "Pass a public list with --word-list."
-        private_runs.refuse(directory, "words counted from", instead)
-        if is_noised:
-            raise ExportError(
-                f"--tail: words chosen by exact counts of clients would reveal what the noise of "
-                f"--noise-multiplier hides. {instead}"
-            )
-    elif is_noised or private_runs.is_private(directory):
+        private_runs.refuse(directory, "words counted from", "Pass a public list with --word-list.")
+    elif private_runs.is_private(directory):
         known = read_word_list(word_list, vocabulary.rules)
         try:
             return FoundTail(listed(known, vocabulary, size=size))

@@ -27,7 +27,6 @@ from tff_keyboard.privacy.mechanisms.noise_streams import (
 SIZE = 1500
 VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [SIZE]), tff.TensorType(np.float32, [2])])
 CLIENTS = 5
-TREES = {"restart_rounds": 3}
 NUMBERS = {
     "blt": {"decays": (0.5, 0.9), "scales": (0.3, 0.2)},
 }
@@ -45,27 +44,22 @@ def clients(seed=0, count=CLIENTS, scale=1.0):
 
 
 @functools.cache
-def process(mechanism, noise=0.0, key=KEY, clip_norm=2.5, restart_rounds=0):
+def process(mechanism, noise=0.0, key=KEY, clip_norm=2.5):
     return noised(
-        built(mechanism, noise, clip_norm, restart_rounds),
-        mechanism,
-        key=key,
-        **NUMBERS.get(mechanism, {"restart_rounds": restart_rounds}),
+        built(mechanism, noise, clip_norm), mechanism, key=key, **NUMBERS.get(mechanism, {})
     )
 
 
-def built(mechanism, noise, clip_norm=2.5, restart_rounds=0):
+def built(mechanism, noise, clip_norm=2.5):
     """The sum of a mechanism without its noise, of which there are fewer than of mechanisms."""
-    if mechanism.endswith("_adaptive") or mechanism == "gaussian":
-        return build(mechanism, noise, clip_norm, restart_rounds)
-    return build("tree", noise, clip_norm, 0)
+    if mechanism.startswith("gaussian"):
+        return build(mechanism, noise, clip_norm)
+    return build("tree", noise, clip_norm)
 
 
 @functools.cache
-def build(mechanism, noise, clip_norm, restart_rounds):
+def build(mechanism, noise, clip_norm):
     own = {"clipped_count_noise": 0.4} if mechanism.endswith("_adaptive") else {}
-    if restart_rounds:
-        own["restart_rounds"] = restart_rounds
     return PrivateMeanFactory(
         mechanism=mechanism,
         clip_norm=clip_norm,
@@ -113,18 +107,14 @@ def test_missing_clients_do_not_change_the_denominator():
     assert not np.any(nobody.result[0])
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian_adaptive", "tree_adaptive"])
-def test_the_clip_norm_follows_the_quantile(mechanism):
-    options = TREES if mechanism == "tree_adaptive" else {}
+def test_the_clip_norm_follows_the_quantile():
     norms = [np.linalg.norm(v[0]) for v in clients()]
-    outputs = run(process(mechanism, **options), 7)
-    bound, tree_bound, expected = 2.5, 2.5, []
-    for round_num in range(1, 8):
-        expected.append(tree_bound if mechanism == "tree_adaptive" else bound)
+    outputs = run(process("gaussian_adaptive"), 7)
+    bound, expected = 2.5, []
+    for _ in range(7):
+        expected.append(bound)
         unclipped = np.mean([norm <= bound for norm in norms])
         bound *= np.exp(-0.2 * (unclipped - 0.5))
-        if round_num % 3 == 0:
-            tree_bound = bound
     np.testing.assert_allclose(clip_norms(outputs), expected, rtol=1e-5)
     last = outputs[-1].result[0]
     np.testing.assert_allclose(
@@ -182,18 +172,6 @@ def test_tree_noise_of_running_sums_grows_as_honakers():
         assert np.std(noise) == pytest.approx(2.5 * np.sqrt(variance), rel=0.08)
 
 
-def test_a_restart_begins_a_fresh_tree():
-    """After a restart the running sum keeps the old noise and starts to add new."""
-    outputs = run(process("tree", 1.0, restart_rounds=2), 3)
-    noises = [
-        np.asarray(o.result[0], np.float64) * CLIENTS - numpy_clipped_sum(clients(), 2.5)
-        for o in outputs
-    ]
-    assert np.std(noises[2]) == pytest.approx(2.5, rel=0.08)  # a leaf of its own, not a difference
-    for earlier in noises[:2]:
-        assert abs(np.corrcoef(earlier, noises[2])[0, 1]) < 0.12
-
-
 def test_correlated_noise_is_the_dense_inverse_of_independent_noise():
     """C (released noise) = independent draws, to float32: what privacy is accounted for."""
     rounds = 6
@@ -207,17 +185,12 @@ def test_correlated_noise_is_the_dense_inverse_of_independent_noise():
     np.testing.assert_allclose(dense @ noises, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "mechanism", ["gaussian", "gaussian_adaptive", "tree", "tree_adaptive", "blt"]
-)
+@pytest.mark.parametrize("mechanism", ["gaussian", "gaussian_adaptive", "tree", "blt"])
 def test_a_resumed_run_repeats_the_bits(mechanism):
-    options = TREES if mechanism.startswith("tree") else {}
-    straight = run(process(mechanism, 1.0, **options), 5)
+    straight = run(process(mechanism, 1.0), 5)
     restored = tf.nest.map_structure(lambda x: np.array(x), straight[1].state)
     anew = noised(  # another process, which has drawn nothing yet
-        built(mechanism, 1.0, **options),
-        mechanism,
-        **NUMBERS.get(mechanism, options),
+        built(mechanism, 1.0), mechanism, **NUMBERS.get(mechanism, {})
     )
     resumed = run(anew, 3, state=restored)
     for one, other in zip(straight[2:], resumed, strict=True):
@@ -340,7 +313,6 @@ def test_huge_deltas_do_not_overflow():
         ({"clip_norm": 0.0}, "`clip_norm` must be > 0"),
         ({"noise_multiplier": -1.0}, "`noise_multiplier` must be >= 0"),
         ({"clients_per_round": 0}, "`clients_per_round` must be >= 1"),
-        ({"mechanism": "tree_adaptive", "restart_rounds": 0}, "`restart_rounds` must be >= 1"),
         ({"noise_multiplier": None}, "`noise_multiplier` is missing. Set it to 0"),
         ({"mechanism": "none"}, "`mechanism` must be one of 'gaussian', .*'blt', got 'none'"),
         (

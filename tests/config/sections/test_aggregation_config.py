@@ -14,7 +14,6 @@ from tff_keyboard.config.sections.privacy_config import (
     Gaussian,
     GaussianAdaptive,
     Tree,
-    TreeAdaptive,
 )
 from tff_keyboard.config.sections.rule_config import (
     RULES,
@@ -62,8 +61,6 @@ def test_privacy_turns_unaccounted_protection_off():
         (lambda: Gaussian(clip_norm=0.0), "`aggregation.privacy.clip_norm` must be > 0"),
         (lambda: Gaussian(noise_multiplier=-1.0), "privacy.noise_multiplier` must be >= 0"),
         (lambda: Gaussian(delta=0.0), r"`aggregation.privacy.delta` must be in \(0, 1\)"),
-        (lambda: Gaussian(sampling="bernoulli"), "must be one of 'fixed_size', 'poisson'"),
-        (lambda: Tree(max_participations=-1), "privacy.max_participations` must be >= 0"),
         (lambda: GaussianAdaptive(target_unclipped_quantile=1.0), "target_unclipped_quantile`"),
         (lambda: UniformQuantization(bits=1), "compression.bits` must be in 2..4, got 1"),
         (lambda: UniformQuantization(bits=5), "compression.bits` must be in 2..4, got 5"),
@@ -102,7 +99,6 @@ def test_out_of_range_options_are_named(build, words):
             "does not cover a second bound",
         ),
         (lambda: GaussianAdaptive(clipped_count_noise=0.0, **NOISE), "released without noise"),
-        (lambda: TreeAdaptive(restart_rounds=0), "change only when the tree restarts"),
     ],
 )
 def test_unsafe_combinations_are_refused_with_the_reason(build, reason):
@@ -112,7 +108,7 @@ def test_unsafe_combinations_are_refused_with_the_reason(build, reason):
     assert "`aggregation." in str(error.value)
 
 
-@pytest.mark.parametrize("privacy", [Gaussian, GaussianAdaptive, Tree, TreeAdaptive])
+@pytest.mark.parametrize("privacy", [Gaussian, GaussianAdaptive, Tree])
 def test_every_mechanism_is_allowed_with_mean_and_compression(privacy):
     config = AggregationConfig(
         privacy=privacy(**NOISE), client_weighting="uniform", compression=UniformQuantization()

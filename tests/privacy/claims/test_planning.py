@@ -16,7 +16,6 @@ GBOARD = Schedule(
     cohort=6500,
     population=10_000_000,
     min_separation=313,
-    max_participations=6,
     delta=1e-10,
 )
 
@@ -27,12 +26,6 @@ def test_epsilon_is_just_below_the_target(name):
     assert 2.98 < found.guarantee.epsilon <= 3.0
     less = plan(name, SMALL, target_epsilon=6.0)
     assert less.noise_multiplier < found.noise_multiplier
-
-
-def test_recovers_gboards_multiplier_from_its_epsilon():
-    found = plan("tree", GBOARD, target_epsilon=8.90)
-    assert found.noise_multiplier == pytest.approx(7.0, rel=2e-3)
-    assert found.guarantee.rho == pytest.approx(79 / 98, rel=4e-3)
 
 
 @pytest.mark.slow
@@ -67,7 +60,6 @@ def test_correlated_noise_has_the_smallest_error():
     [
         Gaussian(),
         Tree(),
-        Tree(restart_rounds=3),
         BltMechanism(decays=(0.9,), scales=(0.3,)),
     ],
     ids=str,

@@ -8,7 +8,6 @@ from tff_keyboard.privacy.mechanisms.mechanism import (
     BltMechanism,
     Gaussian,
     Tree,
-    TreeAdaptive,
     named,
     optimal_mechanism,
 )
@@ -18,7 +17,6 @@ KEY = bytes(range(32))
 MECHANISMS = {
     "gaussian": Gaussian(),
     "tree": Tree(),
-    "tree, restarts": TreeAdaptive(restart_rounds=3),
     "blt": BltMechanism(decays=(0.5, 0.9), scales=(0.3, 0.2)),
 }
 
@@ -78,16 +76,6 @@ def test_weights_of_draws_cover_each_leaf_once():
         assert running[7][covering].sum() == pytest.approx(1.0)
 
 
-def test_a_restart_begins_a_fresh_tree():
-    draw, _ = recorded()
-    stream = TreeNoise(draw, 64, restart_rounds=2)
-    noises = [stream.next() for _ in range(4)]
-    assert noises[0] @ noises[0] == pytest.approx(1.0)
-    assert noises[2] @ noises[2] == pytest.approx(1.0)  # a separate leaf, not a difference
-    assert noises[0] @ noises[1] != 0
-    assert noises[1] @ noises[2] == 0
-
-
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_pure_function_of_key_and_round(name):
     mechanism = MECHANISMS[name]
@@ -130,9 +118,7 @@ def test_noise_has_the_standard_deviation_of_its_row(name):
 
 @pytest.mark.parametrize("name", ["gaussian", "tree", "blt"])
 def test_optimal_mechanisms(name):
-    mechanism = optimal_mechanism(
-        name, rounds=50, min_separation=10, max_participations=3, buffers=3
-    )
+    mechanism = optimal_mechanism(name, rounds=50, min_separation=10, buffers=3)
     assert mechanism.name == name
     assert len(getattr(mechanism, "decays", ())) == (3 if name == "blt" else 0)
 
@@ -141,10 +127,6 @@ def test_optimal_mechanisms(name):
     "arguments, words",
     [
         ({"name": "laplace"}, "`name` must be one of 'gaussian'"),
-        (
-            {"name": "gaussian", "restart_rounds": 3},
-            "`restart_rounds` has no effect with `name` = 'gaussian'",
-        ),
         ({"name": "tree", "decays": (0.5,)}, "`decays` has no effect with `name` = 'tree'"),
         ({"name": "blt", "decays": (), "scales": ()}, "1 to 4 numbers"),
         ({"name": "blt", "scales": (0.5,)}, "`decays` is missing"),
@@ -153,8 +135,3 @@ def test_optimal_mechanisms(name):
 def test_numbers_that_do_not_fit_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         named(**arguments)
-
-
-def test_negative_restarts_are_refused():
-    with pytest.raises(ValueError, match="`restart_rounds` must be >= 0, got -1"):
-        TreeNoise(keyed_draw(KEY), 1, restart_rounds=-1)

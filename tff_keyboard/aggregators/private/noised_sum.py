@@ -15,8 +15,8 @@ This is a `tensorflow_privacy` query, run by `tff.aggregators.DifferentiallyPriv
 record aggregation (a plain or a secure sum) is TFF's. The sum is in float32, noise is added in
 float64, and the result is rounded to float32 once, after the noise.
 
-Sources: McMahan et al. 2018, https://arxiv.org/abs/1710.06963; restarts with adaptive clipping: Xu
-et al. 2023, https://arxiv.org/abs/2305.18465; adaptive clipping: see `adaptive_clip.py`.
+Sources: McMahan et al. 2018, https://arxiv.org/abs/1710.06963; adaptive clipping: see
+`adaptive_clip.py`.
 """
 
 import collections
@@ -71,8 +71,6 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
       denominator: Divides the noisy sum: the report goal for a mean, 1 for a sum. It must not
         depend on the participants.
       adaptive: How the clip norm follows a quantile; None keeps it constant.
-      clip_every: Rounds between changes of the clip norm with `adaptive`, >= 1: the rounds of a
-        tree, whose nodes must have the same sensitivity.
       grid_bits: If not 0, records are rounded towards zero, which lengthens none, to multiples of
         the noise's standard deviation / 2^grid_bits, and summed as integers. The draws of noise
         must be multiples of 2^-grid_bits. Not with `adaptive`; requires noise.
@@ -93,7 +91,6 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         event: dp_accounting.DpEvent,
         denominator: float = 1.0,
         adaptive: AdaptiveClip | None = None,
-        clip_every: int = 1,
         grid_bits: int = 0,
         draws_noise: bool = False,
         takes_sums: bool = False,
@@ -103,7 +100,6 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         self._event = event
         self._denominator = denominator
         self._adaptive = adaptive
-        self._clip_every = clip_every
         self._draws_noise = draws_noise
         self._takes_sums = takes_sums
         self._grid = float(2**grid_bits) if grid_bits else 0.0  # steps per standard deviation
@@ -162,8 +158,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
             if self._size:
                 count += tf.cast(self._count_stddev * noise[-1], count.dtype)
             estimate = self._adaptive.updated(estimate, count)
-            ends = tf.equal((state.round + 1) % self._clip_every, 0)
-            clip_norm = tf.where(ends, estimate, clip_norm)
+            clip_norm = estimate
         result = self._noised(total, noise, self._stddev(state.clip_norm))
         new_state = NoisedSumState(
             clip_norm, estimate, state.clip_norm, state.round + 1, self._empty_slot()

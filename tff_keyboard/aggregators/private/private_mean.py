@@ -21,7 +21,7 @@ from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
 from tff_keyboard.storage.checks import require_one_of
 
 MECHANISMS = tables.variants(privacy_config.Privacy)
-_OF_RUNS = ("noise_secret", "fixed_nonce", "participation")  # only used with a run directory
+_OF_RUNS = ("noise_secret", "fixed_nonce")  # only used with a run directory
 
 
 class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
@@ -49,7 +49,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
       noise_multiplier: Standard deviation of one draw of noise / clip norm, >= 0. With 0, updates
         are clipped and there is no guarantee. Required, unless `privacy` has it.
       clip_norm: L2 bound on one client's update, > 0, and the first one if it adapts; 1 if None.
-      mechanism: "gaussian" (if None), "gaussian_adaptive", "tree", "tree_adaptive" or "blt".
+      mechanism: "gaussian" (if None), "gaussian_adaptive", "tree" or "blt".
       draws_noise: Whether TensorFlow draws the noise of a round without noise from `with_noise`. If
         False, such a round fails. Correlated and discrete noise is never drawn.
       takes_sums: Whether the inputs are parts of a secure sum (`noised_sum.py`); only with
@@ -93,8 +93,8 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         self.privacy = privacy = privacy.changed(
             noise_multiplier=noise_multiplier, clip_norm=clip_norm, **options
         )
-        adaptive, clip_every = None, 1
-        if isinstance(privacy, privacy_config.GaussianAdaptive | privacy_config.TreeAdaptive):
+        adaptive = None
+        if isinstance(privacy, privacy_config.GaussianAdaptive):
             adaptive = adaptive_clip.AdaptiveClip(
                 target_quantile=privacy.target_unclipped_quantile,
                 learning_rate=privacy.clip_learning_rate,
@@ -103,8 +103,6 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             )
             # raises here instead of later in `create`
             adaptive_clip.delta_noise_multiplier(privacy.noise_multiplier, adaptive.count_stddev)
-        if isinstance(privacy, privacy_config.TreeAdaptive):
-            clip_every = privacy.restart_rounds
         multiplier = _multiplier_here(privacy, clients_per_round)
         # TFF has no event for correlated noise with participation limits; the ledger has it.
         event: dp_accounting.DpEvent = dp_accounting.UnsupportedDpEvent()
@@ -122,7 +120,6 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "event": event,
             "denominator": float(clients_per_round),
             "adaptive": adaptive,
-            "clip_every": clip_every,
             "grid_bits": BITS if is_discrete else 0,
             "draws_noise": draws_noise and is_independent and not is_discrete,
             "takes_sums": takes_sums,

@@ -30,8 +30,6 @@ class MechanismConfig(Table, path="aggregation.privacy"):
       noise_multiplier: Standard deviation of one draw of noise / clip_norm, without a unit, >= 0.
         With 0, updates are clipped and there is no guarantee.
       delta: The delta of the (epsilon, delta) statement, in (0, 1).
-      max_participations: Maximum number of rounds of a client; 0 means as many as the minimum
-        separation allows. An error if nothing enforces it.
       noise_secret: Location of the secret part of the noise key, outside the run directory:
         "env:NAME" or "file:PATH"; "" means none.
       fixed_nonce: 32 hexadecimal digits that replace the run's random nonce and make the noise
@@ -41,37 +39,20 @@ class MechanismConfig(Table, path="aggregation.privacy"):
         is a PROJECTION, and labelled so next to its epsilon: it is about the larger federation,
         which has proportionally more users. Requires the rule "mean", a fixed clip norm, and at
         least `train.clients_per_round`.
-      participation: "record" notes rounds and clients next to the store, and clients of other runs'
-        last rounds wait for `train.min_separation_rounds`. "off" treats each run separately, for
-        experiments on one store. "auto" means "record" if there is a `noise_secret`.
     """
 
     type: str
     clip_norm: checks.Positive = 1.0
     noise_multiplier: checks.NotNegative = 0.0
     delta: checks.OpenShare = 1e-6
-    max_participations: checks.FromZero = 0
     noise_secret: str = ""
     fixed_nonce: str = ""
     noise_cohort_size: checks.FromZero = 0
-    participation: Literal["auto", "record", "off"] = "auto"
-
-    @property
-    def records_participation(self) -> bool:
-        """The value of `participation`, with "auto" replaced by its meaning."""
-        if self.participation == "auto":
-            return bool(self.noise_secret) and self.noise_multiplier > 0
-        return self.participation == "record"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         named = not self.noise_secret or bool(re.fullmatch("(env|file):.+", self.noise_secret))
         self.require(named, "noise_secret", "must be 'env:NAME' or 'file:PATH'")
-        rule = (
-            "'record' requires a noise multiplier > 0, because runs are named by their noise keys"
-        )
-        has_key = self.participation != "record" or self.noise_multiplier > 0
-        self.require(has_key, "participation", rule)
         is_nonce = not self.fixed_nonce or bool(re.fullmatch("[0-9a-f]{32}", self.fixed_nonce))
         self.require(is_nonce, "fixed_nonce", "must be 32 hexadecimal digits")
 
@@ -84,8 +65,6 @@ class Gaussian(MechanismConfig):
     False
 
     Attributes:
-      sampling: Assumption of the accounting about cohorts: "fixed_size" (as in training) or
-        "poisson".
       distribution: "continuous" uses float64 noise. With "discrete", clients round their clipped
         updates towards zero to a grid of noise_multiplier x clip_norm / 2^20, sums are of integers,
         and the noise is a discrete Gaussian on the same grid. This requires the rule "mean" and
@@ -93,7 +72,6 @@ class Gaussian(MechanismConfig):
     """
 
     type: Literal["gaussian"] = "gaussian"
-    sampling: Literal["fixed_size", "poisson"] = "fixed_size"
     distribution: Literal["continuous", "discrete"] = "continuous"
 
     def __post_init__(self) -> None:
@@ -112,8 +90,13 @@ class Gaussian(MechanismConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Adaptive(MechanismConfig):
-    """A bound that follows a noisy quantile (Andrew et al. 2021).
+class GaussianAdaptive(MechanismConfig):
+    """Fresh Gaussian noise in every round, with a bound that follows a noisy quantile.
+
+    Source: Andrew et al. 2021, https://arxiv.org/abs/1905.03871.
+
+    >>> GaussianAdaptive(noise_multiplier=0.8).target_unclipped_quantile
+    0.5
 
     Attributes:
       target_unclipped_quantile: Share of clients that are not clipped, in (0, 1).
@@ -122,6 +105,7 @@ class _Adaptive(MechanismConfig):
         clients_per_round; must be > 0 if the noise multiplier is.
     """
 
+    type: Literal["gaussian_adaptive"] = "gaussian_adaptive"
     target_unclipped_quantile: checks.OpenShare = 0.5
     clip_learning_rate: checks.Positive = 0.2
     clipped_count_noise: checks.NotNegative = 0.05
@@ -138,53 +122,14 @@ class _Adaptive(MechanismConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GaussianAdaptive(_Adaptive):
-    """Fresh Gaussian noise in every round, with an adaptive bound.
-
-    >>> GaussianAdaptive(noise_multiplier=0.8).target_unclipped_quantile
-    0.5
-
-    Attributes:
-      sampling: Assumption of the accounting about cohorts; see "gaussian".
-    """
-
-    type: Literal["gaussian_adaptive"] = "gaussian_adaptive"
-    sampling: Literal["fixed_size", "poisson"] = "fixed_size"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Tree(MechanismConfig):
     """DP-FTRL: noise from a binary tree over rounds. Assumes nothing about sampling.
 
-    >>> Tree(noise_multiplier=7.0, restart_rounds=64).type
+    >>> Tree(noise_multiplier=7.0).type
     'tree'
-
-    Attributes:
-      restart_rounds: Rounds after which a new tree begins; 0 means never.
     """
 
     type: Literal["tree"] = "tree"
-    restart_rounds: checks.FromZero = 0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TreeAdaptive(_Adaptive):
-    """DP-FTRL with an adaptive bound, which may only change when a new tree begins.
-
-    >>> TreeAdaptive(noise_multiplier=7.0).restart_rounds
-    16
-
-    Attributes:
-      restart_rounds: Rounds after which a new tree begins, >= 1.
-    """
-
-    type: Literal["tree_adaptive"] = "tree_adaptive"
-    restart_rounds: int = 16
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rule = "must be >= 1, because the clip norm can change only when the tree restarts"
-        self.require(self.restart_rounds >= 1, "restart_rounds", rule)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -202,4 +147,4 @@ class Blt(MechanismConfig):
     buffers: Annotated[int, checks.between(1, 4)] = 2
 
 
-Privacy: TypeAlias = NoPrivacy | Gaussian | GaussianAdaptive | Tree | TreeAdaptive | Blt
+Privacy: TypeAlias = NoPrivacy | Gaussian | GaussianAdaptive | Tree | Blt

@@ -1,12 +1,12 @@
-"""Epsilon of a run: sampled Gaussian (RDP, PLD), trees and correlated noise (zCDP).
+"""Epsilon of a run: sampled Gaussian (RDP), trees and correlated noise (zCDP).
 
 All guarantees are at the level of users (one client is one user). They are computed in seconds and
 without TensorFlow. There are two adjacencies, and every result names its own:
 
 - "add or remove one": the data of one client are present or not. The sum of clipped updates changes
-  by at most the clip norm. Used with Poisson sampling, and with trees and correlated noise. For the
-  latter, the whole record of one client, including its part of the count of unclipped clients, is
-  zero in all rounds ("zero-out", Kairouz et al. 2021, Definition 1.1).
+  by at most the clip norm. Used without random sampling: the whole record of one client, including
+  its part of the count of unclipped clients, is zero in all rounds ("zero-out", Kairouz et al.
+  2021, Definition 1.1).
 - "replace one": the data of one client are replaced by the data of another. Used with cohorts of
   fixed size drawn without replacement, whose size must not change. The sum then changes by up to
   twice the clip norm. `dp_accounting` expects noise / sensitivity and does not double the
@@ -23,13 +23,12 @@ import math
 from collections.abc import Callable
 
 import dp_accounting
-from dp_accounting import pld, rdp
+from dp_accounting import rdp
 from scipy import optimize, special
 
 from tff_keyboard.privacy.mechanisms import toeplitz
 from tff_keyboard.privacy.mechanisms.tree_sensitivity import tree_sensitivity_squared
 
-ADD_OR_REMOVE_ONE = "add or remove one client"
 REPLACE_ONE = "replace one client"
 ZERO_OUT_ONE = "zero out one client's contributions"
 
@@ -49,7 +48,7 @@ class Guarantee:
       delta: Delta of the statement, in (0, 1).
       rho: zCDP parameter; None for sampled Gaussians, which have no useful one.
       adjacency: The meaning of "neighbouring", in words.
-      method: The computation of epsilon: "RDP", "PLD", "zCDP, RDP conversion", ...
+      method: The computation of epsilon: "RDP", "zCDP, RDP conversion", ...
     """
 
     epsilon: float
@@ -57,47 +56,6 @@ class Guarantee:
     adjacency: str
     method: str
     rho: float | None = None
-
-
-def poisson_gaussian(
-    *,
-    noise_multiplier: float,
-    sampling_probability: float,
-    rounds: int,
-    delta: float,
-    method: str = "PLD",
-) -> Guarantee:
-    """Accounts for Poisson sampling: each client joins each round independently.
-
-    Args:
-      noise_multiplier: Noise standard deviation / clip norm; 0 gives an infinite epsilon.
-      sampling_probability: Probability that a client is sampled in a round, in (0, 1].
-      rounds: Rounds of the run, >= 0.
-      delta: Delta of the statement, in (0, 1).
-      method: "PLD" (tighter) or "RDP".
-
-    Raises:
-      ValueError: If an argument is out of range.
-
-    >>> g = poisson_gaussian(noise_multiplier=1.0, sampling_probability=0.01, rounds=1000,
-    ...                      delta=1e-6, method="RDP")
-    >>> round(g.epsilon, 2)
-    2.44
-    """
-    _check(noise_multiplier, rounds, delta)
-    if not 0 < sampling_probability <= 1:
-        raise ValueError(f"`sampling_probability` must be in (0, 1], got {sampling_probability!r}.")
-    if method not in ("PLD", "RDP"):
-        raise ValueError(f"`method` must be 'PLD' or 'RDP', got {method!r}.")
-    epsilon = _trivial_epsilon(noise_multiplier, rounds)
-    if epsilon is None:
-        round_event = dp_accounting.PoissonSampledDpEvent(
-            sampling_probability, dp_accounting.GaussianDpEvent(noise_multiplier)
-        )
-        accountant = pld.PLDAccountant() if method == "PLD" else rdp.RdpAccountant()
-        accountant.compose(dp_accounting.SelfComposedDpEvent(round_event, rounds))
-        epsilon = accountant.get_epsilon(delta)
-    return Guarantee(epsilon=epsilon, delta=delta, adjacency=ADD_OR_REMOVE_ONE, method=method)
 
 
 def fixed_size_gaussian(
@@ -175,7 +133,6 @@ def tree_gaussian(
     delta: float,
     min_separation: int,
     max_participations: int = 0,
-    restart_rounds: int = 0,
     method: str = "RDP conversion",
 ) -> Guarantee:
     """Accounts for DP-FTRL by tree aggregation. Needs no random sampling of clients.
@@ -187,7 +144,6 @@ def tree_gaussian(
       min_separation: A client that joins round i joins no round before i + min_separation; >= 1.
       max_participations: Maximum number of rounds of a client; 0 means as many as the separation
         allows.
-      restart_rounds: Rounds after which a new tree begins; 0 means never.
       method: Conversion of rho to epsilon: "RDP conversion", as in the published figures of Gboard,
         or "exact Gaussian", which is lower and equally valid.
 
@@ -203,18 +159,14 @@ def tree_gaussian(
     'rho = 0.81, epsilon = 8.90'
     """
     _check(noise_multiplier, rounds, delta)
-    if restart_rounds < 0:
-        raise ValueError(f"`restart_rounds` must be >= 0, got {restart_rounds}.")
     if min_separation < 1:
         raise ValueError(f"`min_separation` must be >= 1 round, got {min_separation}.")
     if max_participations < 0:
         raise ValueError(f"`max_participations` must be >= 0, got {max_participations}.")
     rho = 0.0
     if rounds:
-        size, most = restart_rounds or rounds, max_participations or rounds
-        trees = [min(size, rounds - start) for start in range(0, rounds, size)]
         squared = tree_sensitivity_squared(
-            trees, min_separation=min_separation, max_participations=most
+            rounds, min_separation=min_separation, max_participations=max_participations or rounds
         )
         rho = _rho(squared, noise_multiplier)
     return _of_zcdp(rho, delta, method)

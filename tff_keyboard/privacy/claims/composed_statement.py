@@ -4,13 +4,12 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from tff_keyboard.privacy.claims.guarantee import Lists, composed, distinct, history, unclaimed
+from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, unclaimed
 from tff_keyboard.privacy.claims.statement import epsilon_in_words
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.privacy.ledger.lineage import rehearses
-from tff_keyboard.privacy.ledger.list_releases import lists_of
 from tff_keyboard.privacy.ledger.people import People
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -23,7 +22,6 @@ class LedgerAndPeople:
     rounds: int
     # Clients whose text it was trained on; None if the file with their digests is missing
     people: people.People | None
-    lists: Lists = ()  # word lists made from their text
     rehearses: bool = False  # rehearses a corpus, without noise for its clients
     rehearsed: People | None = None  # the clients of that corpus; None if unknown
 
@@ -39,7 +37,6 @@ class LedgerAndPeople:
             header,
             len(rounds),
             people.read(run.people),
-            lists_of(path),
             rehearses(run),
             people.read(run.rehearsed_people),
         )
@@ -84,9 +81,7 @@ def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
                 "some of their clients and has no claim."
             )
             continue
-        releases = distinct(
-            [r for part in listed for r in history(part.header, part.rounds, part.lists)]
-        )
+        releases = distinct([r for part in listed for r in history(part.header, part.rounds)])
         found = composed(releases)
         texts.append(
             f"Together, {names_text} are {len(releases)} releases for one population: epsilon "

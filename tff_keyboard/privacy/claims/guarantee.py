@@ -4,8 +4,7 @@
 several. Gaussian mechanisms without sampling compose exactly (Dong et al. 2019, Corollary 3.3: rho
 adds up). If some are sampled, RDP curves add up (Mironov 2017, Proposition 1). The guarantee of a
 run with cohorts of fixed size is about replacing a client, which changes an unsampled sum by twice
-the clip norm: together with such a run, the rho of the others counts four times. (Poisson sampling
-has no such form here; together with cohorts of fixed size it is accounted without amplification.)
+the clip norm: together with such a run, the rho of the others counts four times.
 All of this also holds for adaptive choices: a later run may depend on the results of earlier ones.
 """
 
@@ -18,7 +17,7 @@ from dp_accounting import rdp
 
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
-from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree, TreeAdaptive
+from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +26,6 @@ class Release:
 
     header: LedgerHeader
     rounds: int
-
-
-Lists = Sequence[tuple[LedgerHeader, int]]  # the result of `list_releases.lists_of`
 
 
 def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
@@ -54,34 +50,22 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
             rounds=rounds,
             delta=header.delta,
             min_separation=header.min_separation_rounds,
-            max_participations=header.max_participations,
         )
-    if isinstance(mechanism, Tree | TreeAdaptive):
+    if isinstance(mechanism, Tree):
         return accounting.tree_gaussian(
             noise_multiplier=noise,
             rounds=rounds,
             delta=header.delta,
             min_separation=header.min_separation_rounds,
-            max_participations=header.max_participations,
-            restart_rounds=mechanism.restart_rounds,
         )
     if not header.amplifies:
         most = -(-rounds // header.min_separation_rounds)
-        if header.max_participations:
-            most = min(most, header.max_participations)
         is_discrete = isinstance(mechanism, Gaussian) and mechanism.is_discrete
         return accounting.unsampled_gaussian(
             noise_multiplier=noise,
             participations=most,
             delta=header.delta,
             method="RDP conversion" if is_discrete else "exact Gaussian",
-        )
-    if header.sampling == "poisson":
-        return accounting.poisson_gaussian(
-            noise_multiplier=noise,
-            sampling_probability=header.selected_per_round / header.population,
-            rounds=rounds,
-            delta=header.delta,
         )
     return accounting.fixed_size_gaussian(
         noise_multiplier=noise,
@@ -97,14 +81,14 @@ def unclaimed(ancestors: Sequence[Ancestor]) -> list[Ancestor]:
     return [one for one in ancestors if one.shares_people and one.header is None]
 
 
-def history(header: LedgerHeader, rounds: int, lists: Lists = ()) -> list[Release]:
-    """Returns the run, its word lists, and earlier private runs that share clients, each once."""
+def history(header: LedgerHeader, rounds: int) -> list[Release]:
+    """Returns the run and the earlier private runs that share clients, each once."""
     before = [
         Release(one.header, one.rounds)
         for one in header.ancestors
         if one.shares_people and one.header is not None
     ]
-    return distinct([Release(header, rounds), *(Release(*one) for one in lists), *before])
+    return distinct([Release(header, rounds), *before])
 
 
 def distinct(releases: Sequence[Release]) -> list[Release]:
@@ -123,16 +107,14 @@ def distinct(releases: Sequence[Release]) -> list[Release]:
     return list(found.values())
 
 
-def total_guarantee(
-    header: LedgerHeader, rounds: int, lists: Lists = ()
-) -> accounting.Guarantee | None:
-    """Returns the guarantee of the run, its word lists and all earlier runs on its clients.
+def total_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee | None:
+    """Returns the guarantee of the run and all earlier runs on its clients.
 
     Returns None if there is no guarantee.
     """
     if unclaimed(header.ancestors):
         return None
-    return composed(history(header, rounds, lists))
+    return composed(history(header, rounds))
 
 
 def composed(releases: Sequence[Release]) -> accounting.Guarantee:
@@ -156,7 +138,7 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
         return guarantee_of(headers[0], releases[0].rounds)
     delta = min(one.delta for one in headers)
     parts = _Parts(delta)
-    replaced = any(_is_sampled(one) and one.sampling == "fixed_size" for one in headers)
+    replaced = any(_is_sampled(one) for one in headers)
     for _, rho, _ in vocabularies:
         parts.add_rho(rho, replaced)
     for release in releases:
@@ -201,15 +183,9 @@ class _Parts:
             self.add_rho(rho, replaced)
             if isinstance(header.mechanism, Gaussian) and header.mechanism.is_discrete:
                 self._method = "RDP conversion"  # only rho is known for a discrete Gaussian
-        elif header.sampling == "fixed_size":
+        else:
             event = dp_accounting.GaussianDpEvent(noise / 2)
             one = dp_accounting.SampledWithoutReplacementDpEvent(header.population, drawn, event)
-            self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
-        elif replaced:
-            self.add_rho(rounds / (2 * noise**2), replaced)
-        else:
-            event = dp_accounting.GaussianDpEvent(noise)
-            one = dp_accounting.PoissonSampledDpEvent(drawn / header.population, event)
             self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
 
     def guarantee(self, replaced: bool) -> accounting.Guarantee:
@@ -222,10 +198,8 @@ class _Parts:
                 adjacency=accounting.REPLACE_ONE if replaced else accounting.ZERO_OUT_ONE,
                 method=f"zCDP, composed, {self._method}",
             )
-        relations = dp_accounting.NeighboringRelation
-        accountant = rdp.RdpAccountant(
-            neighboring_relation=relations.REPLACE_ONE if replaced else relations.ADD_OR_REMOVE_ONE
-        )
+        relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+        accountant = rdp.RdpAccountant(neighboring_relation=relation)
         for event in self._sampled:
             accountant.compose(event)
         if self._rho:
@@ -233,6 +207,6 @@ class _Parts:
         return accounting.Guarantee(
             epsilon=accountant.get_epsilon(self._delta),
             delta=self._delta,
-            adjacency=accounting.REPLACE_ONE if replaced else accounting.ADD_OR_REMOVE_ONE,
+            adjacency=accounting.REPLACE_ONE,
             method="RDP, composed",
         )

@@ -16,7 +16,7 @@ import numpy as np
 
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
-from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import FIXED_SIZE, LedgerHeader
 from tff_keyboard.privacy.mechanisms import mechanism, toeplitz
 
 # Adaptive clipping costs the same: its multiplier is for update and count together.
@@ -37,8 +37,6 @@ class Schedule:
       population: Number of clients that may be drawn; >= cohort * min_separation.
       min_separation: A client that joins round i joins no round before i + min_separation; 1 allows
         any round.
-      max_participations: Maximum number of rounds of a client; 0 means as many as the separation
-        allows.
       delta: Delta of the statement, in (0, 1).
 
     Raises:
@@ -49,7 +47,6 @@ class Schedule:
     cohort: int
     population: int
     min_separation: int = 1
-    max_participations: int = 0
     delta: float = 1e-6
 
     def __post_init__(self) -> None:
@@ -95,7 +92,6 @@ def plan(
     *,
     target_epsilon: float,
     buffers: int = 2,
-    restart_rounds: int = 0,
     momentum: float = 0.0,
 ) -> Plan:
     """Finds the least noise of a mechanism that keeps epsilon at or below the target.
@@ -109,7 +105,6 @@ def plan(
       schedule: The participation of clients.
       target_epsilon: The largest allowed epsilon, > 0.
       buffers: Number of buffers of a BLT.
-      restart_rounds: Rounds of a tree; 0 means one tree.
       momentum: Momentum of the server. A BLT is optimised for it, so its epsilon depends on it.
 
     Raises:
@@ -120,9 +115,7 @@ def plan(
         name,
         rounds=schedule.rounds,
         min_separation=schedule.min_separation,
-        max_participations=schedule.max_participations,
         buffers=buffers,
-        restart_rounds=restart_rounds,
         momentum=momentum,
     )
 
@@ -151,11 +144,8 @@ def iterate_variances(noise: mechanism.Mechanism, rounds: int) -> np.ndarray:
         return toeplitz.iterate_variances(matrix.inverse(rounds), toeplitz.prefix_sums(rounds))
     if noise.is_independent:
         return np.arange(1.0, rounds + 1)
-    assert isinstance(noise, mechanism.Tree | mechanism.TreeAdaptive)
-    tree_rounds = noise.restart_rounds or rounds
-    one_tree = np.array([_honaker(t) for t in range(1, tree_rounds + 1)])
-    trees = -(-rounds // tree_rounds)
-    return np.concatenate([one_tree + i * one_tree[-1] for i in range(trees)])[:rounds]
+    assert isinstance(noise, mechanism.Tree)
+    return np.array([_honaker(t) for t in range(1, rounds + 1)])
 
 
 def schedules_around(schedule: Schedule) -> dict[str, list[Schedule]]:
@@ -207,11 +197,10 @@ def _header(noise: mechanism.Mechanism, schedule: Schedule, multiplier: float) -
         population=schedule.population,
         clients_per_round=schedule.cohort,
         selected_per_round=schedule.cohort,
-        sampling="fixed_size",
+        sampling=FIXED_SIZE,
         uniform_sampling=schedule.min_separation == 1,
         secret_cohorts=True,
         min_separation_rounds=schedule.min_separation,
-        max_participations=schedule.max_participations,
     )
 
 

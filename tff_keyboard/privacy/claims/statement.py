@@ -11,11 +11,10 @@ import pathlib
 from collections.abc import Sequence
 
 from tff_keyboard.privacy.accounting import accounting
-from tff_keyboard.privacy.claims.guarantee import Lists, guarantee_of, total_guarantee, unclaimed
+from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee, unclaimed
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
-from tff_keyboard.privacy.ledger.list_releases import lists_of
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -28,9 +27,14 @@ _MECHANISMS = {
     "gaussian": "Gaussian mechanism, fixed clip norm, fresh noise every round",
     "gaussian_adaptive": "Gaussian mechanism, clip norm follows a noisy quantile",
     "tree": "DP-FTRL: tree aggregation, fixed clip norm",
-    "tree_adaptive": "DP-FTRL: tree aggregation, clip norm follows a noisy quantile at restarts",
     "blt": "DP-FTRL: buffered linear Toeplitz noise, fixed clip norm",
 }
+_SECRET_COHORTS = (
+    "Epsilon assumes that the sampled clients of each round stay secret. For an observer who knows "
+    "the rounds of a client, from files or from watching devices, it is much larger. Files about "
+    "cohorts have mode 0600. Do not publish them: noise_nonce, withheld_metrics.jsonl, "
+    "timings.csv, tensorboard, checkpoints."
+)
 _REHEARSED = (
     "Not covered: the clients of the general corpus. Any number of clients per round rehearses "
     "their messages, and the noise is not calibrated to them."
@@ -56,12 +60,7 @@ def privacy_statement(path: pathlib.Path) -> str:
     """
     header, rounds = read_ledger(path)
     guarantee = guarantee_of(header, len(rounds))
-    lists = lists_of(path.parent)
-    total = total_guarantee(header, len(rounds), lists)
-    of_lists = [
-        f"{n}: clip norm {one.clip_norm:g}, noise multiplier {one.noise_multiplier:g}"
-        for one, n in lists
-    ]
+    total = total_guarantee(header, len(rounds))
     rows = [
         ("initial model", _initial_model(header)),
         ("unit", _unit(header)),
@@ -71,7 +70,6 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("noise", _SOURCES[header.noise_source]),
         ("clip norm", _clip_norms(header, rounds)),
         ("rounds released", f"{len(rounds)}"),
-        *(("word lists released", words) for words in of_lists),
         ("sampling", _sampling(header)),
         ("accounting", guarantee.method),
         ("rho (zCDP)", "-" if guarantee.rho is None else _figure(guarantee.rho)),
@@ -79,14 +77,14 @@ def privacy_statement(path: pathlib.Path) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    refused = [*_refusal(header), *_projection(header, len(rounds), lists)]
+    refused = [*_refusal(header), *_projection(header, len(rounds))]
     caveats = _caveats(header, guarantee)
     if RunDirectory(path.parent).rehearsed_people.exists():
         caveats.append(f"* {_REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
 
 
-def _projection(header: LedgerHeader, rounds: int, lists: Lists) -> list[str]:
+def _projection(header: LedgerHeader, rounds: int) -> list[str]:
     """Returns the first lines of a statement about a simulated federation, otherwise []."""
     if not header.noise_cohort_size:
         return []
@@ -95,7 +93,7 @@ def _projection(header: LedgerHeader, rounds: int, lists: Lists) -> list[str]:
         for one in header.ancestors
     ]
     released = dataclasses.replace(header.unprojected, ancestors=tuple(before))
-    real = total_guarantee(released, rounds, lists)
+    real = total_guarantee(released, rounds)
     larger = header.projected
     return [
         f"PROJECTION: the epsilon below holds for a federation with {header.noise_cohort_size} "
@@ -179,12 +177,9 @@ def _unit(header: LedgerHeader) -> str:
 
 def _sampling(header: LedgerHeader) -> str:
     if not header.mechanism.is_independent:
-        most = header.max_participations
-        limit = f", at most {most} rounds" if most else ""
         return (
             f"none assumed; a client takes part again after at least "
-            f"{header.min_separation_rounds} rounds{limit}; {_enforcer(header)}, "
-            f"{_across_runs(header)}"
+            f"{header.min_separation_rounds} rounds; {_enforcer(header)}, only within this run"
         )
     if not header.amplifies:
         why = "are not uniform draws"
@@ -194,8 +189,6 @@ def _sampling(header: LedgerHeader) -> str:
             why = "follow from `train.seed`, which is not secret"
         return f"cohorts {why}: no amplification by sampling is claimed"
     drawn = f"{header.selected_per_round} of {header.population} clients per round"
-    if header.sampling == "poisson":
-        return f"Poisson, {drawn} expected: each client is sampled independently, in secret"
     return f"fixed size, {drawn}, uniformly without replacement, with the run's secret key"
 
 
@@ -203,12 +196,6 @@ def _enforcer(header: LedgerHeader) -> str:
     if header.sampling == CHECK_IN:
         return "the round server enforces this for each device key (a new key is a new device)"
     return "the cohort sampler enforces this"
-
-
-def _across_runs(header: LedgerHeader) -> str:
-    if header.records_participation:
-        return "also across runs, with the record next to the store"
-    return "only within this run"
 
 
 def _figure(value: float) -> str:
@@ -239,25 +226,10 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
             "plans a run."
         )
     if header.mechanism.is_independent and header.amplifies:
-        caveats += _sampling_caveats(header)
+        caveats.append(_SECRET_COHORTS)
     caveats += _noise_caveats(header)
     caveats += _coverage(header)
     return [f"* {caveat}" for caveat in caveats]
-
-
-def _sampling_caveats(header: LedgerHeader) -> list[str]:
-    caveats = [
-        "Epsilon assumes that the sampled clients of each round stay secret. For an observer who "
-        "knows the rounds of a client, from files or from watching devices, it is much larger. "
-        "Files about cohorts have mode 0600. Do not publish them: noise_nonce, "
-        "withheld_metrics.jsonl, timings.csv, tensorboard, checkpoints, the participation record."
-    ]
-    if header.sampling == "poisson":
-        caveats.append(
-            "Poisson sampling is an assumption: the cohort sampler draws a fixed number of "
-            "clients. To account for that, set `aggregation.privacy.sampling` = 'fixed_size'."
-        )
-    return caveats
 
 
 def _coverage(header: LedgerHeader) -> list[str]:

@@ -22,7 +22,7 @@ from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
 
-FORMAT = 5
+FORMAT = 6
 
 Round: TypeAlias = dict[str, float]  # one line: "round", and the facts given to `record`
 
@@ -38,7 +38,7 @@ class PrivacyLedger:
     >>> header = LedgerHeader(mechanism=Gaussian(), aggregator="mean", noise_multiplier=1.0,
     ...     clip_norm=0.5, delta=1e-6, population=100, clients_per_round=10,
     ...     selected_per_round=10, sampling="fixed_size", uniform_sampling=True,
-    ...     secret_cohorts=True, min_separation_rounds=1, max_participations=0)
+    ...     secret_cohorts=True, min_separation_rounds=1)
     >>> ledger = PrivacyLedger(pathlib.Path(tempfile.mkdtemp()) / "ledger.jsonl", header)
     >>> ledger.record(1, clip_norm=0.5, clients=10)
     >>> ledger.rounds

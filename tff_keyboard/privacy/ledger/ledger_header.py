@@ -4,7 +4,9 @@ import dataclasses
 
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 
-CHECK_IN = "check_in"  # `LedgerHeader.sampling`: devices check in by themselves
+# Values of `LedgerHeader.sampling`
+FIXED_SIZE = "fixed_size"  # the server draws cohorts of fixed size without replacement
+CHECK_IN = "check_in"  # devices check in by themselves
 NO_PEOPLE = "none"  # `Ancestor.people`: no client is in both runs
 
 
@@ -36,21 +38,19 @@ class LedgerHeader:
     population: int
     clients_per_round: int  # the report goal; the fixed denominator of the mean
     selected_per_round: int  # clients drawn per round, with over-selection
-    sampling: str  # "fixed_size", "poisson" or `CHECK_IN`
+    sampling: str  # `FIXED_SIZE` or `CHECK_IN`
     # Whether every cohort is drawn uniformly from the whole population. Not if there is a minimum
     # separation above 1 or a deterministic schedule
     uniform_sampling: bool
     # Whether cohorts were drawn with a secret key, not only with the config's seed
     secret_cohorts: bool
     min_separation_rounds: int  # a client that joins round i joins none before i + this
-    max_participations: int  # per client; 0 means as many as the separation allows
     # Origin of the key: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" without noise
     noise_source: str = ""
     key_id: str = ""  # `NoiseKey.key_id`; "" without noise
     # 0, or the clients per round of a larger federation whose noise was simulated. Every epsilon of
     # this ledger is then a projection.
     noise_cohort_size: int = 0
-    records_participation: bool = False  # whether the separation holds across runs on the store
     store_sha256: str = ""  # SHA-256 of the client store
     initial_model: str = ""  # `model.initial_model`; "" for random weights
     ancestors: tuple[Ancestor, ...] = ()  # the runs that led to the initial model (`lineage.py`)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from tff_keyboard.privacy.ledger import people as people_lib
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
-from tff_keyboard.privacy.ledger.list_releases import lists_of
 from tff_keyboard.storage import names
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.storage.toml import tomllib
@@ -45,10 +44,6 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
             header = dataclasses.replace(header, ancestors=())
             one = dataclasses.replace(one, rounds=len(rounds), header=header)
         found.append(one)
-        found += [
-            Ancestor(model=f"a word list of {initial_model}", people=one.people, rounds=n, header=h)
-            for h, n in lists_of(run.path)
-        ]
         initial_model = initial_model_of(run)
     return tuple(found)
 

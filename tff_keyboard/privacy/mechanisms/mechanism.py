@@ -15,14 +15,6 @@ from tff_keyboard.privacy.mechanisms import noise_streams, toeplitz
 from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
 from tff_keyboard.privacy.mechanisms.noise_streams import Draw, NoiseOfRounds
 
-_NUMBERS: dict[str, Any] = {
-    "restart_rounds": 0,
-    "decays": (),
-    "scales": (),
-    "bands": (),  # from a removed mechanism; kept because all keys would change without it
-    "is_discrete": False,
-}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Mechanism:
@@ -31,21 +23,11 @@ class _Mechanism:
     Attributes:
       is_independent: Whether the noise of the rounds is independent, so that sampling may amplify
         privacy.
-      clip_every: Rounds between changes of an adaptive clip norm.
     """
 
     name: str  # identifies the class
     is_independent: ClassVar[bool] = False
     is_adaptive: ClassVar[bool] = False  # whether the clip norm follows a quantile
-
-    @property
-    def clip_every(self) -> int:
-        return 1
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The numbers of all mechanisms, inputs of the noise key. Unused ones are empty."""
-        return _NUMBERS | dataclasses.asdict(self)
 
     def matrix(self) -> toeplitz.ToeplitzNoise | None:
         """Returns C of correlated noise, or None for other mechanisms."""
@@ -91,32 +73,13 @@ class GaussianAdaptive(_Gaussian):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Tree(_Mechanism):
-    """Noise from a binary tree over rounds."""
-
-    restart_rounds: int = 0  # rounds of a tree; 0 means one tree
-
-    @property
-    def clip_every(self) -> int:
-        return self.restart_rounds or 1
-
-    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        return NoiseOfRounds(lambda first: noise_streams.TreeNoise(draw, size, self.restart_rounds))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Tree(_Tree):
-    """DP-FTRL: noise from a binary tree, with a fixed bound."""
+class Tree(_Mechanism):
+    """DP-FTRL: noise from a binary tree over rounds, with a fixed bound."""
 
     name: Literal["tree"] = "tree"
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TreeAdaptive(_Tree):
-    """DP-FTRL: noise from a binary tree, with a bound that adapts when a new tree begins."""
-
-    name: Literal["tree_adaptive"] = "tree_adaptive"
-    is_adaptive: ClassVar[bool] = True
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(lambda first: noise_streams.TreeNoise(draw, size))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,7 +100,7 @@ class BltMechanism(_Mechanism):
         return NoiseOfRounds(lambda first: noise_streams.BltNoise(draw, size, self.matrix()))
 
 
-Mechanism: TypeAlias = Gaussian | GaussianAdaptive | Tree | TreeAdaptive | BltMechanism
+Mechanism: TypeAlias = Gaussian | GaussianAdaptive | Tree | BltMechanism
 NAMES = tuple(tables.variants(Mechanism))
 
 
@@ -155,27 +118,22 @@ def optimal_mechanism(
     *,
     rounds: int,
     min_separation: int,
-    max_participations: int = 0,
-    restart_rounds: int = 0,
     buffers: int = 2,
     momentum: float = 0.0,
-    error: str = "mean",
 ) -> Mechanism:
     """Builds the mechanism for a schedule. The coefficients of a BLT are optimised for it.
 
-    Arguments and errors are those of `optimal_blt`; `restart_rounds` is the size of a tree.
+    Arguments and errors are those of `optimal_blt`.
     """
     if name == "blt":
         best = optimal_blt(
             rounds=rounds,
             min_separation=min_separation,
-            max_participations=max_participations,
             buffers=buffers,
             momentum=momentum,
-            error=error,
         )
         return BltMechanism(decays=best.decays, scales=best.scales)
-    return named(name, **({"restart_rounds": restart_rounds} if restart_rounds else {}))
+    return named(name)
 
 
 def mechanism_of(
@@ -192,8 +150,6 @@ def mechanism_of(
         privacy.type,
         rounds=rounds,
         min_separation=min_separation_rounds,
-        max_participations=privacy.max_participations,
-        restart_rounds=getattr(privacy, "restart_rounds", 0),
         buffers=getattr(privacy, "buffers", 1),
         momentum=momentum,
     )

@@ -9,8 +9,8 @@
   protects the noise.
 - facts: everything that the sums depend on, under one version of the code: the resolved config
   without `[execution]` and the keys that may change on resume (`config/kept_keys.py`), the
-  mechanism's coefficients, the hashes of the client store and of the general store, the clients
-  that wait at the start (`participation.py`), and the digest of the initial weights. Because of the
+  mechanism's coefficients, the hashes of the client store and of the general store, and the digest
+  of the initial weights. Because of the
   facts, no two different sums share a noise stream even if a nonce is fixed or copied. Two runs
   with the same noise would reveal the exact difference of their sums without the key.
 

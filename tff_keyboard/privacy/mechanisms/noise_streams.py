@@ -52,26 +52,18 @@ class TreeNoise:
 
     Each node of 2^h rounds has its own draw. Its released value is the best combination of this
     draw and its children's estimates, with weight w_h = 1 / (2 - 2^-h) on its own draw (Honaker
-    2015, bottom up), and has variance w_h. A restart begins a new tree and drops the old one.
-
-    `restart_rounds` >= 0 is the number of rounds of a tree; 0 means one tree.
+    2015, bottom up), and has variance w_h.
     """
 
-    def __init__(self, draw: Draw, size: int, restart_rounds: int = 0):
-        if restart_rounds < 0:
-            raise ValueError(f"`restart_rounds` must be >= 0, got {restart_rounds}.")
+    def __init__(self, draw: Draw, size: int):
         self._draw = draw
         self._size = size
-        self._restart_rounds = restart_rounds
         self._round = 0
         self._blocks: list[tuple[int, np.ndarray]] = []  # (height, estimate), oldest first
         self._previous = np.zeros(size)
 
     def next(self) -> np.ndarray:
         """See `NoiseStream`."""
-        if self._restart_rounds and self._round % self._restart_rounds == 0:
-            self._blocks.clear()
-            self._previous = np.zeros(self._size)
         estimate, height = self._node(0), 0
         while self._blocks and self._blocks[-1][0] == height:
             children = self._blocks.pop()[1] + estimate

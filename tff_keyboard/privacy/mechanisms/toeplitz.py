@@ -54,15 +54,6 @@ def prefix_sums(rounds: int, *, momentum: float = 0.0) -> np.ndarray:
     return np.cumsum(momentum ** np.arange(rounds))
 
 
-def inverse(column: Sequence[float] | np.ndarray, rounds: int) -> np.ndarray:
-    """Returns the first column of C^-1, [rounds] float64. Pads `column` with zeros."""
-    from scipy import signal
-
-    impulse = np.zeros(rounds)
-    impulse[0] = 1.0
-    return signal.lfilter([1.0], np.asarray(column, np.float64)[:rounds], impulse)
-
-
 def sensitivity_squared(
     column: Sequence[float] | np.ndarray,
     *,

@@ -1,8 +1,8 @@
 """Worst-case sensitivity of tree aggregation (DP-FTRL) if clients take part several times.
 
-Rounds are the leaves of binary trees, and every complete node gets noise of one standard deviation.
-A client with update norms <= 1 that joins c of the rounds below a node changes that node by at most
-c, and all nodes together by
+Rounds are the leaves of a binary tree, and every complete node gets noise of one standard
+deviation. A client with update norms <= 1 that joins c of the rounds below a node changes that node
+by at most c, and all nodes together by
 
     S^2 = max over participation patterns of  sum over nodes of (participations below the node)^2
 
@@ -16,38 +16,35 @@ https://arxiv.org/abs/2103.00039, have the same dynamic program as a recursion.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 _IMPOSSIBLE = -np.inf
 
 
-def tree_sensitivity_squared(
-    tree_rounds: Sequence[int], *, min_separation: int, max_participations: int
-) -> float:
-    """Returns S^2 of one or more consecutive trees, in squared update norms.
+def tree_sensitivity_squared(rounds: int, *, min_separation: int, max_participations: int) -> float:
+    """Returns S^2 of a tree, in squared update norms.
 
-    >>> tree_sensitivity_squared([4], min_separation=4, max_participations=1)  # 3 levels
+    >>> tree_sensitivity_squared(4, min_separation=4, max_participations=1)  # 3 levels
     3.0
-    >>> tree_sensitivity_squared([4], min_separation=1, max_participations=4)  # 4*1 + 2*4 + 16
+    >>> tree_sensitivity_squared(4, min_separation=1, max_participations=4)  # 4*1 + 2*4 + 16
     28.0
 
     Args:
-      tree_rounds: Number of leaves (rounds) of each tree; a restart begins the next tree.
+      rounds: Number of leaves of the tree, >= 1.
       min_separation: A client that joins round i joins no round before i + min_separation; >= 1.
       max_participations: Maximum number of rounds of a client, >= 1.
 
     Raises:
       ValueError: If an argument is out of range.
     """
-    if not tree_rounds or any(rounds < 1 for rounds in tree_rounds):
-        raise ValueError(f"`tree_rounds` must be positive numbers of rounds, got {tree_rounds!r}.")
+    if rounds < 1:
+        raise ValueError(f"`rounds` must be >= 1, got {rounds}.")
     if min_separation < 1:
         raise ValueError(f"`min_separation` must be >= 1 round, got {min_separation}.")
     if max_participations < 1:
         raise ValueError(f"`max_participations` must be >= 1, got {max_participations}.")
-    rounds = sum(tree_rounds)
     waits = min(min_separation, rounds) - 1  # rounds to wait after a participation
     limit = min(max_participations, -(-rounds // (waits + 1)))
     block = functools.lru_cache(maxsize=None)(
@@ -56,10 +53,9 @@ def tree_sensitivity_squared(
     # values[m]: best sum for m participations so far, indexed by the remaining wait.
     values = np.full([limit + 1, waits + 1], _IMPOSSIBLE)
     values[0, 0] = 0.0
-    for leaves in tree_rounds:
-        for height in range(leaves.bit_length() - 1, -1, -1):
-            if leaves >> height & 1:
-                values = _follow(values, block(height))
+    for height in range(rounds.bit_length() - 1, -1, -1):
+        if rounds >> height & 1:
+            values = _follow(values, block(height))
     return float(values.max())
 
 

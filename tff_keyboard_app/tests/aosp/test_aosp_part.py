@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from tff_keyboard.data.vocabulary import EOS, SPECIAL_WORDS, NormalisationRules, Vocabulary
-from tff_keyboard.evaluation.counts.expected_counts import ExpectedCounts
+from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
 from tff_keyboard_app.aosp import aosp_part, combined_file
+from tff_keyboard_app.aosp.expected_counts import ExpectedCounts
 
 WORDS = ("i", "the", "home", "shit", "42", "alone", "singapore", "dont")
 VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
@@ -98,32 +98,8 @@ def test_lexicon_words_share_the_oov_count():
     assert found.words["shits"] == 0
 
 
-def test_noise_has_its_standard_deviation_and_hides_who_typed(monkeypatch):
-    size = 40_000
-    sums = ExpectedCounts(
-        np.zeros([size, 2], int), np.zeros(size), np.full([size, 2], 1e3), 9, np.ones(size)
-    )
-    found = aosp_part.noised(sums, 5.0)
-    for noise in (found.unigrams[EOS:], found.bigrams.ravel() - 1e3):
-        assert abs(noise.mean()) < 5 * 5.0 / math.sqrt(len(noise))
-        assert noise.std() == pytest.approx(5.0, rel=0.03)
-    assert not found.unigrams[:EOS].any()
-    assert (found.typists == -1).all()
-    assert (sums.unigrams == 0).all()  # a copy
-    again = aosp_part.noised(sums, 5.0)
-    assert abs(np.corrcoef(found.unigrams, again.unigrams)[0, 1]) < 0.03
-
-
-def test_bigrams_within_the_noise_are_left_out():
-    found = aosp_part.noised(counts(i_home=1e6), 5.0)
-    assert (found.bigrams[found.bigrams > 0] >= 10).all()
-    listed = build(found, least_people=0)
-    assert listed.bigrams["I"]["home"] == 255
-    assert listed.num_bigrams < 12  # of 96, one in 44 by chance
-
-
-def test_negative_noisy_count_keeps_the_word():
+def test_a_word_that_the_model_does_not_expect_is_kept():
     sums = counts()
-    sums.unigrams[ROW["dont"]] = -30.0
+    sums.unigrams[ROW["dont"]] = 0.0
     assert build(sums).words["dont"] == scale(0.5 / (200 - 2 + 0.5))
     assert build(counts(), least_people=0).words["alone"] == scale(0.025)

@@ -9,7 +9,6 @@ from tasks.judge import compare
 from tasks.phone import word_list
 from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.storage import names
 from tff_keyboard_app.aosp import aosp_export, combined_file
@@ -25,15 +24,14 @@ def opened_once():
 
 @pytest.fixture(scope="module")
 def place(store, tmp_path_factory):
-    """Returns a folder with three runs of an untrained CIFG, two of them with a ledger."""
+    """Returns a folder with two runs of an untrained CIFG, one of them with a ledger."""
     folder = tmp_path_factory.mktemp("aosp")
     (folder / "store").symlink_to(store)
     config = tiny_config(folder / "store", "model.units=10", "model.embedding_size=6")
     save_untrained_run(folder / "run", config)
     header = ledger_header(uniform_sampling=False, noise_multiplier=8.0)
-    for name in ("private", "private_too"):
-        save_untrained_run(folder / name, config)
-        PrivacyLedger(folder / name / names.LEDGER, header).record(1)
+    save_untrained_run(folder / "private", config)
+    PrivacyLedger(folder / "private" / names.LEDGER, header).record(1)
     return folder
 
 
@@ -76,7 +74,7 @@ def test_a_list_of_what_several_people_type(place, tmp_path, capsys):
 def test_the_rule_of_several_people_and_the_number_of_bigrams_are_options(place, tmp_path, capsys):
     out = tmp_path / "x.combined"
     arguments = [place / "run", f"--out={out}", "--clients=held_out", "--bigrams=7"]
-    assert launch(*arguments, "--min-word-users=3", "--clip-norm=0.5") == cli.OK
+    assert launch(*arguments, "--min-word-users=3") == cli.OK
     words = combined_file.read(out)
     assert words.num_bigrams == 7
     people = people_of(ClientStore(place / "store"), "held_out")
@@ -136,69 +134,19 @@ def test_words_beyond_the_table_obey_the_same_rule_of_people(place, tmp_path, ca
     assert "several clients typed each word that is not on a public list" in shown
 
 
-@pytest.mark.parametrize("run", ["run", "private_too", "private_too/model"])
-def test_beside_noise_words_beyond_the_table_are_of_a_public_list_alone(
-    place, tmp_path, capsys, run
-):
-    out, public = tmp_path / "en.combined", tmp_path / "public.tsv"
-    public.write_text("zebra\t2\n")
-    flags = [f"--out={out}", f"--store={place / 'store'}", "--clip-norm=1", "--noise-multiplier=2"]
-    assert launch(place / run, *flags, "--tail=200") == cli.BAD_INPUT
-    error = capsys.readouterr().err.strip()
-    assert "hides. Pass a public list with --word-list." in error
-    assert len(error.splitlines()) == 1
-    assert not out.exists()
-    assert launch(place / run, *flags, "--tail=200", f"--word-list={public}") == cli.OK
-    listed = {word.lower() for word in combined_file.read(out).words}
-    assert listed - set(ClientStore(place / "store").vocabulary.words) == {"zebra"}
-
-
-def test_the_model_folder_of_a_private_run_is_private_too(place, tmp_path, capsys):
-    out, model = tmp_path / "en.combined", place / "private_too" / names.MODEL
-    flags = [model, f"--out={out}", f"--store={place / 'store'}"]
+@pytest.mark.parametrize("run", ["private", "private/model"])
+def test_private_runs_are_rejected(place, tmp_path, capsys, run):
+    out = tmp_path / "en.combined"
+    flags = [place / run, f"--out={out}", f"--store={place / 'store'}"]
     assert launch(*flags) == cli.BAD_INPUT
     assert "has a privacy ledger" in capsys.readouterr().err
-    assert launch(*flags, "--clip-norm=7", "--noise-multiplier=2") == cli.OK
-    statement = privacy_statement(place / "private_too" / names.LEDGER)
-    assert "clip norm 7, noise multiplier 2" in statement
-    assert not list(model.glob("list_ledger*"))
-
-
-def test_a_private_run_pays_for_its_list(place, tmp_path, capsys):
-    out = tmp_path / "en.combined"
-    assert launch(place / "private", f"--out={out}") == cli.BAD_INPUT
-    assert "has a privacy ledger" in capsys.readouterr().err
     assert not out.exists()
-    ledger = place / "private" / names.LEDGER
-    before = privacy_statement(ledger)
-    arguments = [place / "private", f"--out={out}", "--clip-norm=5", "--noise-multiplier=2"]
-    assert launch(*arguments) == cli.OK
-    shown = capsys.readouterr().out
-    after = privacy_statement(ledger)
-    assert "word lists" not in before
-    assert "1: clip norm 5, noise multiplier 2" in after
-    epsilon = next(line.split()[-1] for line in after.splitlines() if line.startswith("epsilon"))
-    assert f"privacy: epsilon {epsilon}, delta 1e-06, for this list" in shown
-    assert f"privacy: epsilon {epsilon}" in out.read_text()
-    assert "Next: tff-keyboard privacy" in shown
-    assert "only one client" not in shown  # exact counts of people are not released
-    assert launch(*arguments) == cli.OK
-    assert "2: clip norm 5, noise multiplier 2" in privacy_statement(ledger)
-
-
-def test_noise_makes_no_claim_for_a_model_without_privacy(place, tmp_path, capsys):
-    arguments = [place / "run", f"--out={tmp_path / 'x.combined'}", "--clip-norm=1"]
-    assert launch(*arguments, "--noise-multiplier=3") == cli.OK
-    assert "privacy: NO CLAIM: the model was trained without privacy" in capsys.readouterr().out
-    assert not list((place / "run").glob("list_ledger*"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["--out=x.txt"], cli.USAGE, "--out must end in .combined"),
-        (["--noise-multiplier=1"], cli.USAGE, "requires --clip-norm"),
-        (["--noise-multiplier=1", "--clip-norm=1", "--min-word-users=2"], cli.USAGE, "exactly"),
         (["--word-list=x"], cli.USAGE, "--tail"),
         (["--clients=train_later"], cli.BAD_INPUT, "has no clients"),
         (["--store={folder}/nowhere"], cli.BAD_INPUT, "nowhere"),

@@ -29,7 +29,6 @@ PRIVATE = (
     "aggregation.client_weighting=uniform",
     "aggregation.privacy.fixed_nonce=" + "0a" * 16,
     "aggregation.privacy.noise_multiplier=0.3",
-    "aggregation.privacy.participation=off",
     "train.min_separation_rounds=3",
 )
 RULES = {

@@ -2,18 +2,16 @@
 
     u_k(w)    = sum over the positions of k's text of p(w | h)
     b_k(v, w) = the same over the positions whose last word is v
-    sums      = sum over k of (u_k, b_k) min(1, C / |(u_k, b_k)|)
+    sums      = sum over k of (u_k, b_k)
 
-A client contributes the model's predictions on its text, not the words that it typed, and changes
-the sums by at most C in L2. The sums can therefore be noised like any sum over clients. The pairs
-are those of `likely_pairs`, which depend only on the model, not on any counts.
+A client contributes the model's predictions on its text, not the words that it typed. The pairs are
+those of `likely_pairs`, which depend only on the model, not on any counts.
 
 The idea is from Chen et al. (2019, "Federated learning of n-gram language models",
 https://arxiv.org/abs/1910.03432), who convert a federated network to an n-gram by sampling from it.
 """
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -35,7 +33,7 @@ class ExpectedCounts:
     unigrams: np.ndarray  # [V] float64
     bigrams: np.ndarray  # [V, pairs] float64
     people: int  # number of clients
-    typists: np.ndarray  # [V] int64, number of clients that typed each word: exact, without noise
+    typists: np.ndarray  # [V] int64, number of clients that typed each word
 
 
 def likely_pairs(predictor: Predictor, pairs: int = PAIRS) -> np.ndarray:
@@ -60,7 +58,6 @@ def expected_counts(
     people: Iterable[Sequence[list[str]]],
     following: np.ndarray,
     *,
-    clip_norm: float = math.inf,
     summed: Callable[[int], None] = lambda people: None,
 ) -> ExpectedCounts:
     """Computes the sums of the module's formula.
@@ -69,7 +66,6 @@ def expected_counts(
       predictor: The model.
       people: The messages of each client, as words by the rules of the predictor's vocabulary.
       following: Result of `likely_pairs`.
-      clip_norm: C > 0; infinity means no clipping.
       summed: Called with the number of clients summed so far.
     """
     vocabulary = predictor.vocabulary
@@ -92,10 +88,8 @@ def expected_counts(
         words, place = np.unique(np.concatenate(before), return_inverse=True)
         pairs_of_words = np.zeros([len(words), following.shape[1]])
         np.add.at(pairs_of_words, place, np.concatenate(behind))
-        norm = math.sqrt(np.sum(own**2) + np.sum(pairs_of_words**2))
-        share = min(1.0, clip_norm / norm) if norm else 1.0
-        unigrams += share * own
-        bigrams[words] += share * pairs_of_words
+        unigrams += own
+        bigrams[words] += pairs_of_words
         typists[words] += 1
         summed(count)
     return ExpectedCounts(following, unigrams, bigrams, count, typists)
