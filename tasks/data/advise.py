@@ -11,7 +11,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import TaskOptions, Words
+from ..options import Positional, TaskOptions
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import machine_speed
 from tff_keyboard.training.advice import advice
@@ -22,7 +22,7 @@ from tff_keyboard.training.advice.advice_text import advice_text, unused_workdir
 class Options(TaskOptions):
     """Arguments of `advise`."""
 
-    store: Annotated[pathlib.Path, Words("a client store")]
+    store: Annotated[pathlib.Path, Positional("a client store")]
 
 
 def run(options: Options) -> None:

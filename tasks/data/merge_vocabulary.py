@@ -12,7 +12,9 @@ import math
 import pathlib
 from typing import Annotated
 
-from ..options import Bounds, TaskOptions, Words
+from absl import flags
+
+from ..options import Positional, TaskOptions
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
 
@@ -21,15 +23,18 @@ from tff_keyboard.storage.errors import UsageError
 class Options(TaskOptions):
     """Flags of `merge-vocabulary`."""
 
-    stores: Annotated[tuple[pathlib.Path, ...], Words("at least two client stores", least=2)]
+    stores: Annotated[
+        tuple[pathlib.Path, ...], Positional("at least two client stores", min_count=2)
+    ]
     out: Annotated[pathlib.Path, "Vocabulary file to write."]
-    size: Annotated[int, "Number of rows, including the four special ones.", Bounds(5)] = 10_000
+    size: Annotated[
+        int, "Number of rows, including the four special ones.", flags.IntegerParser(5)
+    ] = 10_000
     shares: Annotated[
         tuple[float, ...], "Weight of each store, for example 1,2. Default: equal."
     ] = ()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.shares and not (
             len(self.shares) == len(self.stores)
             and all(0 < share < math.inf for share in self.shares)

@@ -20,7 +20,7 @@ import pathlib
 import time
 from typing import Annotated
 
-from ..options import TaskOptions, Words
+from ..options import Positional, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.sections.data_config import COLUMN_KEYS, DataConfig
 from tff_keyboard.data.preparing import prepare
@@ -35,7 +35,7 @@ class Options(TaskOptions):
     """Flags of `prepare`."""
 
     inputs: Annotated[
-        tuple[str, ...], Words("text files or folders; they replace `data.input`")
+        tuple[str, ...], Positional("text files or folders; they replace `data.input`")
     ] = ()
     config: Annotated[pathlib.Path | None, "TOML file. Only its section [data] is used."] = None
     input: Annotated[

@@ -23,8 +23,10 @@ import pathlib
 import time
 from typing import TYPE_CHECKING, Annotated
 
+from absl import flags
+
 import tff_keyboard
-from ..options import Bounds, TaskOptions
+from ..options import TaskOptions
 from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,9 +60,9 @@ class Options(TaskOptions):
     idle: Annotated[bool, "The device is idle."] = False
     locale: Annotated[str, "Language and region of the device."] = "en_US"
     app_version: Annotated[str, "Version of the keyboard."] = tff_keyboard.__version__
-    ram_gib: Annotated[float, "Memory in GiB. Default: the memory of this machine.", Bounds(0)] = (
-        _RAM / 2**30
-    )
+    ram_gib: Annotated[
+        float, "Memory in GiB. Default: the memory of this machine.", flags.FloatParser(0)
+    ] = _RAM / 2**30
     known_devices: Annotated[
         pathlib.Path | None,
         "Take part in secure sums only with these devices. File with a public key (hex) per line.",
@@ -69,12 +71,11 @@ class Options(TaskOptions):
         int,
         "Upload only in secure sums with at least this many honest devices. 1: also allow uploads "
         "without secure aggregation.",
-        Bounds(1),
+        flags.IntegerParser(1),
     ] = 1
     libcifg: Annotated[pathlib.Path | None, "Train with this libcifg.so instead of LiteRT."] = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not (self.server or self.typed or self.decoder_recall):
             raise UsageError("Pass --server=https://HOST:PORT, --typed=FILE or --decoder-recall.")
 

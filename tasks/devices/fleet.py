@@ -8,17 +8,18 @@ Reads the files of `serve-rounds`, during the training or afterwards, and change
 import dataclasses
 from typing import Annotated
 
-from ..options import TaskOptions, UsageError, Words
+from ..options import Positional, TaskOptions, UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
     """Arguments of `fleet`."""
 
-    words: Annotated[tuple[str, ...], Words("`status` and a run directory of serve-rounds", 2, 2)]
+    words: Annotated[
+        tuple[str, ...], Positional("`status` and a run directory of serve-rounds", 2, 2)
+    ]
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.words[0] != "status":
             raise UsageError(
                 f"The only command of `fleet` is 'status', got {self.words[0]!r}. See --help."

@@ -14,7 +14,9 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import Bounds, ConfigOptions, Workdir
+from absl import flags
+
+from ..options import ConfigOptions, Workdir
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 
@@ -28,7 +30,7 @@ class Options(ConfigOptions):
 
     workdir: Workdir
     host: Annotated[str, "Address to listen on. Only the proxy should reach it."] = "127.0.0.1"
-    port: Annotated[int, "Port. 0 selects a free one.", Bounds(0, 65_535)] = 8470
+    port: Annotated[int, "Port. 0 selects a free one.", flags.IntegerParser(0, 65_535)] = 8470
     server_key: Annotated[
         pathlib.Path | None,
         "PEM file with the Ed25519 key that signs participation tokens. Default: a new key in the "
@@ -36,7 +38,6 @@ class Options(ConfigOptions):
     ] = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.config is None:
             raise UsageError("`serve-rounds` requires --config. See docs/fleet/README.md.")
 

@@ -8,7 +8,7 @@ import json
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import TaskOptions, Words
+from ..options import Positional, TaskOptions
 from tff_keyboard.host.text_table import aligned
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ _HEADER = (
 class Options(TaskOptions):
     """Flags of `communication`."""
 
-    run_dirs: Annotated[tuple[pathlib.Path, ...], Words("at least one run directory", least=1)]
+    run_dirs: Annotated[
+        tuple[pathlib.Path, ...], Positional("at least one run directory", min_count=1)
+    ]
     out: Annotated[pathlib.Path | None, "Also write a JSON file, with sizes in bytes."] = None
 
 

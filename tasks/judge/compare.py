@@ -4,8 +4,8 @@ tff-keyboard compare RUN_A RUN_B ngram unigram --clients=held_out --store=data/n
 tff-keyboard compare runs/sms build/keyboard.tflite --text=phrases2.txt
 
 Each number has a 95 % jackknife interval over clients. Each model is compared with the first one.
-Writes comparison.json and comparison.csv. --all prints every metric; docs/evaluation.md defines
-them.
+--out writes comparison.json and comparison.csv, which `report` reads. --all prints every metric;
+docs/evaluation.md defines them.
 
 A model is one of:
   RUN              a run directory
@@ -36,8 +36,10 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from absl import flags
+
 from .. import predictors
-from ..options import Bounds, Cluster, Population, TaskOptions, Words
+from ..options import Cluster, Population, Positional, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation.named import references
 from tff_keyboard.evaluation.release_gate import release_gate
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
 class Options(TaskOptions):
     """Flags of `compare`."""
 
-    models: Annotated[tuple[str, ...], Words("at least one model", least=1)]
+    models: Annotated[tuple[str, ...], Positional("at least one model", min_count=1)]
     clients: Annotated[Population, "Population to compare on."] = "held_out"
     store: Annotated[pathlib.Path | None, "Client store. Default: the store of the first run."] = (
         None
@@ -68,19 +70,23 @@ class Options(TaskOptions):
         "Text file to compare on instead of a store, one message per line; plain or .gz.",
     ] = None
     blocks: Annotated[
-        int, "With --text: number of pseudo-clients that share its lines.", Bounds(2)
+        int, "With --text: number of pseudo-clients that share its lines.", flags.IntegerParser(2)
     ] = 50
     most_messages: Annotated[
-        int, "Maximum number of messages per client, from the first one. 0: all.", Bounds(0)
+        int,
+        "Maximum number of messages per client, from the first one. 0: all.",
+        flags.IntegerParser(0),
     ] = 0
     word_list: Annotated[
         pathlib.Path | None,
         "Public word list for `hybrid+tail:`, with lines of word<TAB>frequency.",
     ] = None
-    max_length: Annotated[int, "Maximum number of words per message. 0: all.", Bounds(0)] = 0
-    out: Annotated[pathlib.Path, "Folder for comparison.json and comparison.csv."] = pathlib.Path(
-        "comparison"
-    )
+    max_length: Annotated[
+        int, "Maximum number of words per message. 0: all.", flags.IntegerParser(0)
+    ] = 0
+    out: Annotated[
+        pathlib.Path | None, "Folder for comparison.json and comparison.csv, for `report`."
+    ] = None
     fail_if_worse: Annotated[
         str | None,
         "Margins in points, for example top-3:0.2,kss:0.2. The exit code is 5 unless the "
@@ -96,7 +102,7 @@ class Options(TaskOptions):
 
 
 def run(options: Options) -> "Comparison":
-    """Evaluates, writes the files and prints the table."""
+    """Evaluates, prints the table, and writes the files of --out."""
     references.check_words(options.models)
     gate = release_gate(options.fail_if_worse, options.prompts, num_models=len(options.models))
     refuse_shared_noise([ledger_of(pathlib.Path(model)) for model in options.models])
@@ -114,7 +120,8 @@ def run(options: Options) -> "Comparison":
         )
     if options.word_list and not any(map(references.has_tail, options.models)):
         raise UsageError("--word-list requires a `hybrid+tail:` model; none of the models is one.")
-    files.make_directory(options.out)  # fail here, not after hours of work
+    if options.out is not None:
+        files.make_directory(options.out)  # fail here, not after hours of work
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.evaluation.counts import typed_text
@@ -136,17 +143,21 @@ def run(options: Options) -> "Comparison":
             store=store,
             compute=elsewhere(store, options.clients) if elsewhere and store else None,
         )
-    for name, part in (
-        (names.COMPARISON, json.dumps(comparison.to_json(), indent=1, allow_nan=False)),
-        (names.COMPARISON_TABLE, comparison_text.to_csv(comparison)),
-    ):
-        files.write_atomically(options.out / name, [part.encode()], mode=files.OWNER_ONLY)
+    if options.out is not None:
+        for name, part in (
+            (names.COMPARISON, json.dumps(comparison.to_json(), indent=1, allow_nan=False)),
+            (names.COMPARISON_TABLE, comparison_text.to_csv(comparison)),
+        ):
+            files.write_atomically(options.out / name, [part.encode()], mode=files.OWNER_ONLY)
     print(comparison_text.first_rows(comparison))
     if options.all:
         print(f"\n{slice_text.comparison_with_slices(comparison)}")
     more = "" if options.all else "--all prints more. "
-    print(f"\n{more}All metrics, sums and slices: {options.out / names.COMPARISON} and .csv")
-    print(next_command("report", options.out))
+    if options.out is not None:
+        print(f"\n{more}All metrics, sums and slices: {options.out / names.COMPARISON} and .csv")
+        print(next_command("report", options.out))
+    else:
+        print(f"\n{more}--out=FOLDER writes all metrics, sums and slices, for `report`.")
     lines, failure = gate.judge(opened, comparison)
     for line in lines:
         print(line)

@@ -17,7 +17,9 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import Bounds, Cluster, Population, TaskOptions, Words
+from absl import flags
+
+from ..options import Cluster, Population, Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -30,13 +32,15 @@ if TYPE_CHECKING:
 class Options(TaskOptions):
     """Flags of `evaluate`."""
 
-    run_dir: Annotated[pathlib.Path, Words("a run directory")]
+    run_dir: Annotated[pathlib.Path, Positional("a run directory")]
     clients: Annotated[Population, "Population to evaluate on."] = "held_out"
     store: Annotated[
         pathlib.Path | None,
         "Client store with the run's vocabulary. Default: the store of the training.",
     ] = None
-    max_length: Annotated[int, "Maximum number of words per message. 0: all.", Bounds(0)] = 0
+    max_length: Annotated[
+        int, "Maximum number of words per message. 0: all.", flags.IntegerParser(0)
+    ] = 0
     out: Annotated[
         pathlib.Path | None, "JSON file to write. Default: RUN_DIR/evaluation_<clients>.json."
     ] = None

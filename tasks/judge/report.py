@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from .. import predictors
-from ..options import TaskOptions, Words
+from ..options import Positional, TaskOptions
 from tff_keyboard.host import extras
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Options(TaskOptions):
     """Flags of `report`."""
 
-    directory: Annotated[pathlib.Path, Words("a run directory or the folder of a comparison")]
+    directory: Annotated[pathlib.Path, Positional("a run directory or the folder of a comparison")]
     out: Annotated[
         pathlib.Path | None, "HTML file to write. Default: report.html in the directory."
     ] = None

@@ -17,7 +17,9 @@ import pathlib
 import secrets
 from typing import Annotated
 
-from ..options import Bounds, Population, TaskOptions, Words
+from absl import flags
+
+from ..options import Population, Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 
@@ -26,24 +28,23 @@ from tff_keyboard.storage.errors import UsageError
 class Options(TaskOptions):
     """Flags of `events`."""
 
-    logs: Annotated[
-        tuple[pathlib.Path, ...], Words("event logs, one for each client", least=0)
-    ] = ()
+    logs: Annotated[tuple[pathlib.Path, ...], Positional("event logs, one for each client")] = ()
     noise_multiplier: Annotated[
         float,
         "Standard deviation of the noise / clip norm. 0: no noise and no privacy claim.",
-        Bounds(0),
+        flags.FloatParser(0),
     ] = 0.0
-    clip_norm: Annotated[float, "L2 bound on the counts of one client.", Bounds(1)] = 2000.0
-    delta: Annotated[float, "Delta of the privacy statement.", Bounds(1e-15, 0.5)] = 1e-6
+    clip_norm: Annotated[float, "L2 bound on the counts of one client.", flags.FloatParser(1)] = (
+        2000.0
+    )
+    delta: Annotated[float, "Delta of the privacy statement.", flags.FloatParser(1e-15, 0.5)] = 1e-6
     replay: Annotated[str | None, "Write logs with this model, named as in `compare`."] = None
     store: Annotated[pathlib.Path | None, "With --replay: client store of the text."] = None
     clients: Annotated[Population, "With --replay: population whose text is typed."] = "held_out"
-    people: Annotated[int, "With --replay: maximum number of clients.", Bounds(1)] = 20
+    people: Annotated[int, "With --replay: maximum number of clients.", flags.IntegerParser(1)] = 20
     out: Annotated[pathlib.Path | None, "With --replay: folder for the logs."] = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if bool(self.logs) == bool(self.replay):
             raise UsageError("Pass logs, or --replay=MODEL with --store=DIR and --out=DIR.")
         if self.replay and not (self.store and self.out):

@@ -11,7 +11,9 @@ import dataclasses
 import pathlib
 from typing import Annotated, Literal
 
-from ..options import Bounds, TaskOptions, Words
+from absl import flags
+
+from ..options import Positional, TaskOptions
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.evaluation.results import golden_prompts
 from tff_keyboard.host import quiet
@@ -27,7 +29,7 @@ from tflite_export.gate import texts
 class Options(TaskOptions):
     """Flags of `export`."""
 
-    run_dir: Annotated[pathlib.Path, Words("a run directory")]
+    run_dir: Annotated[pathlib.Path, Positional("a run directory")]
     out: Annotated[pathlib.Path, "File to write."] = pathlib.Path("keyboard.tflite")
     store: Annotated[
         pathlib.Path | None,
@@ -41,7 +43,7 @@ class Options(TaskOptions):
         int,
         "Number of words outside the vocabulary that the keyboard can complete, from train clients "
         "and --word-list.",
-        Bounds(0),
+        flags.IntegerParser(0),
     ] = 0
     word_list: Annotated[
         pathlib.Path | None, "Public word list for --tail, with lines of word<TAB>frequency."
@@ -59,7 +61,7 @@ class Options(TaskOptions):
     parity_words: Annotated[
         int,
         "Approximate number of words for the parity gate, which reads whole clients.",
-        Bounds(1),
+        flags.IntegerParser(1),
     ] = 20_000
     allow_loss: Annotated[bool, "Write the file even if the parity gate fails."] = False
     ngram: Annotated[
@@ -83,12 +85,14 @@ class Options(TaskOptions):
         bool, "Pack vocabulary and manifest into the model file (TFLite associated files)."
     ] = False
     top_k: Annotated[
-        int, "Number of words that the signatures `predict` and `step` return.", Bounds(1)
+        int,
+        "Number of words that the signatures `predict` and `step` return.",
+        flags.IntegerParser(1),
     ] = 3
     max_bytes: Annotated[
         int,
         "Maximum size of the model file. 0: 1.45 MB for int8, 1.5 MB if trainable.",
-        Bounds(0),
+        flags.IntegerParser(0),
     ] = 0
 
 

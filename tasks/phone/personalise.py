@@ -20,7 +20,9 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import Bounds, Population, Runtime, TaskOptions, Words
+from absl import flags
+
+from ..options import Population, Positional, Runtime, TaskOptions
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 class Options(TaskOptions):
     """Flags of `personalise`."""
 
-    model: Annotated[pathlib.Path, Words("a .tflite file")]
+    model: Annotated[pathlib.Path, Positional("a .tflite file")]
     text: Annotated[
         pathlib.Path | None,
         "One client: file with lines of user<TAB>message, oldest first, or an exported chat.",
@@ -44,9 +46,9 @@ class Options(TaskOptions):
     store: Annotated[pathlib.Path | None, "Many clients: their client store."] = None
     clients: Annotated[Population, "With --store: population."] = "held_out"
     people: Annotated[
-        int, "With --store: maximum number of clients, sampled with --seed.", Bounds(1)
+        int, "With --store: maximum number of clients, sampled with --seed.", flags.IntegerParser(1)
     ] = 200
-    seed: Annotated[int, "With --store: seed of the sample.", Bounds(0)] = 1
+    seed: Annotated[int, "With --store: seed of the sample.", flags.IntegerParser(0)] = 1
     out: Annotated[
         pathlib.Path,
         "With --store: folder for the results. The folder of an earlier run is continued.",
@@ -58,14 +60,13 @@ class Options(TaskOptions):
         float, "Share of messages after these; they decide whether the trained weights are kept."
     ] = 0.2
     learning_rate: Annotated[float, "Learning rate of SGD."] = 0.05
-    epochs: Annotated[int, "Passes over the messages.", Bounds(1)] = 1
+    epochs: Annotated[int, "Passes over the messages.", flags.IntegerParser(1)] = 1
     most_messages: Annotated[
         int, "Maximum number of messages per client; the latest ones are used."
     ] = 400
     runtime: Runtime = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if (self.text is None) == (self.store is None):
             raise UsageError("Pass --text=FILE for one client, or --store=DIR for many.")
         if self.user is not None and self.text is None:

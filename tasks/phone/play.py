@@ -19,7 +19,9 @@ import pathlib
 import sys
 from typing import Annotated, Literal
 
-from ..options import Bounds, Runtime, TaskOptions, UsageError, Words
+from absl import flags
+
+from ..options import Positional, Runtime, TaskOptions, UsageError
 from tff_keyboard.storage import shipped_files
 
 
@@ -27,9 +29,9 @@ from tff_keyboard.storage import shipped_files
 class Options(TaskOptions):
     """Flags of `play`."""
 
-    models: Annotated[tuple[pathlib.Path, ...], Words("one or two .tflite files", 1, 2)]
+    models: Annotated[tuple[pathlib.Path, ...], Positional("one or two .tflite files", 1, 2)]
     port: Annotated[
-        int, "Port of the page on 127.0.0.1. 0 selects a free one.", Bounds(0, 65_535)
+        int, "Port of the page on 127.0.0.1. 0 selects a free one.", flags.IntegerParser(0, 65_535)
     ] = 8765
     terminal: Annotated[bool, "Type in this terminal, with the first model."] = False
     language: Annotated[

@@ -15,7 +15,7 @@ import json
 import pathlib
 from typing import Annotated, Literal
 
-from ..options import Runtime, TaskOptions, Words
+from ..options import Positional, Runtime, TaskOptions
 from tff_keyboard.storage import shipped_files
 
 
@@ -23,7 +23,7 @@ from tff_keyboard.storage import shipped_files
 class Options(TaskOptions):
     """Flags of `spelling`."""
 
-    model: Annotated[pathlib.Path, Words("a .tflite file")]
+    model: Annotated[pathlib.Path, Positional("a .tflite file")]
     pairs: Annotated[pathlib.Path, "File of pairs, one per line: typed<TAB>intended."]
     context: Annotated[str, "Text before each word."] = ""
     language: Annotated[

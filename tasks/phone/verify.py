@@ -11,7 +11,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import TaskOptions, Words
+from ..options import Positional, TaskOptions
 from tff_keyboard.storage import shipped_files
 
 
@@ -19,7 +19,7 @@ from tff_keyboard.storage import shipped_files
 class Options(TaskOptions):
     """Flags of `verify`."""
 
-    model: Annotated[pathlib.Path, Words("a .tflite file")]
+    model: Annotated[pathlib.Path, Positional("a .tflite file")]
     public_key: Annotated[
         pathlib.Path | None, "PEM file with the Ed25519 public key of the signer."
     ] = None

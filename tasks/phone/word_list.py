@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import TaskOptions, Words
+from ..options import Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
@@ -23,7 +23,7 @@ from tflite_export.gate import texts
 class Options(AospOptions, TaskOptions):
     """Flags of `word-list`."""
 
-    run_dir: Annotated[pathlib.Path, Words("a run directory, or an exported .tflite file")]
+    run_dir: Annotated[pathlib.Path, Positional("a run directory, or an exported .tflite file")]
 
 
 def run(options: Options) -> None:

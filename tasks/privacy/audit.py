@@ -13,7 +13,9 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import Bounds, TaskOptions, Words
+from absl import flags
+
+from ..options import Positional, TaskOptions
 from tff_keyboard.host import quiet, text_table
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.storage.model_description import read_description
@@ -23,10 +25,12 @@ from tff_keyboard.storage.model_description import read_description
 class Options(TaskOptions):
     """Flags of `audit`."""
 
-    model: Annotated[pathlib.Path, Words("a run directory or a saved model")]
+    model: Annotated[pathlib.Path, Positional("a run directory or a saved model")]
     phrases: Annotated[pathlib.Path, "File with one planted phrase per line."]
-    random: Annotated[int, "Number of random phrases to compare with.", Bounds(100)] = 10_000
-    seed: Annotated[int, "Seed of the random phrases.", Bounds(0)] = 1
+    random: Annotated[
+        int, "Number of random phrases to compare with.", flags.IntegerParser(100)
+    ] = 10_000
+    seed: Annotated[int, "Seed of the random phrases.", flags.IntegerParser(0)] = 1
 
 
 def run(options: Options) -> None:

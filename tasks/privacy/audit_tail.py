@@ -23,7 +23,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Annotated
 
-from ..options import Bounds, TaskOptions, Words
+from absl import flags
+
+from ..options import Positional, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard.host import progress, quiet
 from tff_keyboard.storage import files, names
@@ -37,7 +39,7 @@ class Options(TaskOptions):
     """Flags of `audit-tail`."""
 
     models: Annotated[
-        tuple[pathlib.Path, ...], Words("two run directories, with and without one client")
+        tuple[pathlib.Path, ...], Positional("two run directories, with and without one client")
     ] = ()
     config: Annotated[pathlib.Path | None, "TOML file of the run to train and audit."] = None
     workdir: Annotated[
@@ -50,18 +52,19 @@ class Options(TaskOptions):
     set: Annotated[
         tuple[str, ...], "With --config: override a config key: `section.key=value`. Repeatable."
     ] = ()
-    texts: Annotated[int, "Number of texts drawn from each model.", Bounds(100)] = 10_000
-    words: Annotated[int, "Number of words in each text.", Bounds(1)] = 10
+    texts: Annotated[int, "Number of texts drawn from each model.", flags.IntegerParser(100)] = (
+        10_000
+    )
+    words: Annotated[int, "Number of words in each text.", flags.IntegerParser(1)] = 10
     delta: Annotated[float, "Report epsilon at this delta, if --texts is large enough."] = 1e-3
-    epsilon: Annotated[float, "Also report delta at this epsilon.", Bounds(0)] = 1.0
-    seed: Annotated[int, "Seed of the texts and of the test.", Bounds(0)] = 1
+    epsilon: Annotated[float, "Also report delta at this epsilon.", flags.FloatParser(0)] = 1.0
+    seed: Annotated[int, "Seed of the texts and of the test.", flags.IntegerParser(0)] = 1
     out: Annotated[
         pathlib.Path | None,
         "JSON file for all figures. Default: WORKDIR/audit_tail.json with --config, none without.",
     ] = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0 < self.delta < 1:
             raise UsageError(f"--delta must be in (0, 1), got {self.delta}.")
         if self.config is None:

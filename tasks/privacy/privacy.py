@@ -13,7 +13,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import TaskOptions, Words
+from ..options import Positional, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.sections.privacy_config import Blt, Gaussian, MechanismConfig
 from tff_keyboard.storage.errors import UsageError
@@ -23,7 +23,7 @@ from tff_keyboard.storage.errors import UsageError
 class Options(TaskOptions):
     """Flags of `privacy`."""
 
-    run_dirs: Annotated[tuple[pathlib.Path, ...], Words("run directories")] = ()
+    run_dirs: Annotated[tuple[pathlib.Path, ...], Positional("run directories")] = ()
     target_epsilon: Annotated[float | None, "Plan a run: the largest epsilon allowed."] = None
     config: Annotated[pathlib.Path | None, "Plan a run: TOML file with the schedule."] = None
     population: Annotated[int | None, "Plan a run: number of clients that can be sampled."] = None
@@ -35,7 +35,6 @@ class Options(TaskOptions):
     ] = ()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.target_epsilon is None:
             if not self.run_dirs:
                 raise UsageError("Pass a run directory, or --target-epsilon to plan a run.")

@@ -22,7 +22,9 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import Bounds, TaskOptions
+from absl import flags
+
+from ..options import TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import names
@@ -42,7 +44,7 @@ class Options(TaskOptions):
     attacks: Annotated[tuple[AttackName, ...], f"Attacks: {', '.join(ATTACK_NAMES)}."] = (
         ATTACK_NAMES
     )
-    share: Annotated[float, "Share of clients that attack.", Bounds(0, 1)] = 0.1
+    share: Annotated[float, "Share of clients that attack.", flags.FloatParser(0, 1)] = 0.1
     unprotected: Annotated[
         bool, "Also run each aggregator without zeroing and clipping. NaN is still rejected."
     ] = False
@@ -51,7 +53,6 @@ class Options(TaskOptions):
     ] = ()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not self.config:
             raise UsageError("Pass --config=FILE.toml at least once.")
         if len({path.stem for path in self.config}) < len(self.config):

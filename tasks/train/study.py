@@ -27,7 +27,9 @@ import pathlib
 import sys
 from typing import Annotated
 
-from ..options import Bounds, TaskOptions, Words
+from absl import flags
+
+from ..options import Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
@@ -39,16 +41,20 @@ from tff_keyboard_lab.study.runs import estimate
 class Options(TaskOptions):
     """Flags of `study`."""
 
-    study: Annotated[pathlib.Path, Words("a study: its TOML file or its name")]
+    study: Annotated[pathlib.Path, Positional("a study: its TOML file or its name")]
     workdir: Annotated[pathlib.Path, "Folder of the runs. Existing ones are resumed."]
     plan: Annotated[bool, "Print the cost of the study and stop. Its client stores must exist."] = (
         False
     )
     tables: Annotated[bool, "Train nothing. Write tables and figures of the finished runs."] = False
-    jobs: Annotated[int, "Number of trainings that run at the same time.", Bounds(1)] = 1
+    jobs: Annotated[
+        int, "Number of trainings that run at the same time.", flags.IntegerParser(1)
+    ] = 1
     seeds: Annotated[tuple[int, ...], "Train only these seeds of the study."] = ()
     arm: Annotated[tuple[str, ...], "Train only this arm and the control. Repeatable."] = ()
-    rounds: Annotated[int | None, "Number of rounds; replaces `train.rounds`.", Bounds(1)] = None
+    rounds: Annotated[
+        int | None, "Number of rounds; replaces `train.rounds`.", flags.IntegerParser(1)
+    ] = None
     set: Annotated[
         tuple[str, ...], "Override a key of every config: `section.key=value`. Repeatable."
     ] = ()

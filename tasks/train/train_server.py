@@ -26,7 +26,9 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import Bounds, ConfigOptions, Workdir
+from absl import flags
+
+from ..options import ConfigOptions, Workdir
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
@@ -38,11 +40,10 @@ class Options(ConfigOptions):
 
     workdir: Workdir
     like: Annotated[pathlib.Path | None, "Run directory. Use its config and token budget."] = None
-    tokens: Annotated[float | None, "Budget in tokens.", Bounds(1)] = None
-    epochs: Annotated[float | None, "Budget in passes over the text.", Bounds(0)] = None
+    tokens: Annotated[float | None, "Budget in tokens.", flags.FloatParser(1)] = None
+    epochs: Annotated[float | None, "Budget in passes over the text.", flags.FloatParser(0)] = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.tokens is not None and self.epochs is not None:
             raise UsageError("Pass --tokens or --epochs, not both.")
         if self.like is None and self.config is None:

@@ -18,7 +18,7 @@ from tflite_export.runtime import interpreters
 
 # What only the extras install.
 EXTRAS = (
-    "absl", "dp_accounting", "grpc", "jax", "keras", "matplotlib", "ray", "scipy", "tensorboard",
+    "dp_accounting", "grpc", "jax", "keras", "matplotlib", "ray", "scipy", "tensorboard",
     "tensorflow", "tensorflow_federated", "tensorflow_privacy", "tensorflow_text",
 )  # fmt: skip
 IMPORT_ALL = """

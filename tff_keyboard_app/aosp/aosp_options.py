@@ -4,7 +4,8 @@ import dataclasses
 import pathlib
 from typing import Annotated, Literal
 
-from tff_keyboard.host.option_fields import Bounds
+from absl import flags
+
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard_app.aosp.combined_file import SUFFIX
 from tflite_export.export import private_runs
@@ -28,18 +29,18 @@ class AospOptions:
     tail: Annotated[
         int,
         "Number of words outside the vocabulary to list, from train clients and --word-list.",
-        Bounds(0),
+        flags.IntegerParser(0),
     ] = 0
     word_list: Annotated[
         pathlib.Path | None, "Public word list for --tail, with lines of word<TAB>frequency."
     ] = None
     bigrams: Annotated[
-        int, "Maximum number of bigrams. 0: as many as fit into 3 MB.", Bounds(0)
+        int, "Maximum number of bigrams. 0: as many as fit into 3 MB.", flags.IntegerParser(0)
     ] = 0
     min_word_users: Annotated[
         int,
         "Minimum number of clients that typed a word. 0: the limit of the store's vocabulary.",
-        Bounds(0),
+        flags.IntegerParser(0),
     ] = 0
 
     def check(self, model: pathlib.Path, out: pathlib.Path) -> None:

@@ -92,14 +92,14 @@ class ParityReport(Parity):
         lines = [
             f"parity on {self.words:,} words of {self.people} clients, file compared with float "
             "Keras",
-            f"  same best word     {self.same_best:.4f}",
-            f"  same best three    {self.same_three:.4f}",
+            f"  same best word     {100 * self.same_best:.2f} %",
+            f"  same best three    {100 * self.same_three:.2f} %",
         ]
         for name, metric in COMPARED.items():
             difference, label = self.differences[name], METRICS[metric].label
             lines.append(
-                f"  {label:18} {difference.file:.4f}, difference {100 * difference.value:+.3f} "
-                f"+- {100 * difference.half_width:.3f} points"
+                f"  {label:18} {100 * difference.file:.2f} %, difference "
+                f"{100 * difference.value:+.3f} +- {100 * difference.half_width:.3f} points"
             )
         rms, largest = self.relative_errors
         lines.append(
@@ -131,8 +131,8 @@ class ParityReport(Parity):
                 )
         if not self.same_best >= tolerance.agreement:
             failures.append(
-                f"the best word agrees at {self.same_best:.4f} of the positions "
-                f"(required: {tolerance.agreement})"
+                f"the best word agrees at {100 * self.same_best:.2f} % of the positions "
+                f"(required: {100 * tolerance.agreement:g} %)"
             )
         for what, error, allowed in zip(
             ("rms", "max"),

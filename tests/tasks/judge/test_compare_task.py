@@ -230,6 +230,13 @@ def test_a_folder_that_cannot_be_written_to_is_named_before_the_work(place, tmp_
     assert captured.out == ""
 
 
+def test_writes_no_files_without_out(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    compare([str(place / "saved_ngram")], store=place / "store")
+    assert not list(tmp_path.iterdir())
+    assert "--out=FOLDER" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_a_failed_write_leaves_the_old_comparison(place, tmp_path, monkeypatch, capsys):
     (tmp_path / "comparison.json").write_text("old")

@@ -42,7 +42,7 @@ def test_finds_the_store_of_the_run(place, tmp_path, capsys):
     assert launch(place / "run", "--out", out, "--quantize", "none") == cli.OK
     shown = capsys.readouterr().out
     assert f"{out}: {out.stat().st_size:,} bytes, none" in shown
-    assert "same best word     1.0000" in shown
+    assert "same best word     100.00 %" in shown
     manifest = json.loads(out.with_suffix(".json").read_text())
     assert manifest["model"]["training_length"] == 64  # `data.max_length`
     assert manifest["truecase"] == ["NUS", "Singapore"]

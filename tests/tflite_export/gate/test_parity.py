@@ -227,7 +227,7 @@ def test_one_word_of_little_text_is_no_failure():
 
 
 def test_low_agreement_fails_though_recall_is_the_same():
-    with pytest.raises(ParityFailed, match=r"best word agrees at 0\.9500"):
+    with pytest.raises(ParityFailed, match=r"best word agrees at 95\.00 %"):
         report_of(same_best=0.95).check(TOLERANCE)
 
 
@@ -255,7 +255,7 @@ def test_the_figures_come_with_the_failure():
     with pytest.raises(ParityFailed) as caught:
         report_of(same_best=0.5).check(TOLERANCE)
     assert "\n" not in str(caught.value)
-    assert "same best word     0.5000" in caught.value.table
+    assert "same best word     50.00 %" in caught.value.table
 
 
 @pytest.mark.slow
