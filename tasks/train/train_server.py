@@ -13,7 +13,7 @@ with the learning rate, momentum and schedule of [client], or Adam, Yogi or Adag
 a schedule of their own. Batch size and gradient clipping come from [client]. One round is
 `train.clients_per_round` x `client.max_examples` messages.
 
-Central training ignores [server], [aggregation], [train.cohort], `client.epochs`,
+Central training ignores [server], [aggregation], `client.epochs`,
 [fine_tuning.server], and the keys of [train] that select or drop clients. With
 [fine_tuning.method], rehearsal adds general messages to each round, and lwf uses the initial model
 as its teacher.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.cohorts import CohortSampler, sampling_weights, share_of_seats
-from tff_keyboard.config.sections.train_config import GrowingCohort, TrainConfig
+from tff_keyboard.config.sections.train_config import TrainConfig
 
 
 def sampler_of(num_clients, clients_per_round, seed=0, weights=None, key=b"", **more):
@@ -139,32 +139,6 @@ def test_rejects(arguments, says):
 def test_rejects_a_negative_round():
     with pytest.raises(ValueError, match="`round_num` must be >= 0"):
         sampler_of(10, 2, 0).cohort(-1)
-
-
-def test_growing_cohorts():
-    growing = GrowingCohort(every_rounds=2, max_clients=5)
-    sampler = sampler_of(40, 2, over_selection=1.2, min_separation_rounds=2, cohort=growing)
-    steady = sampler_of(40, 2, over_selection=1.2)
-    assert sampler.num_selected == 6
-    before = set()
-    for t, size in enumerate((2, 2, 2, 4, 4, 5, 5)):
-        cohort = sampler.cohort(t)
-        assert len(cohort.selected) == int(np.ceil(1.2 * size))
-        assert len(cohort.reporting) == size
-        assert not before & set(cohort.selected.tolist())
-        before = set(cohort.selected.tolist())
-    np.testing.assert_array_equal(sampler.cohort(0).selected, steady.cohort(0).selected)
-
-
-def test_growing_cohort_follows_its_config():
-    config = config_lib.loads(
-        "[train]\nclients_per_round = 3\n"
-        "cohort = {type = 'growing', every_rounds = 2, max_clients = 7}"
-    )
-    sampler = CohortSampler(config.train, 100)
-    assert [len(sampler.cohort(t).reporting) for t in range(1, 8)] == [3, 3, 6, 6, 7, 7, 7]
-    with pytest.raises(ValueError, match="needs 7 clients, got 6"):
-        CohortSampler(config.train, 6)
 
 
 def test_weights_are_the_chances_of_being_drawn():

@@ -7,21 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tff_keyboard.algorithms.schedules import factor, is_constant
-from tff_keyboard.config.sections.schedule_config import Constant, ConstantThenDecay, Cosine
+from tff_keyboard.config.sections.schedule_config import Constant, Cosine
 
 WARMUP = st.integers(0, 20)
 LOWEST = st.floats(0, 1)
 SCHEDULES = st.one_of(
     st.builds(Constant, warmup_rounds=WARMUP),
-    st.builds(
-        lambda w, c, h, low: ConstantThenDecay(
-            warmup_rounds=w, constant_rounds=w + c, half_life_rounds=h, lowest=low
-        ),
-        WARMUP,
-        st.integers(0, 50),
-        st.floats(0.5, 100),
-        LOWEST,
-    ),
     st.builds(
         lambda w, r, low: Cosine(warmup_rounds=w, rounds=w + r, lowest=low),
         WARMUP,
@@ -55,12 +46,6 @@ def test_a_cosine_of_unknown_length_has_no_rates():
         factor(Cosine(warmup_rounds=3), 4)
 
 
-def test_half_lives():
-    schedule = ConstantThenDecay(constant_rounds=10, half_life_rounds=5.0, lowest=0.1)
-    found = [factor(schedule, t) for t in (1, 10, 15, 20, 25, 1000)]
-    assert found == [1.0, 1.0, 0.5, 0.25, 0.125, 0.1]
-
-
 def test_cosine_ends_at_its_lowest_factor_and_stays():
     schedule = Cosine(rounds=100, lowest=0.0)
     assert factor(schedule, 50) == pytest.approx(0.5)
@@ -82,14 +67,6 @@ def test_constant_means_no_change_at_all():
         (lambda: Constant(warmup_rounds=-1), "`schedule.warmup_rounds` must be >= 0"),
         (lambda: Cosine(rounds=4, warmup_rounds=4), "`schedule.rounds` must be 0 or > "),
         (lambda: Cosine(rounds=4, lowest=1.5), r"`schedule.lowest` must be in \[0, 1\]"),
-        (
-            lambda: ConstantThenDecay(constant_rounds=1, half_life_rounds=0.0),
-            "`schedule.half_life_rounds` must be > 0",
-        ),
-        (
-            lambda: ConstantThenDecay(constant_rounds=1, half_life_rounds=1.0, warmup_rounds=2),
-            "`schedule.constant_rounds` must be >= ",
-        ),
     ],
 )
 def test_rejects(build, words):

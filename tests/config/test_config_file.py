@@ -24,7 +24,7 @@ from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgClient, FedAvgM
 from tff_keyboard.config.sections.model_config import Cifg, Gru
 from tff_keyboard.config.sections.rule_config import FedAtt, FedMed, Mean
-from tff_keyboard.config.sections.train_config import EvaluationConfig, GrowingCohort, TrainConfig
+from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
 FRACTION = st.floats(0, 0.999)
@@ -255,8 +255,7 @@ def test_an_old_key_is_told_its_new_name(text, old, new):
 
 
 def test_renamed_keys_exist():
-    growing = GrowingCohort(every_rounds=1, max_clients=100)
-    run = config.RunConfig(train=TrainConfig(cohort=growing), central=CentralAdam())
+    run = config.RunConfig(central=CentralAdam())
     defaults = config.to_dict(run)
     for old, new in RENAMED_KEYS.items():
         *tables, key = new.split(".")

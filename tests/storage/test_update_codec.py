@@ -31,58 +31,40 @@ def rows_like_a_word_table(seed=0, rows=2000, typed=60, width=96):
 @given(
     size=st.integers(0, 9000),
     bits=st.sampled_from(update_codec.BITS),
-    rotated=st.booleans(),
     seed=st.integers(0, 2**64 - 1),
     log_scale=st.floats(-30, 30),
     spikes=st.integers(0, 3),
 )
-def test_error_is_at_most_one_step(size, bits, rotated, seed, log_scale, spikes):
+def test_error_is_at_most_one_step(size, bits, seed, log_scale, spikes):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=size) * 10.0**log_scale
     x[: min(spikes, size)] *= 1000  # far beyond what 2^bits steps span
     x = np.float32(x)
-    data = encode(x, bits=bits, seed=seed, rotated=rotated)
+    data = encode(x, bits=bits, seed=seed)
     back = decode(data, size).astype(np.float64)
     step = 8 / 2**bits * np.sqrt(np.mean(np.float64(x) ** 2)) if size else 0.0
-    if rotated:  # one step in each of the rotated numbers of a block
-        error = np.linalg.norm(back - x)
-        assert error <= step * np.sqrt(size + 4096) * (1 + 1e-5)
-    else:
-        np.testing.assert_allclose(back, x, rtol=1e-6, atol=step * (1 + 1e-6))
-        np.testing.assert_array_equal(back[x == 0], 0)
-    assert encode(x, bits=bits, seed=seed, rotated=rotated) == data  # a retry sends the same bytes
+    np.testing.assert_allclose(back, x, rtol=1e-6, atol=step * (1 + 1e-6))
+    np.testing.assert_array_equal(back[x == 0], 0)
+    assert encode(x, bits=bits, seed=seed) == data  # a retry sends the same bytes
 
 
-@pytest.mark.parametrize("rotated", [False, True])
-def test_matches_numpy(rotated):
+def test_matches_numpy():
     """Computes the formula in NumPy: floor(x / step + u) times the step."""
     x = rows_like_a_word_table()[:5000]
     expected = x.astype(np.float64)
-    signs = update_codec.random_signs(7, 5000)
-    assert set(signs) == {-1.0, 1.0}
-    if rotated:
-        matrix = np.array([[1.0]])
-        while len(matrix) < 4096:
-            matrix = np.kron([[1, 1], [1, -1]], matrix)
-        blocks = np.append(expected * signs, np.zeros(8192 - 5000)).reshape(2, 4096)
-        expected = (blocks @ matrix / 64).reshape(-1)
     step = 8 / 2**3 * np.sqrt(np.mean(expected**2))
     uniform = np.random.default_rng(7).random(len(expected))
     expected = np.floor(expected / step + uniform) * step
-    if rotated:
-        expected = (expected.reshape(2, 4096) @ matrix / 64).reshape(-1)[:5000] * signs
-    actual = decode(encode(x, bits=3, seed=7, rotated=rotated), 5000)
+    actual = decode(encode(x, bits=3, seed=7), 5000)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("rotated", [False, True])
-def test_unbiased(rotated):
+def test_unbiased():
     x = np.float32(np.random.default_rng(0).normal(size=500))
-    draws = [decode(encode(x, bits=2, seed=s, rotated=rotated), 500) for s in range(600)]
+    draws = [decode(encode(x, bits=2, seed=s), 500) for s in range(600)]
     # A step is 2 rms, and an error has a standard deviation of at most half a step: 0.041 for the
-    # mean
-    # of 600. The largest of 500 such means is at four standard deviations.
-    scale = np.sqrt(np.mean(x**2)) * (np.sqrt(4096 / 500) if rotated else 1)
+    # mean of 600. The largest of 500 such means is at four standard deviations.
+    scale = np.sqrt(np.mean(x**2))
     np.testing.assert_allclose(np.mean(draws, axis=0), x, atol=0.17 * scale)
     assert np.std(draws, axis=0).max() > 0.1  # rounding is random
 
@@ -90,9 +72,7 @@ def test_unbiased(rotated):
 @pytest.mark.parametrize("bits, times", [(2, 50), (3, 35), (4, 25)])
 def test_bytes_follow_the_entropy(bits, times):
     x = rows_like_a_word_table()
-    sizes = {r: len(encode(x, bits=bits, seed=1, rotated=r)) for r in (False, True)}
-    assert x.nbytes / sizes[False] > times
-    assert sizes[True] > 1.2 * sizes[False]  # the cost of rotation
+    assert x.nbytes / len(encode(x, bits=bits, seed=1)) > times
 
 
 def test_golden_bytes():
@@ -125,11 +105,11 @@ def test_rejects_vectors_that_cannot_be_encoded(arguments, message):
         encode(whole.pop("vector"), **whole)
 
 
-def forged(size=100, *, magic=b"tkq1", step=1.0, numbers=None, escapes=0, stream=None, rotated=0):
+def forged(size=100, *, magic=b"tkq1", step=1.0, numbers=None, escapes=0, stream=None):
     stream = bytes(size // 2) if stream is None else stream
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     head = struct.pack(
-        "<4sBBxxQdII", magic, 4, rotated, 0, step, size if numbers is None else numbers, escapes
+        "<4sBxxxQdII", magic, 4, 0, step, size if numbers is None else numbers, escapes
     )
     return head + deflate.compress(stream) + deflate.flush()
 
@@ -139,7 +119,6 @@ def forged(size=100, *, magic=b"tkq1", step=1.0, numbers=None, escapes=0, stream
     [
         (b"", "at least 32 bytes, got 0"),
         (forged(magic=b"tkq2"), "another codec"),
-        (forged(rotated=2), "another codec"),
         (forged(step=np.nan), "another codec"),
         (forged(step=np.inf), "another codec"),
         (forged(step=-1.0), "another codec"),
@@ -173,9 +152,7 @@ def test_decompression_bomb_takes_no_more_memory_than_an_update():
 @examples(300)
 @given(data=st.data())
 def test_damaged_bytes_are_rejected_or_decoded(data):
-    whole = encode(
-        rows_like_a_word_table()[:2000], bits=4, seed=3, rotated=data.draw(st.booleans())
-    )
+    whole = encode(rows_like_a_word_table()[:2000], bits=4, seed=3)
     damaged = bytearray(whole)
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(damaged) - 1))

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support import shipped_configs
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.sections.train_config import GrowingCohort
 from tff_keyboard.training.federated import train_federated
 
 # Computations by the dozen are built here, of code that other tests trace for `make coverage`.
@@ -43,8 +42,6 @@ def shrunk(path, chosen, store):
         overrides.append(f"fine_tuning.general_store={store}")
     if config.fine_tuning.server.type == "transfer":
         overrides.append("fine_tuning.server.messages=8")
-    if isinstance(config.train.cohort, GrowingCohort):
-        overrides.append("train.cohort.max_clients=5")
     if config.train.min_separation_rounds > 3:
         overrides.append("train.min_separation_rounds=3")
     return config_lib.load(path, overrides)

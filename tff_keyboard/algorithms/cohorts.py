@@ -58,7 +58,7 @@ class CohortSampler:
         key: bytes = b"",
     ):
         self._config = config
-        self.num_selected = self._to_select(config.most_clients_per_round)
+        self.num_selected = self._to_select(config.clients_per_round)
         self._separation = config.min_separation_rounds
         needed = self.num_selected * self._separation
         if needed > num_clients:
@@ -81,7 +81,7 @@ class CohortSampler:
         selected = self._selected(round_num)
         rng = self._generator(round_num, _DROP)
         drops = rng.random(len(selected)) < self._config.dropout_rate
-        reporting = selected[~drops][: self._config.clients_in_round(round_num)]
+        reporting = selected[~drops][: self._config.clients_per_round]
         return Cohort(selected=selected, dropped=selected[drops], reporting=reporting)
 
     def _selected(self, round_num: int) -> np.ndarray:
@@ -100,7 +100,7 @@ class CohortSampler:
 
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
         rng = self._generator(round_num, _SELECT)
-        size = self._to_select(self._config.clients_in_round(round_num))
+        size = self._to_select(self._config.clients_per_round)
         if self._weights is None:
             return rng.choice(eligible, size=size, replace=False)
         weights = self._weights[eligible]

@@ -1,10 +1,9 @@
 """Factors of learning rates, as pure functions of the round.
 
-    warm-up               t / warmup                                   for t < warmup
-    constant              1
-    constant, then decay  max(lowest, 2^(-(t - constant) / half_life))  for t > constant
-    cosine                lowest + (1 - lowest) (1 + cos(pi p)) / 2,
-                          p = (t - warmup) / (rounds - warmup), at most 1
+    warm-up   t / warmup    for t < warmup
+    constant  1
+    cosine    lowest + (1 - lowest) (1 + cos(pi p)) / 2,
+              p = (t - warmup) / (rounds - warmup), at most 1
 
 A factor depends only on the number of the round, so a stopped and resumed run trains with the same
 rates. Cosine: Loshchilov & Hutter 2017, eq. 5 without restarts, https://arxiv.org/abs/1608.03983.
@@ -33,9 +32,6 @@ def factor(schedule: tables.Schedule, round_num: int) -> float:
     match schedule:
         case tables.Constant():
             return 1.0
-        case tables.ConstantThenDecay():
-            past = max(0, round_num - schedule.constant_rounds)
-            return max(schedule.lowest, 0.5 ** (past / schedule.half_life_rounds))
         case tables.Cosine(rounds=0):
             raise ValueError(
                 "`schedule.rounds` must be > 0, got 0: it is the number of rounds of the cosine."

@@ -28,7 +28,7 @@ from tff_keyboard.config.sections.learning_config import (
 from tff_keyboard.config.sections.model_config import Cifg, ModelConfig
 from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMed
 from tff_keyboard.config.sections.schedule_config import Constant
-from tff_keyboard.config.sections.train_config import EvaluationConfig, GrowingCohort, TrainConfig
+from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,12 +67,6 @@ class RunConfig:
     def __post_init__(self) -> None:
         if isinstance(self.client, FedSgdClient):
             self._check_fed_sgd()
-        if self.aggregation.is_private and isinstance(self.train.cohort, GrowingCohort):
-            raise ValueError(
-                "`train.cohort.type` = 'growing' with `aggregation.privacy.type` = "
-                f"{self.aggregation.privacy.type!r}: the mean and the privacy accounting "
-                "assume a fixed number of clients. Set `train.cohort.type` = 'steady'."
-            )
         if self.train.client_sampling == "proportional":
             self._check_sampling()
         if isinstance(self.aggregation.row_correction, TouchedRows):

@@ -215,7 +215,7 @@ def build_process(
         build_training_model_fn(config, vocabulary_size),
         build_rule(
             config.aggregation,
-            clients_per_round=config.train.most_clients_per_round,
+            clients_per_round=config.train.clients_per_round,
             variable_names=list(weights),
             takes_sums=takes_sums,
         ),

@@ -4,7 +4,6 @@
     general/recall_at_1_no_eos, ...            of the general corpus's validation clients
     trade_off/recall_at_1_no_eos, ...          w * users + (1 - w) * general, w = user_weight;
                                                a perplexity is averaged in nats
-    kss, general/kss, trade_off/kss, ...       with `evaluation.keystroke_words`
 
 `trade_off/perplexity` is the average perplexity of Popov et al. 2018, Table 1,
 https://arxiv.org/abs/1712.07473: the perplexity of both test sets, pooled by tokens. With w = 200 /
@@ -24,7 +23,7 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.counts import predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics import metric_table
-from tff_keyboard.evaluation.statistics.sums import federated_metrics, metric_value
+from tff_keyboard.evaluation.statistics.sums import federated_metrics
 from tff_keyboard.models import build_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage.errors import DataError
@@ -39,8 +38,6 @@ Evaluate = Callable[[Any], Mapping[str, np.ndarray]]
 def metric_names(config: RunConfig) -> list[str]:
     """Returns the names of a run's validation metrics, the valid values of `train.best_metric`."""
     names = list(metric_table.FEDERATED_METRICS)
-    if config.evaluation.keystroke_words:
-        names += metric_table.KEYSTROKE_METRICS
     if config.fine_tuning.general_store:
         names += [f"{part}/{name}" for part in ("general", "trade_off") for name in names]
     return names
@@ -89,7 +86,13 @@ def in_this_process(config: RunConfig) -> Callable[[ClientStore], Evaluate]:
     """Returns an evaluation of the same messages without TFF, as `evaluate_on` of `Validation`."""
 
     def evaluate_on(store: ClientStore) -> Evaluate:
-        predictor = _predictor(config, store)
+        model = build_model(  # its weights are assigned before each evaluation
+            config.model.type,
+            vocabulary_size=len(store.vocabulary),
+            seed=config.train.seed,
+            **config.model.options(),
+        )
+        predictor = KerasPredictor(model, store.vocabulary)
         people = client_inputs.evaluation_clients(store, POPULATION, config.evaluation)
         typed = [store.words(POPULATION, person) for person in people]
         most = config.evaluation.max_examples
@@ -121,13 +124,8 @@ class Validation:
         evaluate_on: Callable[[ClientStore], Evaluate],
     ):
         self._user_weight = config.fine_tuning.user_weight
-        self._max_length = config.data.max_length
         stores = {"": store} if general_store is None else {"": store, "general/": general_store}
         self._evaluations = {prefix: evaluate_on(part) for prefix, part in stores.items()}
-        self._texts: dict[str, TypedText] = {}
-        if config.evaluation.keystroke_words:
-            self._texts = {prefix: _text(part, config) for prefix, part in stores.items()}
-            self._predictor = _predictor(config, store)
 
     def __call__(self, round_num: int, weights: Any) -> dict[str, float]:
         """Returns metrics of `weights`, a `ModelWeights`."""
@@ -136,15 +134,6 @@ class Validation:
             prefix: federated_metrics(evaluate(weights))
             for prefix, evaluate in self._evaluations.items()
         }
-        if self._texts:
-            weights.assign_weights_to(self._predictor.model)
-        for prefix, text in self._texts.items():
-            sums = predictor_evaluation.evaluate(
-                self._predictor, text, max_length=self._max_length
-            ).sums
-            parts[prefix] |= {
-                name: metric_value(sums, name) for name in metric_table.KEYSTROKE_METRICS
-            }
         metrics = {
             f"{prefix}{name}": value for prefix, m in parts.items() for name, value in m.items()
         }
@@ -164,34 +153,3 @@ def trade_off(name: str, user: float, general: float, user_weight: float) -> flo
     if metric_table.METRICS[name].is_perplexity:
         return user**user_weight * general ** (1 - user_weight)
     return user_weight * user + (1 - user_weight) * general
-
-
-def _predictor(config: RunConfig, store: ClientStore) -> KerasPredictor:
-    """Returns a new model, whose weights are assigned before each evaluation."""
-    model = build_model(
-        config.model.type,
-        vocabulary_size=len(store.vocabulary),
-        seed=config.train.seed,
-        **config.model.options(),
-    )
-    return KerasPredictor(model, store.vocabulary)
-
-
-def _text(store: ClientStore, config: RunConfig) -> TypedText:
-    """Returns messages of validation clients, in turn, until there are enough words.
-
-    It takes the first message of each client, then the second of each, and so on: few words of many
-    clients give more information than many words of few clients.
-    """
-    wanted = config.evaluation.keystroke_words
-    people = client_inputs.evaluation_clients(store, POPULATION, config.evaluation)
-    typed = [store.words(POPULATION, person) for person in people]
-    chosen: list[list[list[str]]] = [[] for _ in people]
-    words = turn = 0
-    while words < wanted and any(turn < len(messages) for messages in typed):
-        for own, messages in zip(chosen, typed, strict=True):
-            if turn < len(messages) and words < wanted:
-                own.append(messages[turn])
-                words += len(messages[turn])
-        turn += 1
-    return TypedText(POPULATION, tuple(people), tuple(chosen))

@@ -169,7 +169,7 @@ def encoded(delta: "np.ndarray", plan: Plan, assignment: str) -> bytes:
 
     seed = int.from_bytes(hashlib.sha256(assignment.encode()).digest()[:8], "little")
     codec = plan.codec
-    return update_codec.encode(delta, bits=codec.bits or 4, seed=seed, rotated=codec.rotated)
+    return update_codec.encode(delta, bits=codec.bits or 4, seed=seed)
 
 
 def main() -> int:

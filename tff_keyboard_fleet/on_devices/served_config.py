@@ -63,7 +63,6 @@ def as_served(config: RunConfig) -> RunConfig:
             "none",
             _SERVER,
         ),
-        ("train.cohort.type", train.cohort.type, "steady", "rounds have one report goal"),
         ("train.client_sampling", train.client_sampling, "uniform", _DRAW),
         ("train.dropout_rate", train.dropout_rate, 0, "devices drop out on their own"),
         ("train.excluded_client", train.excluded_client, -1, _DRAW),
@@ -199,8 +198,7 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
     compression = config.aggregation.compression
     codec = Codec()
     if not isinstance(compression, NoCompression):
-        bits, rotated = compression.bits, compression.rotated
-        codec = Codec(name=messages.QUANTISED, bits=bits, rotated=rotated)
+        codec = Codec(name=messages.QUANTISED, bits=compression.bits)
     secure_sums = secure_sums_of(config)
     if secure_sums:
         codec = Codec(name=messages.MASKED)

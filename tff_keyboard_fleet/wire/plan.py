@@ -26,7 +26,6 @@ class Codec:
 
     name: str = RAW
     bits: int | None = None
-    rotated: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,8 @@ from tests.support.examples import examples
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.optimizers.accumulating import AdagradOptimizer
 from tff_keyboard.config.sections.learning_config import (
-    CentralAdagrad,
     CentralAdam,
     CentralSgd,
-    CentralYogi,
     FedAdagrad,
     FedAdam,
     FedAvgClient,
@@ -127,10 +125,7 @@ def test_adagrad_rejects(arguments):
     "config, federated",
     [
         (CentralAdam(), FedAdam(learning_rate=3e-3, epsilon=1e-7)),
-        (CentralYogi(), FedYogi(learning_rate=3e-3, epsilon=1e-3)),
-        (CentralAdagrad(), FedAdagrad(learning_rate=0.1, epsilon=1e-7)),
     ],
-    ids=["adam", "yogi", "adagrad"],
 )
 def test_central_optimizers_clip_and_are_the_same_equations(config, federated):
     rng = np.random.default_rng(0)

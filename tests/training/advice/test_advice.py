@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.config.sections.train_config import TrainConfig, clients_in_round
+from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.training.advice import costs, reference
@@ -61,7 +61,6 @@ def test_text_is_trained_with_the_options_of_its_recipe(words, recipe):
     assert config.data.store == "s"
     assert config.train.client_sampling == "proportional"
     assert config.train.max_sampling_ratio == TrainConfig.max_sampling_ratio
-    assert clients_in_round(config.train.cohort, 16, config.train.rounds) == 16
     assert config.server.schedule.rounds == 0  # those of the training
     assert config.evaluation.every == config.train.rounds // 10
 

@@ -290,16 +290,15 @@ def test_a_metric_it_does_not_measure_is_refused(store, tmp_path):
 
 
 @pytest.mark.slow
-def test_keystrokes_and_a_general_corpus_are_measured_as_in_train(store, tmp_path):
+def test_a_general_corpus_is_measured_as_in_train(store, tmp_path):
     config = tiny_config(
         store,
         "train.rounds=1",
-        "evaluation.keystroke_words=60",
         f"fine_tuning.general_store={store}",
-        "train.best_metric=trade_off/kss",
+        "train.best_metric=trade_off/accuracy",
     )
     row = train_central(config, tmp_path / "run")
-    for name in ("recall_at_1_no_eos", "kss", "kss_with_spaces"):
+    for name in ("recall_at_1_no_eos", "accuracy"):
         assert 0 <= row[f"evaluation/{name}"] <= 1
         assert row[f"evaluation/general/{name}"] == row[f"evaluation/{name}"]  # the same text
         assert row[f"evaluation/trade_off/{name}"] == pytest.approx(row[f"evaluation/{name}"])

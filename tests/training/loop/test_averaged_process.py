@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tff_keyboard.config.sections.averaging_config import ExponentialAverage, TailAverage
+from tff_keyboard.config.sections.averaging_config import ExponentialAverage
 from tff_keyboard.training.loop.averaged_process import AveragedProcess
 
 ModelWeights = tff.learning.models.ModelWeights
@@ -58,8 +58,7 @@ def numpy_average(averaging, iterates):
     kept = np.asarray(iterates, np.float64)[averaging.first_round - 1 :]
     if not len(kept):
         return np.asarray(iterates[-1], np.float64)
-    decay = 1.0 if isinstance(averaging, TailAverage) else averaging.decay
-    weights = decay ** np.arange(len(kept))[::-1]
+    weights = averaging.decay ** np.arange(len(kept))[::-1]
     return weights @ kept / weights.sum()
 
 
@@ -69,9 +68,8 @@ def numpy_average(averaging, iterates):
         ExponentialAverage(decay=0.9),
         ExponentialAverage(decay=0.01),
         ExponentialAverage(decay=0.999, first_round=3),
-        TailAverage(first_round=1),
-        TailAverage(first_round=5),
-        TailAverage(first_round=100),
+        ExponentialAverage(decay=0.5, first_round=5),
+        ExponentialAverage(decay=0.5, first_round=100),
     ],
     ids=str,
 )
@@ -94,7 +92,7 @@ def test_a_resumed_run_has_the_same_bits():
 
 
 def test_metrics_are_those_of_the_process():
-    process = AveragedProcess(Walk(), TailAverage(first_round=1))
+    process = AveragedProcess(Walk(), ExponentialAverage(decay=0.5))
     assert process.next(process.initialize(), [ITERATES[0]]).metrics == {"loss": 0.5}
 
 
@@ -111,12 +109,14 @@ def test_a_model_that_lies_in_the_state_is_not_asked_for():
             return output._replace(state=held)
 
     inner = Held()
-    process = AveragedProcess(inner, TailAverage(first_round=1))
+    averaging = ExponentialAverage(decay=0.5)
+    process = AveragedProcess(inner, averaging)
     state = process.initialize()
     for iterate in ITERATES[:2]:
         state = process.next(state, [iterate]).state
     assert inner.lookups == 0
-    np.testing.assert_allclose(state.average[0], ITERATES[:2].mean(axis=0), rtol=1e-6)
+    expected = numpy_average(averaging, ITERATES[:2])
+    np.testing.assert_allclose(state.average[0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,6 @@ def test_a_model_that_lies_in_the_state_is_not_asked_for():
     [
         (lambda: ExponentialAverage(decay=1.0), r"`averaging.decay` must be in \(0, 1\)"),
         (lambda: ExponentialAverage(first_round=0), "`averaging.first_round` must be >= 1"),
-        (lambda: TailAverage(first_round=0), "`averaging.first_round` must be >= 1"),
     ],
 )
 def test_rejects(build, words):

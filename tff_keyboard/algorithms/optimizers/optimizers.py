@@ -53,12 +53,12 @@ def build_central_optimizer(config: tables.CentralConfig, client: tables.FedAvgC
     return _clipped(_adaptive(config), client.gradient_clip_norm)
 
 
-def _adaptive(config: tables.Adam | tables.Adagrad) -> Optimizer:
-    if isinstance(config, tables.Adagrad):
+def _adaptive(config: tables.Adam | tables.FedAdagrad) -> Optimizer:
+    if isinstance(config, tables.FedAdagrad):
         return AdagradOptimizer(config.learning_rate, config.epsilon)
     library = tff.learning.optimizers
     arguments = (config.learning_rate, config.beta_1, config.beta_2, config.epsilon)
-    if isinstance(config, tables.FedYogi | tables.CentralYogi):
+    if isinstance(config, tables.FedYogi):
         return library.build_yogi(*arguments, initial_preconditioner_value=0.0)
     return library.build_adam(*arguments)
 

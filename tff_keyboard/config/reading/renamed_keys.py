@@ -9,7 +9,6 @@ _TAGS = {
     "averaging": "kind",
     "central": "optimizer",
     "central.schedule": "name",
-    "train.cohort": "kind",
     "aggregation.rule": "name",
     "aggregation.privacy": "mechanism",
     "aggregation.protection": "clipping",
@@ -23,6 +22,5 @@ RENAMED_KEYS = {f"{table}.{tag}": f"{table}.type" for table, tag in _TAGS.items(
     "train.check_in": "train.client_sampling",
     "train.check_in_factor": "train.max_sampling_ratio",
     "train.left_out_client": "train.excluded_client",
-    "train.cohort.most": "train.cohort.max_clients",
     "execution.cluster.allow_other_bits": "execution.cluster.allow_nondeterminism",
 }

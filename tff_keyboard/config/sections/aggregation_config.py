@@ -84,13 +84,10 @@ class UniformQuantization(Table, path="aggregation.compression"):
 
     Attributes:
       bits: 2..4: 2^bits steps span eight root mean squares of an update.
-      rotated: Whether a random rotation comes first. It makes the numbers similar in size and takes
-        more bytes.
     """
 
     type: Literal["uniform_quantization"] = "uniform_quantization"
     bits: Annotated[int, between(2, 4)] = 4
-    rotated: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -33,16 +33,4 @@ class ExponentialAverage(Table, path="averaging"):
     first_round: FromOne = 1
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TailAverage(Table, path="averaging"):
-    """An average with equal weights of all models from one round on.
-
-    Attributes:
-      first_round: First round in the average, >= 1. Two thirds of the rounds is usual.
-    """
-
-    type: Literal["tail"] = "tail"
-    first_round: FromOne
-
-
-Averaging: TypeAlias = NoAverage | ExponentialAverage | TailAverage
+Averaging: TypeAlias = NoAverage | ExponentialAverage

@@ -84,17 +84,6 @@ class Adam(_Optimizer):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Adagrad(_Optimizer):
-    """Adagrad, which divides by the root of the sum of all past squares.
-
-    Attributes:
-      epsilon: Added to that root, > 0: the tau of Reddi et al. 2021.
-    """
-
-    epsilon: Positive = 1e-4
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgServer(_Optimizer, path="server"):
     """w <- w - learning_rate * delta. With learning rate 1, the mean of the clients' models."""
 
@@ -136,11 +125,16 @@ class FedYogi(Adam, path="server"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FedAdagrad(Adagrad, path="server"):
-    """Adagrad on the server."""
+class FedAdagrad(_Optimizer, path="server"):
+    """Adagrad on the server, which divides by the root of the sum of all past squares.
+
+    Attributes:
+      epsilon: Added to that root, > 0: the tau of Reddi et al. 2021.
+    """
 
     type: Literal["fedadagrad"] = "fedadagrad"
     learning_rate: Positive = 0.0316
+    epsilon: Positive = 1e-4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,24 +153,6 @@ class CentralAdam(Adam, path="central"):
     epsilon: Positive = 1e-7
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CentralYogi(Adam, path="central"):
-    """Yogi on gradients, clipped to `client.gradient_clip_norm`."""
-
-    type: Literal["yogi"] = "yogi"
-    learning_rate: Positive = 3e-3
-    epsilon: Positive = 1e-3
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CentralAdagrad(Adagrad, path="central"):
-    """Adagrad on gradients, clipped to `client.gradient_clip_norm`."""
-
-    type: Literal["adagrad"] = "adagrad"
-    learning_rate: Positive = 0.1
-    epsilon: Positive = 1e-7
-
-
 ClientConfig: TypeAlias = FedAvgClient | FedSgdClient
 ServerConfig: TypeAlias = FedAvgServer | FedAvgM | FedAdam | FedYogi | FedAdagrad
-CentralConfig: TypeAlias = CentralSgd | CentralAdam | CentralYogi | CentralAdagrad
+CentralConfig: TypeAlias = CentralSgd | CentralAdam

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Literal, TypeAlias
 
 from tff_keyboard.config.reading.tables import Table
-from tff_keyboard.storage.checks import FromZero, Positive, Share
+from tff_keyboard.storage.checks import FromZero, Share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,30 +30,6 @@ class Constant(_Schedule):
     """The full rate in all rounds after the warm-up."""
 
     type: Literal["constant"] = "constant"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ConstantThenDecay(_Schedule):
-    """The full rate for some rounds, then half of it after every `half_life_rounds`.
-
-    Attributes:
-      constant_rounds: The last round with the full rate, >= `warmup_rounds`.
-      half_life_rounds: Rounds in which the rate halves, > 0.
-      lowest: Lower bound on the factor, in [0, 1].
-    """
-
-    type: Literal["constant_then_decay"] = "constant_then_decay"
-    constant_rounds: int
-    half_life_rounds: Positive
-    lowest: Share = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(
-            self.constant_rounds >= self.warmup_rounds,
-            "constant_rounds",
-            f"must be >= `schedule.warmup_rounds` = {self.warmup_rounds}",
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,4 +55,4 @@ class Cosine(_Schedule):
         )
 
 
-Schedule: TypeAlias = Constant | ConstantThenDecay | Cosine
+Schedule: TypeAlias = Constant | Cosine

@@ -1,58 +1,12 @@
 """`[train]` and `[evaluation]`: rounds, cohorts, checkpoints, stopping and evaluation."""
 
 import dataclasses
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from tff_keyboard.config.reading.tables import Table
-from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, Range, at_least, require
+from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, at_least
 
 MAX_SAMPLING_RATIO = 100.0  # with a larger factor, 1 % of the accounts could fill a cohort
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SteadyCohort(Table, path="train.cohort"):
-    """A cohort of `train.clients_per_round` clients in every round."""
-
-    type: Literal["steady"] = "steady"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GrowingCohort(Table, path="train.cohort"):
-    """A cohort that begins with `train.clients_per_round` clients and grows.
-
-    Its effect on the training is similar to a decaying learning rate.
-
-    Attributes:
-      every_rounds: Rounds between steps of growth, >= 1.
-      factor: Factor of growth at each step, > 1.
-      max_clients: Maximum number of clients in a round.
-    """
-
-    type: Literal["growing"] = "growing"
-    every_rounds: FromOne
-    factor: Annotated[float, Range("> 1", lambda factor: 1 < factor < 1e6)] = 2.0
-    max_clients: FromOne
-
-
-CohortConfig: TypeAlias = SteadyCohort | GrowingCohort
-
-
-def clients_in_round(cohort: CohortConfig, clients_per_round: int, round_num: int) -> int:
-    """Returns the number of clients in a round. Rounds before 1 count as round 1.
-
-    >>> growing = GrowingCohort(every_rounds=10, max_clients=35)
-    >>> [clients_in_round(growing, 10, t) for t in (0, 1, 10, 11, 21, 10**9)]
-    [10, 10, 10, 20, 35, 35]
-    """
-    if isinstance(cohort, SteadyCohort):
-        return clients_per_round
-    steps = (max(round_num, 1) - 1) // cohort.every_rounds
-    grown, most = float(clients_per_round), max(cohort.max_clients, clients_per_round)
-    for _ in range(steps):
-        grown *= cohort.factor
-        if grown >= most:
-            return most
-    return round(grown)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +16,6 @@ class TrainConfig(Table, path="train"):
     Attributes:
       rounds: Total number of federated rounds.
       clients_per_round: Number of client updates that a round aggregates (the report goal).
-      cohort: Whether that number grows, chosen by `type`.
       seed: Cohorts, data order and initial weights depend only on the seed and the round. In a
         private run (`aggregation.privacy`), cohorts and noise also depend on its secret key.
       client_sampling: How clients are sampled. "uniform": all with the same probability.
@@ -86,7 +39,6 @@ class TrainConfig(Table, path="train"):
       best_metric: Validation metric that chooses the best model and triggers early stopping: a name
         in `evaluation.metrics.metric_table.FEDERATED_METRICS`, or another one that
         `training/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning run.
-      best_mode: "max" or "min".
       final_model: The model in `model/` after the run: "best" on validation, or "last".
       early_stop_patience: Evaluations without improvement before training ends; 0 means never.
       max_rejected_rounds: Consecutive rounds without a usable update before training fails.
@@ -94,7 +46,6 @@ class TrainConfig(Table, path="train"):
 
     rounds: FromOne = 100
     clients_per_round: FromOne = 10
-    cohort: CohortConfig = dataclasses.field(default_factory=SteadyCohort)
     seed: FromZero = 1
     client_sampling: Literal["uniform", "proportional"] = "uniform"
     max_sampling_ratio: float = 5.0
@@ -105,20 +56,12 @@ class TrainConfig(Table, path="train"):
     checkpoint_every: FromOne = 5
     keep_checkpoints: FromOne = 3
     best_metric: str = "recall_at_1_no_eos"
-    best_mode: Literal["max", "min"] = "max"
     final_model: Literal["best", "last"] = "best"
     early_stop_patience: FromZero = 0
     max_rejected_rounds: FromOne = 5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.cohort, GrowingCohort):
-            require(
-                self.cohort.max_clients > self.clients_per_round,
-                "train.cohort.max_clients",
-                f"must be > `train.clients_per_round` = {self.clients_per_round}",
-                self.cohort.max_clients,
-            )
         self.require(
             not self.max_sampling_ratio or 1 <= self.max_sampling_ratio <= MAX_SAMPLING_RATIO,
             "max_sampling_ratio",
@@ -132,17 +75,6 @@ class TrainConfig(Table, path="train"):
             "Remove it, or set `train.client_sampling` to 'proportional'.",
         )
 
-    @property
-    def most_clients_per_round(self) -> int:
-        """Largest number of clients in any round."""
-        if isinstance(self.cohort, GrowingCohort):
-            return self.cohort.max_clients
-        return self.clients_per_round
-
-    def clients_in_round(self, round_num: int) -> int:
-        """Returns the number of clients in round `round_num`."""
-        return clients_in_round(self.cohort, self.clients_per_round, round_num)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(Table, path="evaluation"):
@@ -154,12 +86,9 @@ class EvaluationConfig(Table, path="evaluation"):
         all.
       max_examples: Maximum number of messages of a client, drawn by seed; 0 means all.
       batch_size: Messages in a batch.
-      keystroke_words: Number of words of each population for the measurement of keystroke savings;
-        0 means none. About 8,000 words are measured per second on two cores.
     """
 
     every: FromOne = 10
     clients: FromZero = 0
     max_examples: FromZero = 0
     batch_size: FromOne = 64
-    keystroke_words: FromZero = 0

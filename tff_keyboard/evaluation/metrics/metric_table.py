@@ -237,12 +237,5 @@ def computable(sums: Collection[str]) -> list[str]:
     return [name for name, metric in METRICS.items() if metric.sums <= set(sums)]
 
 
-def _of_the_model(names: Collection[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if METRICS[name].better)
-
-
-# The metrics of a federated validation, and those that need the keystrokes in `HOST_SUMS`.
-FEDERATED_METRICS = _of_the_model(computable(FEDERATED_SUMS))
-KEYSTROKE_METRICS = _of_the_model(
-    [name for name, metric in METRICS.items() if "characters" in metric.sums]
-)
+# The metrics of a federated validation.
+FEDERATED_METRICS = tuple(name for name in computable(FEDERATED_SUMS) if METRICS[name].better)

@@ -6,7 +6,7 @@ from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.round_process import RoundProcess
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.fine_tuning_config import LearningWithoutForgetting
-from tff_keyboard.config.sections.learning_config import CentralSgd, FedAvgClient
+from tff_keyboard.config.sections.learning_config import CentralAdam, CentralSgd, FedAvgClient
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.training.central.central_training import CentralTraining
@@ -35,7 +35,9 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
         )
     else:
         process = CentralTraining(model, optimizer)
-    table = client if isinstance(config.central, CentralSgd) else config.central
+    table: FedAvgClient | CentralAdam = (
+        client if isinstance(config.central, CentralSgd) else config.central
+    )
     if schedules.is_constant(table.schedule):
         return process
     return ScheduledProcess(

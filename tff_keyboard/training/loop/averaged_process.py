@@ -2,16 +2,15 @@
 
 With w_1, w_2, ... the models after rounds first_round, first_round + 1, ...
 
-    exponential   a_n = sum_i decay^(n - i) w_i / sum_i decay^(n - i)
-    tail          a_n = (w_1 + ... + w_n) / n
+    a_n = sum_i decay^(n - i) w_i / sum_i decay^(n - i)
+        = a_(n-1) + (w_n - a_(n-1)) s_n    with s_n = (1 - decay) / (1 - decay^n)
 
-both as a_n = a_(n-1) + (w_n - a_(n-1)) s_n with s_n = (1 - decay) / (1 - decay^n), or 1 / n. Before
-the first round the average is the model itself. The average needs the memory of one more model.
-Training continues from the last model. The average is a function of released models, so it costs no
-privacy.
+Before the first round the average is the model itself. The average needs the memory of one more
+model. Training continues from the last model. The average is a function of released models, so it
+costs no privacy.
 
-Sources: Polyak & Juditsky 1992; Ruppert 1988 (tail); Kingma & Ba 2015, section 7.2, for the
-exponential average without bias, https://arxiv.org/abs/1412.6980.
+Sources: Polyak & Juditsky 1992; Kingma & Ba 2015, section 7.2, for the average without bias,
+https://arxiv.org/abs/1412.6980.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_keyboard.algorithms.round_process import RoundOutput, RoundProcess
-from tff_keyboard.config.sections.averaging_config import ExponentialAverage, TailAverage
+from tff_keyboard.config.sections.averaging_config import ExponentialAverage
 
 
 class IterateWeights(NamedTuple):
@@ -46,7 +45,7 @@ class AveragedProcess:
     average.
     """
 
-    def __init__(self, process: RoundProcess, averaging: ExponentialAverage | TailAverage):
+    def __init__(self, process: RoundProcess, averaging: ExponentialAverage):
         self._process = process
         self._averaging = averaging
 
@@ -87,15 +86,13 @@ def held_weights(state: Any) -> Any:
     return state.global_model_weights
 
 
-def step_size(averaging: ExponentialAverage | TailAverage, round_num: int) -> float:
+def step_size(averaging: ExponentialAverage, round_num: int) -> float:
     """Returns s_n of round `round_num` >= 1, the step of the average towards the round's model.
 
-    >>> [step_size(TailAverage(first_round=3), t) for t in (1, 2, 3, 4, 5)]
-    [1.0, 1.0, 1.0, 0.5, 0.3333333333333333]
+    >>> [round(step_size(ExponentialAverage(decay=0.5, first_round=3), t), 3) for t in range(1, 6)]
+    [1.0, 1.0, 1.0, 0.667, 0.571]
     """
     count = round_num - averaging.first_round + 1
     if count <= 1:
         return 1.0
-    if isinstance(averaging, TailAverage):
-        return 1.0 / count
     return (1 - averaging.decay) / (1 - averaging.decay**count)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.training.loop import errors
 
 EVALUATION_PREFIX = "evaluation"
@@ -30,8 +31,12 @@ class BestMetric:
     @classmethod
     def of_config(cls, train: TrainConfig) -> "BestMetric":
         """Returns the metric of a run."""
-        name = f"{EVALUATION_PREFIX}/{train.best_metric}"
-        return cls(name, train.best_mode, train.early_stop_patience or None)
+        metric = metric_table.METRICS[train.best_metric.rpartition("/")[2]]
+        return cls(
+            f"{EVALUATION_PREFIX}/{train.best_metric}",
+            "min" if metric.better == "lower" else "max",
+            train.early_stop_patience or None,
+        )
 
     @property
     def is_of_evaluation(self) -> bool:

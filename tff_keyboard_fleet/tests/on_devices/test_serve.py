@@ -39,7 +39,7 @@ RULES = {
     "blt": ("aggregation.privacy.type=blt", *PRIVATE),
     "one by one": ("execution.clients_per_pack=1", "aggregation.client_weighting=examples"),
     "schedules": (
-        "client.schedule={type='constant_then_decay', constant_rounds=1, half_life_rounds=2}",
+        "client.schedule={type='cosine', rounds=5, warmup_rounds=1}",
         "server.schedule={type='cosine', rounds=4}",
     ),
 }

@@ -43,7 +43,6 @@ def test_the_shipped_config_is_served():
         ("fine_tuning={method={type='lwf'}, general_store='x'}", "fine_tuning.method.type"),
         ("aggregation.row_correction.type=fedsubavg", "aggregation.row_correction.type"),
         ("aggregation.client_noise.type=normal", "aggregation.client_noise.type"),
-        ("train.cohort={type='growing', every_rounds=2, max_clients=20}", "train.cohort.type"),
         ("train.client_sampling=proportional", "train.client_sampling"),
         ("train.dropout_rate=0.1", "train.dropout_rate"),
         ("train.excluded_client=1", "train.excluded_client"),
@@ -171,7 +170,7 @@ def test_terms():
 def test_plan_follows_the_config():
     config = served(
         "client.learning_rate=0.4",
-        "client.schedule={type='constant_then_decay', constant_rounds=2, half_life_rounds=1}",
+        "client.schedule={type='cosine', rounds=9, warmup_rounds=1}",
         "aggregation.compression={type='uniform_quantization', bits=3}",
         "devices.locale=en_US",
         "devices.app_versions=['1.2']",
@@ -182,7 +181,6 @@ def test_plan_follows_the_config():
     assert (plan.learning_rate, plan.codec.bits, plan.loss) == (0.4, 3, "after_training")
     assert (plan.conditions.locale, plan.conditions.app_versions) == ("en_US", ["1.2"])
     assert (plan.cache.ttl_days, plan.weighting, plan.max_targets) == (7, "tokens", 64)
-    assert plan_of(config, 2, **FACTS).sha256 == plan.sha256
     assert plan_of(config, 4, **FACTS).learning_rate < 0.4
     assert type(plan).from_bytes(plan.to_bytes()) == plan
 

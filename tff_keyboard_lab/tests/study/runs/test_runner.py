@@ -161,8 +161,7 @@ def test_a_model_is_not_the_end_of_training(tmp_path, command, patience, values,
     run = run_of(tmp_path, "a")
     runner.train_all([run], command=command)
     config = config_lib.loads(
-        "[train]\nrounds = 5\nbest_metric = 'perplexity'\nbest_mode = 'min'\n"
-        f"early_stop_patience = {patience}"
+        f"[train]\nrounds = 5\nbest_metric = 'perplexity'\nearly_stop_patience = {patience}"
     )
     (run.path / names.CONFIG).write_text(config_lib.dump(config))
     (run.path / names.METRICS).write_text(
