@@ -129,3 +129,11 @@ def test_equations_in_plain_text_become_latex():
     assert equations.latex_of_text("x_{t-1} + step_size * y") == (
         r"x_{t-1} +\text{ step_size }\cdot  y"
     )
+
+
+def test_long_code_in_tables_can_break_after_punctuation():
+    assert pages.with_breaks("<td><code>tests/data/test_store.py::test_a</code></td>") == (
+        "<td><code>tests/<wbr>data/<wbr>test_<wbr>store.<wbr>py::<wbr>test_<wbr>a</code></td>"
+    )
+    assert pages.with_breaks("<p><code>tests/data/test_store.py</code></p>").count("<wbr>") == 0
+    assert pages.with_breaks("<td><code>a.py</code></td>") == "<td><code>a.py</code></td>"

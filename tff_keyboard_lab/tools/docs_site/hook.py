@@ -45,5 +45,5 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Converts equations to MathML."""
-    return equations.with_mathml(html)
+    """Converts equations to MathML, and lets browsers break long names in tables."""
+    return pages.with_breaks(equations.with_mathml(html))

@@ -14,6 +14,8 @@ _TUTORIALS = "docs/tutorials"
 _PAGES = ("*.md", "docs/**/*.md", "models/**/*.md")
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 _ITEM = re.compile(r"(\d+\. |[-*] )")
+_CELL = re.compile(r"<td.*?</td>", re.DOTALL)
+_CODE = re.compile(r"(?<=<code>)[^<]{16,}(?=</code>)")
 
 
 def in_checkout(root: pathlib.Path) -> list[str]:
@@ -95,6 +97,19 @@ def navigation(nav: list[Any], reference: list[str], tutorials: list[str]) -> li
             part = {"Python": [*part["Python"], *reference]}
         found.append(part)
     return found
+
+
+def with_breaks(html: str) -> str:
+    """Lets browsers break long code in the cells of tables after punctuation.
+
+    >>> with_breaks("<td><code>aggregation.rule.type</code></td>")
+    '<td><code>aggregation.<wbr>rule.<wbr>type</code></td>'
+    """
+
+    def broken(cell: re.Match[str]) -> str:
+        return _CODE.sub(lambda code: re.sub(r"([/.:_=]+)", r"\1<wbr>", code[0]), cell[0])
+
+    return _CELL.sub(broken, html)
 
 
 def four_spaces(text: str) -> str:
