@@ -19,6 +19,7 @@ _EXTRAS = {
     "cheroot": _FLEET,
     "dp_accounting": _PRIVACY,
     "scipy": _PRIVACY,
+    "jinja2": _REPORT,
     "matplotlib": _REPORT,
     "pyarrow": _PARQUET,
 }

@@ -1,18 +1,19 @@
 """The plots of a report, as SVG for a page.
 
 Every function returns one `<svg>` element, with the same bytes for the same input. Matplotlib is
-imported only when something is drawn. If it is not installed, the page shows a sentence instead.
+imported only when something is drawn.
 """
 
 import contextlib
+import io
 import math
 import pathlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tff_keyboard.evaluation.report.canvas import new_figure, of_a_page, svg
 from tff_keyboard.evaluation.report.run_records import RunRecord
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.evaluation.statistics.reliability import Bin
@@ -71,13 +72,12 @@ def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-@of_a_page
 def interval_bars(
     groups: Sequence[str], models: Sequence[str], values: Sequence[Sequence[Interval]]
 ) -> str:
     """Draws grouped bars with 95 % intervals, in percent, for values [groups][models] in [0, 1]."""
     with style("bars"):
-        figure = new_figure(9.2, 3.3)
+        figure = _new_figure(9.2, 3.3)
         axes = figure.subplots()
         width = min(0.8 / len(models), 0.28)
         for place, model in enumerate(models):
@@ -100,10 +100,9 @@ def interval_bars(
         axes.set_ylim(bottom=0)
         if len(models) > 1:
             axes.legend(loc="upper left", bbox_to_anchor=(0, 1.16), ncols=min(4, len(models)))
-        return svg(figure)
+        return _svg(figure)
 
 
-@of_a_page
 def learning_curves(runs: Sequence[RunRecord]) -> str:
     """Draws validation recall and perplexity, training loss and uploaded bytes of each run.
 
@@ -124,7 +123,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
     with style("curves"):
         columns = min(3, len(shown))
         rows = math.ceil(len(shown) / columns)
-        figure = new_figure(9.2, 2.75 * rows)
+        figure = _new_figure(9.2, 2.75 * rows)
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (title, curve) in zip(grid, shown, strict=False):
             for index, run in enumerate(runs):
@@ -142,10 +141,9 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         if len(runs) > 1:
             handles, labels = grid[0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside upper left", ncols=4)
-        return svg(figure)
+        return _svg(figure)
 
 
-@of_a_page
 def per_person(
     models: Sequence[str], shares: Sequence[np.ndarray], words: np.ndarray, label: str
 ) -> str:
@@ -158,7 +156,7 @@ def per_person(
       label: Label of the axis.
     """
     with style("people"):
-        figure = new_figure(9.2, 0.8 + 0.95 * len(models))
+        figure = _new_figure(9.2, 0.8 + 0.95 * len(models))
         axes = figure.subplots()
         largest = max(float(words.max(initial=1)), 1.0)
         jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(words))
@@ -176,17 +174,16 @@ def per_person(
         axes.grid(visible=False, axis="y")
         axes.set_ylim(len(models) - 0.5, -0.5)
         axes.set_xlabel(f"{label} of each client, %")
-        return svg(figure)
+        return _svg(figure)
 
 
-@of_a_page
 def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
     """Draws the probability of first suggestions against the share that is correct.
 
     Calibrated models are on the diagonal. The area of a dot is the number of strips in its bin.
     """
     with style("reliability"):
-        figure = new_figure(5.2, 4.2)
+        figure = _new_figure(5.2, 4.2)
         axes = figure.subplots()
         axes.plot([0, 100], [0, 100], color=_FAINT, linewidth=1, linestyle=":")
         for index, (model, bins) in enumerate(zip(models, curves, strict=True)):
@@ -202,10 +199,9 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
         axes.set_ylim(0, 100)
         if len(models) > 1:
             axes.legend(loc="upper left")
-        return svg(figure)
+        return _svg(figure)
 
 
-@of_a_page
 def epsilon_curve(
     rounds: Sequence[int], epsilons: Sequence[float], delta: float, *, projection: bool = False
 ) -> str:
@@ -213,7 +209,7 @@ def epsilon_curve(
     from matplotlib import ticker
 
     with style("epsilon"):
-        figure = new_figure(9.2, 2.4)
+        figure = _new_figure(9.2, 2.4)
         axes = figure.subplots()
         axes.plot(rounds, epsilons, color=colour(0), linewidth=1.8)
         axes.set_xlabel("round")
@@ -222,7 +218,7 @@ def epsilon_curve(
         note = ", a projection" if projection else ""
         axes.set_title(f"epsilon at delta = {delta:g}{note}", fontsize=10)
         axes.set_ylim(bottom=0)
-        return svg(figure)
+        return _svg(figure)
 
 
 def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -231,14 +227,14 @@ def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -
     Each curve is a list of (epsilon, error in clip norms) with increasing epsilon.
     """
     with style("trade-off"):
-        figure = new_figure(7.2, 3.6)
+        figure = _new_figure(7.2, 3.6)
         axes = figure.subplots()
         for place, (name, points) in enumerate(curves.items()):
             epsilons, errors = zip(*points, strict=True)
             axes.plot(epsilons, errors, marker="o", ms=4, color=colour(place), label=name)
         axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="error, clip norms")
         axes.legend()
-        return svg(figure)
+        return _svg(figure)
 
 
 def _curve(
@@ -321,3 +317,35 @@ def _training_loss(run: RunRecord) -> tuple[list[int], list[float]]:
 def _uploaded(run: RunRecord) -> tuple[list[int], list[float]]:
     totals = run.running_total("bytes_up")
     return list(totals), [total / 1e9 for total in totals.values()]
+
+
+def _new_figure(width: float, height: float) -> "Figure":
+    """Returns an empty figure of a size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _svg(figure: "Figure") -> str:
+    """Converts a figure to SVG.
+
+    Text is drawn as paths. If the font lacks a character, for example in a run with a Chinese name,
+    all text is left to the browser's fonts.
+    """
+    import matplotlib
+    from matplotlib import font_manager
+    from matplotlib.text import Text
+
+    file = io.StringIO()
+    words = "".join(text.get_text() for text in figure.findobj(Text))
+    font = font_manager.get_font(font_manager.findfont(font_manager.FontProperties()))
+    drawable = all(ord(letter) in font.get_charmap() for letter in words if letter.isprintable())
+    with (
+        matplotlib.rc_context({"svg.fonttype": "path" if drawable else "none"}),
+        warnings.catch_warnings(),
+    ):
+        # If the character is missing, only its exact width is unknown.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    text = file.getvalue()
+    return text[text.index("<svg") :]

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from tff_keyboard.evaluation.report import charts
-from tff_keyboard.evaluation.report.page import Privacy
 from tff_keyboard.evaluation.report.run_records import RunRecord
+from tff_keyboard.evaluation.report.sections import Section
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 
 _POINTS = 12  # points of the curve; tree accounting takes a second for each
 
 
-def of_runs(runs: Sequence[RunRecord]) -> list[Privacy]:
-    """Returns a part for each run with a ledger.
+def of_runs(runs: Sequence[RunRecord]) -> list[Section]:
+    """Returns a section for each run with a ledger.
 
     Raises `RunDirectoryError` if a ledger is damaged.
     """
@@ -25,10 +25,11 @@ def of_runs(runs: Sequence[RunRecord]) -> list[Privacy]:
             from tff_keyboard.privacy.claims.statement import privacy_statement
         except ModuleNotFoundError as error:
             lacks = f"{error.name} is not installed (pip install 'tff-keyboard[privacy]')."
-            found.append(Privacy(record.name, f"The statement is missing because {lacks}", ""))
-            continue
-        statement = privacy_statement(record.ledger_path)
-        found.append(Privacy(record.name, statement, _curve(header, len(rounds))))
+            statement, curve = f"The statement is missing because {lacks}", ""
+        else:
+            statement = privacy_statement(record.ledger_path)
+            curve = _curve(header, len(rounds))
+        found.append(Section(f"Privacy of {record.name}", figure=curve, text=statement))
     return found
 
 
