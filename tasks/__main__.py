@@ -40,7 +40,6 @@ _ALL_GROUPS = {
         "evaluate": "measure recall, keystrokes saved and perplexity on held-out clients",
         "compare": "measure several models side by side, with intervals and a verdict",
         "report": "write one HTML page about a run or a comparison",
-        "communication": "show how many bytes a run sent: model, rehearsal data, uploads",
     },
     "Privacy": {
         "privacy": "print the privacy guarantee of a run, or plan the noise of the next one",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tff_keyboard.evaluation.named import references
 from tff_keyboard.host import quiet
-from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError, UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def _open_path(
         return _open_tflite(path, name, known, alone=alone)
     if path.suffix == references.COMBINED_SUFFIX:
         return _open_word_list(path, name, known)
-    if path.suffix == references.NGRAM_SUFFIX or (path / names.NGRAM).is_file():
+    if path.suffix == references.NGRAM_SUFFIX:
         return _open_ngram(path, name)
     return _open_keras(path, name)
 
@@ -135,12 +134,11 @@ def _open_word_list(
 def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":
     from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
     from tff_keyboard.evaluation.named.trained_here import ngram_details
+    from tff_keyboard.predictors.ngram import ngram_file
     from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 
-    ngram = NGramPredictor.load(path)
-    details = ngram_details(ngram)
-    if path.suffix == references.NGRAM_SUFFIX:
-        details["bytes"] = path.stat().st_size
+    ngram = NGramPredictor(*ngram_file.load(path))
+    details = ngram_details(ngram) | {"bytes": path.stat().st_size}
     return NamedPredictor(name, "ngram", ngram, details, str(path))
 
 

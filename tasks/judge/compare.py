@@ -12,7 +12,7 @@ A model is one of:
   FILE.tflite      an export; a hybrid if it was exported with --ngram
   network:FILE     the network of an export, without its n-gram
   FILE.combined    a word list, looked up as in the AOSP keyboard
-  FOLDER           a folder with an n-gram
+  FILE.ngram       an n-gram next to an export
   ngram            an n-gram of order 5, counted on the pooled text of the store's train clients
   ngram:3          the same, of order 3
   ngram:1.25M      the same, pruned to this many n-grams
@@ -23,11 +23,6 @@ A model is one of:
   hybrid:RUN       a run or a .tflite file, with an n-gram file of 500 kB and a cache of each
                    client's own words
   hybrid+tail:RUN  the same, and it completes words that are not in the vocabulary
-
-tff-keyboard compare old.tflite new.tflite --store=DIR --fail-if-worse=top-3:0.2,kss:0.2 --prompts=F
-
-checks a release: the exit code is 5 unless the comparison shows that new.tflite loses at most this
-many points, and new.tflite passes every golden prompt (docs/phone/export.md).
 """
 
 import dataclasses
@@ -42,7 +37,6 @@ from .. import predictors
 from ..options import Cluster, Population, Positional, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation.named import references
-from tff_keyboard.evaluation.release_gate import release_gate
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.privacy.ledger.ledger import refuse_shared_noise
 from tff_keyboard.privacy.ledger.lineage import ledger_of
@@ -87,16 +81,6 @@ class Options(TaskOptions):
     out: Annotated[
         pathlib.Path | None, "Folder for comparison.json and comparison.csv, for `report`."
     ] = None
-    fail_if_worse: Annotated[
-        str | None,
-        "Margins in points, for example top-3:0.2,kss:0.2. The exit code is 5 unless the "
-        "comparison shows that no model is worse than the first one by more than this.",
-    ] = None
-    prompts: Annotated[
-        pathlib.Path | None,
-        "File of golden prompts, one per line: typed text, TAB, wanted and !unwanted words. The "
-        "exit code is 5 if a model fails one. The first of several models is not checked.",
-    ] = None
     all: Annotated[bool, "Also print all metrics, differences, slices and calibration."] = False
     cluster: Cluster = ""
 
@@ -104,7 +88,6 @@ class Options(TaskOptions):
 def run(options: Options) -> "Comparison":
     """Evaluates, prints the table, and writes the files of --out."""
     references.check_words(options.models)
-    gate = release_gate(options.fail_if_worse, options.prompts, num_models=len(options.models))
     refuse_shared_noise([ledger_of(pathlib.Path(model)) for model in options.models])
     config = _first_config(options.models)
     store_path = options.store or (pathlib.Path(config.data.store) if config else None)
@@ -158,11 +141,6 @@ def run(options: Options) -> "Comparison":
         print(next_command("report", options.out))
     else:
         print(f"\n{more}--out=FOLDER writes all metrics, sums and slices, for `report`.")
-    lines, failure = gate.judge(opened, comparison)
-    for line in lines:
-        print(line)
-    if failure is not None:
-        raise failure
     return comparison
 
 

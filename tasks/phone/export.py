@@ -15,7 +15,6 @@ from absl import flags
 
 from ..options import Positional, TaskOptions
 from tff_keyboard.data.store.store_card import read_card
-from tff_keyboard.evaluation.results import golden_prompts
 from tff_keyboard.host import quiet
 from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.storage.errors import UsageError
@@ -72,10 +71,6 @@ class Options(TaskOptions):
     allow_little_text: Annotated[
         bool, "Accept a parity gate on fewer than 1,000 words or 5 clients."
     ] = False
-    prompts: Annotated[
-        pathlib.Path | None,
-        "File of golden prompts, one per line: typed text, TAB, wanted and !unwanted words.",
-    ] = None
     licence: Annotated[str | None, "Licence of the files, for the model card."] = None
     sign_key: Annotated[
         pathlib.Path | None, "PEM file with the Ed25519 private key that signs the export."
@@ -114,7 +109,6 @@ def run(options: Options) -> None:
     if reads or counts:
         store = texts.store_of(options.run_dir, options.store)
         read_card(store)
-    prompts = golden_prompts.read_prompts(options.prompts) if options.prompts else None
     sign_key = signing.read_private_key(options.sign_key) if options.sign_key else None
     quiet.import_tensorflow()
     from tflite_export.export import export, ngram_part, tail_part
@@ -142,7 +136,6 @@ def run(options: Options) -> None:
             held_out=held_out,
             ngram=ngram,
             tail=tail,
-            prompts=prompts,
             licence=options.licence,
             sign_key=sign_key,
         )

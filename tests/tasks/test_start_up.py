@@ -18,7 +18,6 @@ ALL_WRONG = [
     (["attack", "--workdir={}/runs", "--config={}/no.toml"], 2, "No config file at"),
     (["export", "{}/none"], 3, "there is no saved model"),
     (["evaluate", "{}/none"], 4, "is not a run directory"),
-    (["communication", "{}/none"], 4, "is not a run directory"),
     (["merge-vocabulary", "{}/a", "{}/b", "--out={}/v"], 3, "there is no such folder"),
     (["personalise", "{}/k.tflite", "--text={}/texts", "--user=eve"], 3, "has no messages"),
     (["privacy", "{}/none"], 4, "made no privacy claim"),

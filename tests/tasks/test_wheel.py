@@ -100,7 +100,7 @@ def files(folder):
     "arguments, says",
     [
         (["--help"], "Usage: tff-keyboard"),
-        (["compare", "--help"], "--fail-if-worse"),
+        (["compare", "--help"], "--most-messages"),
         (["study", "--help"], "--workdir"),
     ],
 )

@@ -21,7 +21,6 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
 from tff_keyboard.evaluation.counts.predictor_evaluation import Compute
-from tff_keyboard.evaluation.counts.suggestion_time import suggestion_milliseconds
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.named.named_predictor import NamedPredictor, vocabulary_by_frequency
 from tff_keyboard.evaluation.results.comparison import Comparison
@@ -124,15 +123,14 @@ def compare_models(
     store: ClientStore | None,
     compute: Compute | None = None,
 ) -> Comparison:
-    """Compares several models on one text with the first, and measures their strips' time.
+    """Compares several models on one text with the first.
 
     `store` is the store of the text, or the store that baselines were trained on. Its vocabulary
     orders words by frequency; without a store, the vocabulary of a model does.
     """
     reference = store.vocabulary if store is not None else vocabulary_by_frequency(models)
-    evaluations = []
-    for model in models:
-        found = evaluate_named(
+    evaluations = [
+        evaluate_named(
             model.predictor,
             model.facts,
             text,
@@ -141,8 +139,8 @@ def compare_models(
             reference=reference,
             compute=compute,
         )
-        milliseconds = suggestion_milliseconds(model.predictor, text)
-        evaluations.append(dataclasses.replace(found, suggestion_milliseconds=milliseconds))
+        for model in models
+    ]
     return Comparison(tuple(evaluations))
 
 

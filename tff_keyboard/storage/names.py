@@ -39,7 +39,6 @@ PERSONALISATION = "personalisation.json"
 
 CLIENTS = "clients.sqlite"
 MESSAGE_LENGTHS = "message_lengths.npy"
-NGRAM = "ngram.npz"
 
 
 def evaluation(population: str, digest: str = "") -> str:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
-from tff_keyboard.evaluation.results.golden_prompts import PromptReport, Prompts, check_prompts
 from tff_keyboard.storage import directories, in_progress
 from tff_keyboard.storage.errors import ExportError, UsageError
 from tflite_export.export import model_card, ngram_part
@@ -35,7 +34,7 @@ from tflite_export.gate.errors import ParityFailed
 from tflite_export.gate.parity import Texts
 from tflite_export.graphs import converter, quantization, row_scaled, trainable
 from tflite_export.graphs.cifg_weights import CifgWeights
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard, with_parts
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, with_parts
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 
@@ -47,7 +46,6 @@ def export(
     held_out: Texts | None = None,
     ngram: NGramPart | None = None,
     tail: TailPart | None = None,
-    prompts: Prompts | None = None,
     licence: str | None = None,
     sign_key: Ed25519PrivateKey | None = None,
 ) -> ExportResult:
@@ -65,7 +63,6 @@ def export(
         trained. If None, there is no parity gate, and the manifest says so.
       ngram: The n-gram of a hybrid, written next to the model.
       tail: Words that are not in the table, written next to the model.
-      prompts: Golden prompts, which the written keyboard must pass.
       licence: Licence of the files, for the model card.
       sign_key: Signs the manifest, and with it all files.
 
@@ -113,9 +110,7 @@ def export(
         gate.check_contents(written, predictor, model, vocabulary)
         comparison = _parity(run, predictor, held_out, options) if held_out is not None else None
         hybrid = _hybrid_report(staged.model, held_out, options) if ngram is not None else None
-        shown = _prompts(staged.model, prompts, out.name) if prompts is not None else None
-        figures = _figures(shown) if shown else None
-        facts = dataclasses.replace(facts, parity=comparison, hybrid=hybrid, prompts=figures)
+        facts = dataclasses.replace(facts, parity=comparison, hybrid=hybrid)
         card = model_card.model_card(facts, run.directory).encode()
         about_card = manifest_content.CardFacts(bytes=len(card), sha256=manifest.sha256(card))
         facts = dataclasses.replace(facts, card=about_card)
@@ -134,7 +129,6 @@ def export(
         vocabulary_bytes=len(vocabulary_data),
         model_bytes=model_bytes,
         hybrid=hybrid,
-        prompts=shown,
     )
 
 
@@ -192,22 +186,6 @@ def _hybrid_report(
     if not options.allow_loss:
         report.check()
     return report
-
-
-def _prompts(model: pathlib.Path, prompts: Prompts, name: str) -> PromptReport:
-    """Opens the written files, and raises if they fail a prompt."""
-    shown = check_prompts(open_keyboard(model), prompts)
-    shown.check(name)
-    return shown
-
-
-def _figures(shown: PromptReport) -> manifest_content.PromptFigures:
-    return manifest_content.PromptFigures(
-        file=shown.prompts.path.name,
-        sha256=shown.prompts.sha256,
-        prompts=len(shown.prompts.prompts),
-        failed_lines=[prompt.line for prompt, _ in shown.failures],
-    )
 
 
 def _model_bytes(weights: CifgWeights, options: ExportOptions) -> bytes:

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from tff_keyboard.evaluation.results.golden_prompts import PromptReport
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.ngram_part import HybridReport, NGramPart
 from tflite_export.export.tail_part import TailPart
@@ -24,7 +23,6 @@ class ExportResult:
       vocabulary_bytes: Size of the vocabulary file.
       model_bytes: Size of the model file, including the files packed into it.
       hybrid: Metrics with and without n-gram and cache; None without an n-gram or without text.
-      prompts: Results of the golden prompts; None if there are none.
     """
 
     paths: manifest.ExportPaths
@@ -33,7 +31,6 @@ class ExportResult:
     vocabulary_bytes: int
     model_bytes: int
     hybrid: HybridReport | None = None
-    prompts: PromptReport | None = None
 
     @property
     def network_bytes(self) -> int:
@@ -58,7 +55,8 @@ class ExportResult:
         if tail is not None:
             lines.append(f"lexicon: {tail.summary}{packed}")
         lines.append(self.parity.table() if self.parity else "parity: not checked (--no-parity)")
-        lines += [report.table() for report in (self.prompts, self.hybrid) if report is not None]
+        if self.hybrid is not None:
+            lines.append(self.hybrid.table())
         if self.parity and self.parity.forgiven:
             lines.append(f"allowed by --allow-loss: {self.parity.forgiven}")
         return lines

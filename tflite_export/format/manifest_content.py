@@ -202,16 +202,6 @@ class HybridFigures:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PromptFigures:
-    """Result of the golden prompts: their number, and the lines of the failed prompts."""
-
-    file: str
-    sha256: str
-    prompts: int
-    failed_lines: list[int]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class CardFacts:
     """Facts about the model card."""
 
@@ -238,7 +228,6 @@ class Manifest:
     bytes: Sizes
     licence: str | None  # licence of the files; None without --licence
     hybrid: HybridFigures | None = None  # None without an n-gram or without text
-    prompts: PromptFigures | None = None  # None without golden prompts
     card: CardFacts | None = None  # None until the card is written
 
     def __post_init__(self) -> None:

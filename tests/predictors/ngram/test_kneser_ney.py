@@ -20,8 +20,6 @@ from tff_keyboard.data.vocabulary import (
 )
 from tff_keyboard.predictors.ngram.kneser_ney import FALLBACK_DISCOUNTS, KneserNey, discounts
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
-from tff_keyboard.storage import names
-from tff_keyboard.storage.errors import DataError
 
 
 class DictionaryKneserNey:
@@ -231,19 +229,9 @@ def vocabulary_of(size):
     return Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules())
 
 
-def trained(tmp_path=None):
+def trained():
     messages = messages_of(np.random.default_rng(3), 20, 100, 8)
     return NGramPredictor.train(messages, vocabulary_of(20))
-
-
-def test_saved_and_loaded_gives_the_same_strip(tmp_path):
-    predictor = trained()
-    predictor.save(tmp_path / "ngram")
-    again = NGramPredictor.load(tmp_path / "ngram")
-    assert again.vocabulary == predictor.vocabulary
-    for context in ([], ["w001"], ["w001", "unheard", "w000", "w002", "w000"]):
-        assert again.suggest(context, k=5) == predictor.suggest(context, k=5)
-    assert [path.name for path in (tmp_path / "ngram").glob(".*")] == []
 
 
 def test_suggestions_match_the_scores():
@@ -257,25 +245,3 @@ def test_suggestions_match_the_scores():
     assert [word for word, _ in predictor.suggest(words, "w01", k=20)] == [
         predictor.vocabulary.words[i] for i in sorted(range(14, 20), key=lambda i: (-scores[i], i))
     ]
-
-
-@pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "directory", "other_vocabulary"])
-def test_a_damaged_directory_is_one_clear_error(tmp_path, damage):
-    trained().save(tmp_path)
-    if damage == "missing":
-        (tmp_path / names.NGRAM).unlink()
-    elif damage == "cut":
-        content = (tmp_path / names.NGRAM).read_bytes()
-        (tmp_path / names.NGRAM).write_bytes(content[: len(content) // 2])
-    elif damage == "flipped":
-        content = bytearray((tmp_path / names.NGRAM).read_bytes())
-        start = 30 + sum(content[26:30:2])  # after the name and the extra fields of an entry
-        content[start : start + 4] = b"\xff" * 4
-        (tmp_path / names.NGRAM).write_bytes(content)
-    elif damage == "directory":
-        (tmp_path / names.NGRAM).unlink()
-        (tmp_path / names.NGRAM).mkdir()
-    else:
-        vocabulary_of(21).save(tmp_path / "vocabulary.txt")
-    with pytest.raises(DataError, match=r"ngram\.npz"):
-        NGramPredictor.load(tmp_path)

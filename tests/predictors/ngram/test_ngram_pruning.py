@@ -120,10 +120,10 @@ def test_entropy_matches_the_definition(model):
 
 def test_pruning_nothing_changes_no_bit(model, pruner):
     for size in (pruner.most, pruner.most + 7):
-        pruned = pruner.prune(size).to_arrays()
-        for name, values in model.to_arrays().items():
-            np.testing.assert_array_equal(pruned[name], values)
-            assert pruned[name].dtype == values.dtype
+        for table, whole in zip(pruner.prune(size).tables, model.tables, strict=True):
+            for name, values in vars(whole).items():
+                np.testing.assert_array_equal(getattr(table, name), values)
+                assert getattr(table, name).dtype == values.dtype
 
 
 def test_pruning_all_leaves_the_unigram(model, pruner):

@@ -20,6 +20,7 @@ from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.report import charts, example_strips, run_records
 from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.predictors.ngram import ngram_file, ngram_spec
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.storage.errors import RunDirectoryError
@@ -101,10 +102,11 @@ def place(store, tmp_path_factory):
         write_metrics(run, seed, federated=name == "federated")
     write_ledger(folder / "federated")
     # A name that a page must escape.
-    NGramPredictor.train(store.all_examples("train"), store.vocabulary, order=3).save(
-        folder / "n&<gram>"
-    )
-    models = [str(folder / name) for name in ("federated", "server", "n&<gram>")]
+    spec = ngram_spec.parse("ngram:40kB")
+    _, data = ngram_spec.train(spec, store.all_examples("train"), store.vocabulary)
+    assert data is not None
+    (folder / "n&<gram>.ngram").write_bytes(data)
+    models = [str(folder / name) for name in ("federated", "server", "n&<gram>.ngram")]
     compare_task.run(
         compare_task.Options(
             models=(*models, "unigram"), store=folder / "store", out=folder / "comparison"
@@ -258,7 +260,7 @@ def test_strips_of_a_given_file(place, tmp_path):
 
 @pytest.mark.slow
 def test_prefixes_and_next_words(place):
-    predictor = NGramPredictor.load(place / "n&<gram>")
+    predictor = NGramPredictor(*ngram_file.load(place / "n&<gram>.ngram"))
     word = predictor.vocabulary.words[4]
     unfinished, finished, empty = example_strips.example_strips(
         {"m": predictor}, [f"hi {word[:1]}", f"hi {word} ", ""]

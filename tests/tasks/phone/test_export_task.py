@@ -255,23 +255,6 @@ def test_little_text_is_no_verdict(place, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_golden_prompts_are_checked_before_anything_appears(place, tmp_path, capsys):
-    prompts = tmp_path / "prompts.txt"
-    prompts.write_text("\t!nosuchword\n")
-    (tmp_path / "out").mkdir()
-    out = tmp_path / "out" / "k.tflite"
-    arguments = [place / "run", "--out", out, "--no-parity", f"--prompts={prompts}"]
-    assert launch(*arguments) == cli.OK
-    assert "golden prompts: 1 of 1 passed" in capsys.readouterr().out
-    found = json.loads(out.with_suffix(".json").read_text())["prompts"]
-    assert (found["file"], found["prompts"], found["failed_lines"]) == ("prompts.txt", 1, [])
-    before = out.read_bytes()
-    prompts.write_text("# nobody types this\n\tnosuchword\n")
-    assert launch(*arguments, "--quantize=none") == cli.CHECK_FAILED
-    assert "k.tflite fails 1 of 1 golden prompts" in capsys.readouterr().err
-    assert out.read_bytes() == before
-
-
 def test_a_chat_as_text(tmp_path):
     """Dates and names of an exported chat are not read as words."""
     path = tmp_path / "chat.txt"

@@ -27,8 +27,7 @@ from collections.abc import Collection, Mapping
 STRIP = 3  # number of suggestions on a phone's strip
 
 # Sums over targets that are not PAD. Counts are int64, log-likelihoods float64, because a float32
-# sum
-# over 10^6 tokens loses the third digit. Federated evaluation computes these sums on clients, too.
+# sum over 10^6 tokens loses the third digit. Federated evaluation computes these sums on clients.
 FEDERATED_SUMS: dict[str, type] = {
     "examples": int,  # messages
     "tokens": int,  # targets: words, EOS and OOV
@@ -111,10 +110,6 @@ class Metric:
         if self.kind == "percent":
             return f"{100 * value:.2f}"
         return f"{value:.1f}" if self.is_perplexity else f"{value:.4f}"
-
-    def from_points(self, points: float) -> float:
-        """Converts a difference in percentage points to the metric's own unit."""
-        return points / 100 if self.kind == "percent" else points
 
     @property
     def is_perplexity(self) -> bool:
@@ -210,26 +205,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}
 'keystrokes saved'
 """
 
-# Short names of the most common metrics.
-SHORT_NAMES = {
-    "top-1": "recall_at_1_no_eos",
-    "top-3": "recall_at_3_no_eos",
-    "tap-counted": "kss_selection_counted",
-}
 HEADLINES = tuple(metric for metric in _ROWS if metric.headline)
-
-
-def metric_called(word: str) -> Metric:
-    """Returns the metric with a name or a short name. Raises `ValueError` if there is none.
-
-    >>> metric_called("top-3").name
-    'recall_at_3_no_eos'
-    """
-    found = METRICS.get(SHORT_NAMES.get(word, word))
-    if found is None:
-        known = ", ".join([*SHORT_NAMES, *(metric.name for metric in HEADLINES)])
-        raise ValueError(f"There is no metric {word!r}. Known: {known}.")
-    return found
 
 
 def computable(sums: Collection[str]) -> list[str]:

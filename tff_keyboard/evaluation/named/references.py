@@ -1,7 +1,7 @@
 """Parses the names of models on the command line, without opening them.
 
-A path is a run directory, a saved model, a directory or file with an n-gram, a `.tflite` file, or a
-`.combined` word list (`tff_keyboard_app/aosp/`).
+A path is a run directory, a saved model, an `.ngram` file, a `.tflite` file, or a `.combined` word
+list (`tff_keyboard_app/aosp/`).
 
 A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to this number
 of n-grams), `ngram:1.44MB` (pruned and rounded to a file of this size), `unigram`. `ngram+all`

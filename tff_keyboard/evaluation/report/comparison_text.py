@@ -115,9 +115,6 @@ def comparison_table(comparison: Comparison) -> str:
     for metric in HEADLINES:
         if any(metric.name in model.metrics for model in models):
             rows.append([metric.label, *(_cell(model, metric) for model in models)])
-    times = (model.suggestion_milliseconds for model in models)
-    shown_times = (f"{time['p50']:.2f} / {time['p95']:.2f}" if time else "-" for time in times)
-    rows.append(["ms per suggestion, p50 / p95", *shown_times])
     parts: list[str | TextTable] = [TextTable(rows)]
     if comparison.differences:
         parts += [

@@ -12,7 +12,7 @@ order.
      "metrics": name -> value, low, high
      "sums":   name -> list over clients
      "slices": family -> slice -> name -> list over clients
-     "seconds", "suggestion_milliseconds"
+     "seconds"
      "general": an evaluation on the general corpus of a fine-tuning run, if there is one}
 """
 
@@ -92,7 +92,6 @@ class Evaluation:
       sums: Name -> [clients], for all or some names in `HOST_SUMS`.
       slices: Family -> slice -> name -> [clients]; empty if a file has none.
       seconds: Duration of the evaluation.
-      suggestion_milliseconds: "p50" and "p95" of one call of `suggest`, if measured.
       general: Result of the same model on the general corpus, if there is one.
     """
 
@@ -101,7 +100,6 @@ class Evaluation:
     sums: Sums
     slices: Slices = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
-    suggestion_milliseconds: Mapping[str, float] | None = None
     general: "Evaluation | None" = None
 
     @functools.cached_property
@@ -141,7 +139,6 @@ class Evaluation:
         return {
             "model": dataclasses.asdict(self.model),
             "seconds": self.seconds,
-            "suggestion_milliseconds": self.suggestion_milliseconds,
             "metrics": {name: interval.to_json() for name, interval in self.metrics.items()},
             "sums": _lists(self.sums),
             "slices": {
@@ -177,7 +174,6 @@ class Evaluation:
                 for family, slices in content["slices"].items()
             },
             seconds=float(content["seconds"]),
-            suggestion_milliseconds=content["suggestion_milliseconds"],
         )
 
 

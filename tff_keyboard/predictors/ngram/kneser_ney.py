@@ -63,7 +63,7 @@ class NGramTable:
 
 
 class KneserNey:
-    """Probabilities of the next id after any context. Created by `train` or `from_arrays`.
+    """Probabilities of the next id after any context. Created by `train`.
 
     Attributes:
       order: Length of the longest n-grams; 1 is a unigram model.
@@ -134,40 +134,6 @@ class KneserNey:
         Each row sums to 1; PAD and BOS have 0.
         """
         return interpolated(self.unigram, self.tables, nodes)
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Returns the model as named arrays, for `np.savez`."""
-        arrays = {"unigram": self.unigram}
-        for n, table in enumerate(self.tables, start=2):
-            for field in dataclasses.fields(table):
-                arrays[f"{field.name}_{n}"] = getattr(table, field.name)
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "KneserNey":
-        """Builds a model from the result of `to_arrays`.
-
-        Raises `ValueError` if arrays are missing or their sizes do not fit together.
-        """
-        names = [field.name for field in dataclasses.fields(NGramTable)]
-        try:
-            unigram = arrays["unigram"]
-            tables: list[NGramTable] = []
-            while f"{names[0]}_{len(tables) + 2}" in arrays:
-                tables.append(NGramTable(*(arrays[f"{name}_{len(tables) + 2}"] for name in names)))
-        except KeyError as error:
-            raise ValueError(f"array {error} is missing") from None
-        contexts = len(unigram)
-        for table in tables:
-            fits = (
-                len(table.gamma) == contexts
-                and len(table.starts) == contexts + 1
-                and len(table.words) == len(table.discounted) == table.starts[-1]
-            )
-            if not fits:
-                raise ValueError("the sizes of its arrays do not match")
-            contexts = len(table.words)
-        return cls(unigram, tables)
 
 
 class InterpolatedTable(Protocol):

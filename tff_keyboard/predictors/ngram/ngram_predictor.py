@@ -1,31 +1,15 @@
-"""An n-gram as a `Predictor`, and its files.
-
-A trained model is a directory:
-
-    ngram.npz        `KneserNey.to_arrays`
-    vocabulary.txt   `Vocabulary.save`
-
-A pruned and rounded model is one small file (`ngram_file.py`).
-"""
+"""An n-gram as a `Predictor`."""
 
 import functools
-import io
-import os
-import pathlib
-import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
-from tff_keyboard.predictors.ngram import ngram_file
 from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
 from tff_keyboard.predictors.predictor import Suggestion, best_with_prefix, context_ids
 from tff_keyboard.predictors.prefix_index import PrefixIndex
-from tff_keyboard.storage import files, names
-from tff_keyboard.storage.errors import DataError
 
 
 class NGramPredictor:
@@ -77,40 +61,3 @@ class NGramPredictor:
         probabilities = self.model.probabilities(self.model.context_nodes(ids)[ids != PAD])
         with np.errstate(divide="ignore"):
             return np.log(probabilities, out=probabilities)
-
-    def save(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the two files, the arrays last, so that a directory with them is complete.
-
-        Raises:
-          ProgramError: If the files cannot be written.
-          ValueError: If the model comes from a small file; copy that file instead.
-        """
-        if isinstance(self.model, CompactNGram):
-            raise ValueError("A rounded n-gram cannot be saved. Copy the file it was loaded from.")
-        folder = pathlib.Path(directory)
-        files.make_directory(folder)
-        self.vocabulary.save(folder / names.VOCABULARY)
-        arrays = io.BytesIO()
-        np.savez_compressed(arrays, **self.model.to_arrays())
-        files.write_atomically(folder / names.NGRAM, [arrays.getbuffer()])
-
-    @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> "NGramPredictor":
-        """Reads a directory that `save` wrote, or a file of `ngram_file`.
-
-        Raises `DataError` if a file is missing or damaged, or they belong to different models.
-        """
-        folder = pathlib.Path(directory)
-        if folder.is_file():
-            return cls(*ngram_file.load(folder))
-        vocabulary = Vocabulary.load(folder / names.VOCABULARY)
-        path = folder / names.NGRAM
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return cls(KneserNey.from_arrays(dict(arrays)), vocabulary)
-        except FileNotFoundError:
-            raise DataError(f"{path}: there is no n-gram model. Train one first.") from None
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-            raise DataError(
-                f"{path}: not a complete n-gram model ({error}). Train it again."
-            ) from None

@@ -11,7 +11,8 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, Vocabulary
-from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
+from tff_keyboard.predictors.ngram import ngram_file
+from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
 from tff_keyboard.storage.errors import DataError, UsageError
 from tff_keyboard_app.events import replay
 
@@ -47,8 +48,9 @@ def test_replays_logs_and_reads_them(tmp_path, capsys, monkeypatch):
 def test_a_replay_takes_no_store_that_was_cut_by_other_rules(store, tmp_path):
     words, opened = [*SPECIAL_WORDS, "See", "you"], ClientStore(store)
     cased = Vocabulary(words, dataclasses.replace(opened.vocabulary.rules, lowercase=False))
-    NGramPredictor.train([np.array([4, 5])], cased, order=2).save(tmp_path / "cased")
-    wish = events.Options(replay=str(tmp_path / "cased"), store=store, out=tmp_path / "logs")
+    model = KneserNey.train([np.array([4, 5])], vocabulary_size=len(cased), order=2)
+    (tmp_path / "cased.ngram").write_bytes(ngram_file.encode(model, cased))
+    wish = events.Options(replay=str(tmp_path / "cased.ngram"), store=store, out=tmp_path / "logs")
     with pytest.raises(DataError, match="different tokenisation rules than the model"):
         events.run(wish)
     assert not wish.out.exists()

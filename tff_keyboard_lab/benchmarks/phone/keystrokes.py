@@ -130,7 +130,6 @@ def main():
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
-    from tff_keyboard.evaluation.counts.suggestion_time import suggestion_milliseconds
     from tff_keyboard.models import build_model
     from tff_keyboard.models.saved_model import load_model
     from tff_keyboard.predictors.keras_predictor import KerasPredictor
@@ -179,7 +178,6 @@ def main():
             "words_per_second": text.num_words / wall,
             "words_per_cpu_second": text.num_words / cpu,
             "microseconds_per_word": parts(predictor, text, flags.repeats),
-            "suggest_milliseconds": suggestion_milliseconds(predictor, text),
         }
     print(json.dumps(result, indent=1))
     if flags.out:

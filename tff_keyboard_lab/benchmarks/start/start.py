@@ -60,7 +60,6 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "merge-vocabulary": (["merge-vocabulary", "data/demo", "data/demo", "--out={new}"], ""),
     "report": (["report", "runs/demo", "--out={new}"], ""),
     "report --no-strips": (["report", "runs/demo", "--out={new}", "--no-strips"], ""),
-    "communication": (["communication", "runs/demo"], ""),
     "privacy": (["privacy", "{ledger}"], ""),
     "events": (["events", "{logs}"], ""),
 }

@@ -4,14 +4,13 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from tff_keyboard.evaluation.results import communication
 from tff_keyboard.privacy.claims import guarantee
 from tff_keyboard.privacy.ledger import ledger
 from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Study
-from tff_keyboard_lab.study.results import curve, provenance
+from tff_keyboard_lab.study.results import communication, curve, provenance
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
