@@ -35,6 +35,12 @@ def test_terminal_line_is_rewritten_and_removed():
     assert last[-1] == ""
 
 
+def test_line_is_cut_to_the_width_of_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    written = run(Terminal(), 1.0, 10, total=10, unit="users")
+    assert {len(line) for line in written.split("\r")} <= {0, 19}
+
+
 def test_terminal_is_not_flooded():
     assert run(Terminal(), 0.001, 1000, total=1000).count("\rjob") <= 6
 

@@ -1,5 +1,6 @@
 """A live line on standard error with progress, rate and remaining time."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -95,6 +96,8 @@ class Progress:
 
     def _write(self, line: str) -> None:
         if self._live:
+            # A line that the terminal wraps could not be overwritten.
+            line = line[: shutil.get_terminal_size().columns - 1]
             self._stream.write("\r" + line.ljust(self._width))
             self._width = len(line)
         else:

@@ -60,13 +60,6 @@ def test_p_value_is_a_function_of_the_seed():
     assert lilliefors_exponential(np.zeros(5), seed=1) == (1.0, 0.0)
 
 
-def test_simulating_in_chunks_changes_nothing(monkeypatch):
-    values = np.random.default_rng(8).exponential(size=30)
-    whole = lilliefors_exponential(values, seed=1, trials=TRIALS)
-    monkeypatch.setattr(lilliefors, "_CHUNK", 7 * 30)
-    assert lilliefors_exponential(values, seed=1, trials=TRIALS) == whole
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
