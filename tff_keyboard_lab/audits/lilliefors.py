@@ -1,6 +1,6 @@
 """Lilliefors' test of an exponential distribution with unknown mean.
 
-SciPy has it from 1.10 on (`goodness_of_fit`); TFF pins 1.9.3, whose `monte_carlo_test` is used here.
+SciPy has it from 1.10 on (`goodness_of_fit`). TFF pins 1.9.3, which has `monte_carlo_test`.
 
 Source: Lilliefors 1969 (JASA 64).
 """
