@@ -73,7 +73,7 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_whole_messages_leave_nothing_out(place, tmp_path, capsys):
+def test_whole_messages_keep_every_word(place, tmp_path, capsys):
     models = [str(place / "run"), "unigram", "--all", f"--out={tmp_path}"]
     assert cli.launch(compare_task, models) == cli.OK
     text = json.loads((tmp_path / "comparison.json").read_text())["text"]
@@ -85,7 +85,7 @@ def test_whole_messages_leave_nothing_out(place, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_first_messages_of_each_person_alone(place, tmp_path):
+def test_only_the_first_messages_of_each_client_are_read(place, tmp_path):
     some = {"store": place / "store", "out": tmp_path}
     store = ClientStore(place / "store")
     first = [store.words("held_out", person)[:2] for person in store.client_ids("held_out")]
@@ -151,7 +151,7 @@ def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_exported_hybrid_is_compared_as_the_phone_has_it(place, tmp_path):
+def test_exported_hybrid_is_compared_as_on_the_phone(place, tmp_path):
     from tasks.phone import export as export_task
 
     file = tmp_path / "kb.tflite"
@@ -222,7 +222,7 @@ def test_refuses_with_one_line(place, tmp_path, capsys, arguments, code):
 
 
 @pytest.mark.slow
-def test_a_folder_that_cannot_be_written_to_is_named_before_the_work(place, tmp_path, capsys):
+def test_unwritable_folder_is_reported_before_the_computation(place, tmp_path, capsys):
     (tmp_path / "file").write_text("not a folder")
     out = tmp_path / "file" / "out"
     assert cli.launch(compare_task, [str(place / "run"), f"--out={out}"]) == cli.MACHINE
@@ -256,7 +256,7 @@ def test_a_failed_write_leaves_the_old_comparison(place, tmp_path, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_models_of_other_rules_are_refused(place, tmp_path, capsys):
+def test_models_with_other_token_rules_are_rejected(place, tmp_path, capsys):
     from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 
     store = ClientStore(place / "store")
@@ -283,7 +283,7 @@ SHIPPED = "models/messages/keyboard.tflite"
 
 
 @pytest.mark.slow
-def test_a_broken_libcifg_leaves_the_work_to_the_interpreter(tmp_path, monkeypatch):
+def test_interpreter_is_used_if_libcifg_is_broken(tmp_path, monkeypatch):
     text = tmp_path / "text.txt"
     text.write_text("see you later\nwhere are you now\n" * 5)
 

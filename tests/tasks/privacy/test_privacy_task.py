@@ -48,7 +48,7 @@ def test_a_plan_compares_mechanisms_and_schedules(tmp_path, capsys):
     assert plot.read_text().startswith("<svg")
 
 
-def test_a_plan_is_for_the_servers_momentum():
+def test_plan_uses_the_servers_momentum():
     """A BLT is optimised for the momentum; planned without it, a run would cost more."""
     tables = []
     for server in ("fedavg", "fedavgm"):
@@ -73,6 +73,6 @@ def test_a_plan_is_for_the_servers_momentum():
         ({"run_dirs": ("a",), "population": 9}, "require --target-epsilon"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, words):
+def test_conflicting_options_are_rejected(options, words):
     with pytest.raises(UsageError, match=words):
         privacy.Options(**options)

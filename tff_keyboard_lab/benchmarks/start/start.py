@@ -77,7 +77,9 @@ config = "{}/configs/demo.toml"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkout", type=pathlib.Path, default=ROOT)
-    parser.add_argument("--only", default=",".join(COMMANDS), help="commands, with commas")
+    parser.add_argument(
+        "--only", default=",".join(COMMANDS), help="commands to measure, separated by commas"
+    )
     parser.add_argument("--out", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     signal.signal(
