@@ -119,7 +119,6 @@ def compare_models(
     models: Sequence[NamedPredictor],
     text: TypedText,
     *,
-    max_length: int,
     store: ClientStore | None,
     compute: Compute | None = None,
 ) -> Comparison:
@@ -134,7 +133,6 @@ def compare_models(
             model.predictor,
             model.facts,
             text,
-            max_length=max_length,
             store=store,
             reference=reference,
             compute=compute,

@@ -31,7 +31,7 @@ def command(*arguments, cwd):
 def test_prepare_of_own_messages_is_repeatable(tmp_path, capsys):
     lines = [f"user{n % 30}\tsee you at {n}" for n in range(300)]
     (tmp_path / "my.tsv").write_text("\n".join(lines))
-    done = command("--input=my.tsv", "--out=mine", cwd=tmp_path)
+    done = command("my.tsv", "--out=mine", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (cli.OK, "")
     assert "mine: prepared in" in done.stdout
     assert "held_out" in done.stdout
@@ -111,7 +111,7 @@ def test_parquet_without_its_extra(tmp_path, monkeypatch, capsys):
 def test_shipped_vocabulary_is_found_from_any_folder(tmp_path):
     """Training can then start from the model: `--set=model.initial_model=models/base`."""
     (tmp_path / "my.tsv").write_text("\n".join(f"u{n % 30}\tsee you soon zqzq" for n in range(300)))
-    done = command("--input=my.tsv", "--out=mine", "--vocabulary=models/base", cwd=tmp_path)
+    done = command("my.tsv", "--out=mine", "--vocabulary=models/base", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (cli.OK, "")
     shipped = Vocabulary.load(ROOT / "models" / "base" / "model" / "vocabulary.txt")
     store = ClientStore(tmp_path / "mine")
@@ -121,7 +121,7 @@ def test_shipped_vocabulary_is_found_from_any_folder(tmp_path):
         *shipped.encode(["see", "you", "soon"]),
         OOV,
     ]
-    done = command("--input=my.tsv", "--out=other", "--vocabulary=models", cwd=tmp_path)
+    done = command("my.tsv", "--out=other", "--vocabulary=models", cwd=tmp_path)
     assert done.returncode == 3
     assert "there is no saved model" in done.stderr
 

@@ -71,7 +71,6 @@ def test_failed_gate_names_the_metric_and_prints_all_figures(place, tmp_path, ca
         (["{run}", "--store={folder}/nowhere"], cli.BAD_INPUT, "nowhere"),
         (["{run}", "--text={folder}/nowhere.txt"], cli.BAD_INPUT, "cannot be read"),
         (["{run}/model"], cli.BAD_INPUT, "names no client store"),
-        (["{run}", "--clients=train_later"], cli.BAD_INPUT, "'train_later' has no words"),
         (["{run}", "--trainable", "--quantize=none"], cli.BAD_INPUT, "`trainable` requires"),
     ],
 )
@@ -200,7 +199,6 @@ def private(place, tmp_path):
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--clients=train"],
         ["--ngram=6kB", "--no-parity"],
         ["--tail=9", "--no-parity"],
     ],

@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "play nothing.tflite": (["play", "nothing.tflite"], ""),
     "verify": (["verify", "{model}"], ""),
     "doctor": (["doctor"], ""),
-    "prepare": (["prepare", "--input={people}", "--out={new}"], ""),
+    "prepare": (["prepare", "{people}", "--out={new}"], ""),
     "advise": (["advise", "data/demo"], ""),
     "merge-vocabulary": (["merge-vocabulary", "data/demo", "data/demo", "--out={new}"], ""),
     "report": (["report", "runs/demo", "--out={new}"], ""),
