@@ -33,7 +33,7 @@ hypothesis.settings.load_profile("here")
 # Slow files that take longest, the longest first: they begin first, so that the last process is not
 # left alone with one of them.
 LONG_FILES = (
-    "test_every_config.py", "test_client_delivery.py", "test_against_stock_tff.py",
+    "test_every_config.py", "test_cohort_batcher.py", "test_against_stock_tff.py",
     "test_study_task.py", "test_federated.py", "test_attack_task.py", "test_optimisation.py",
     "test_training_loop.py", "test_fine_tuning.py", "test_audit_tail_task.py",
     "test_fedmed_process.py", "test_server_transfer.py", "test_battery.py",

@@ -36,7 +36,7 @@ _ALL_GROUPS = {
         "fleet": "show the progress of a training with devices",
         "device": "take part in a server's rounds with the text typed on this device",
     },
-    "Judge": {
+    "Evaluate": {
         "evaluate": "measure recall, keystrokes saved and perplexity on held-out clients",
         "compare": "measure several models side by side, with intervals and a verdict",
         "report": "write one HTML page about a run or a comparison",

@@ -68,7 +68,7 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
         else:
             parsed = task.Options.parse(name, arguments)
             warnings.formatwarning = output.warning_line
-            with output.that_outlives_its_reader():
+            with output.ignore_broken_pipe():
                 task.run(parsed)
         return OK
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 """Opens the models named on a command line as `Predictor`s.
 
-`tff_keyboard/evaluation/named/references.py` describes the names. Baselines and hybrids are trained
-here on the pooled text of a store's train clients.
+`tff_keyboard/evaluation/model_specs/references.py` describes the names. Baselines and hybrids are
+trained here on the pooled text of a store's train clients.
 """
 
 import contextlib
@@ -10,14 +10,14 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tff_keyboard.evaluation.named import references
+from tff_keyboard.evaluation.model_specs import references
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import ExportError, UsageError
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.data.vocabulary import Vocabulary
-    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+    from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
 
 
 def open_predictors(
@@ -35,7 +35,7 @@ def open_predictors(
         baseline has no store.
       DataError, SavedModelError, ExportError: If a model is damaged.
     """
-    from tff_keyboard.evaluation.named import trained_here
+    from tff_keyboard.evaluation.model_specs import baselines
 
     references.check_words(words)
     trained = [word for word in words if references.is_trained_here(word)]
@@ -43,15 +43,15 @@ def open_predictors(
         raise UsageError(
             f"'{trained[0]}' is trained on the train clients of a store. Pass --store=DIR."
         )
-    specs = {word: trained_here.read_spec(word) for word in trained}
-    text = trained_here.read_train_text(store) if trained and store is not None else None
+    specs = {word: baselines.read_spec(word) for word in trained}
+    text = baselines.read_train_text(store) if trained and store is not None else None
     opened: list[NamedPredictor] = []
     for word, name in zip(words, references.names_of(words), strict=True):
         path = references.path_of(word)
         if path is None:
             assert store is not None
             assert text is not None
-            opened.append(trained_here.open_baseline(word, name, specs[word], text, store))
+            opened.append(baselines.open_baseline(word, name, specs[word], text, store))
             continue
         known = [named.predictor.vocabulary for named in opened]
         known += [store.vocabulary] if store else []
@@ -62,8 +62,8 @@ def open_predictors(
             assert text is not None
             tail = None
             if references.has_tail(word):
-                tail = trained_here.count_tail(store, trained_here.TAIL_WORDS, word_list)
-            model = trained_here.join_hybrid(model, specs[word], text, store, tail)
+                tail = baselines.count_tail(store, baselines.TAIL_WORDS, word_list)
+            model = baselines.join_hybrid(model, specs[word], text, store, tail)
         opened.append(model)
     return opened
 
@@ -88,7 +88,7 @@ def _open_tflite(
     If a known vocabulary has the same words, the predictor uses its ids, so that the two models are
     compared word by word and break ties in the same way.
     """
-    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+    from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
     from tflite_export.runtime import libcifg
     from tflite_export.runtime.hybrid_keyboard import with_parts
     from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
@@ -120,7 +120,7 @@ def _open_word_list(
 ) -> "NamedPredictor":
     """Opens a word list with AOSP's lookup. Uses the first model's tokenization."""
     from tff_keyboard.data.vocabulary import NormalisationRules
-    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+    from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
     from tff_keyboard_app.aosp import combined_file
     from tff_keyboard_app.aosp.engine import AospPredictor
 
@@ -132,8 +132,8 @@ def _open_word_list(
 
 
 def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":
-    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
-    from tff_keyboard.evaluation.named.trained_here import ngram_details
+    from tff_keyboard.evaluation.model_specs.baselines import ngram_details
+    from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
     from tff_keyboard.predictors.ngram import ngram_file
     from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 
@@ -143,7 +143,7 @@ def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":
 
 
 def _open_keras(path: pathlib.Path, name: str) -> "NamedPredictor":
-    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+    from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
 
     quiet.import_tensorflow()
     from tff_keyboard.models.saved_model import load_model

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.tasks.judge.test_compare_task import SHIPPED, compare
+from tests.tasks.evaluate.test_compare_task import SHIPPED, compare
 from tff_keyboard_lab.benchmarks.phone import libcifg as native
 from tflite_export.runtime import libcifg
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor

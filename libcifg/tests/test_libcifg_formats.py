@@ -18,7 +18,7 @@ from tests.support.keyboard import export_fakes, hybrid_export
 from tff_keyboard.data.vocabulary import BOS, PAD
 from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
-from tff_keyboard_app.keyboard.owner import Owner
+from tff_keyboard_app.keyboard.user_history import UserHistory
 from tff_keyboard_lab.benchmarks.phone import libcifg
 from tff_keyboard_lab.benchmarks.phone.numpy_network import NumpyNetwork
 from tflite_export.export.export_options import ExportOptions
@@ -298,7 +298,7 @@ def test_java(built, tmp_path):
     done = run_java(built, tmp_path / "whole", sources)
     assert done.stdout.splitlines() == ["all right"], done.stdout + done.stderr
     keyboard, path = open_keyboard(vectors.MODEL), tmp_path / "words.cache"
-    owner = Owner([keyboard], keyboard.cache, path)
+    owner = UserHistory([keyboard], keyboard.cache, path)
     for message in ("See you at Johann’s", "my zhqvx_2 pin. Xyzzq"):
         for _ in range(2):
             owner.learn(message)

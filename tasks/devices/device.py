@@ -53,11 +53,16 @@ class Options(TaskOptions):
     decoder_recall: Annotated[bool, "Print the recall of the cached candidates."] = False
     facts: Annotated[
         pathlib.Path | None,
-        "JSON file with the state of the device; replaces --charging, --unmetered and --idle.",
+        "JSON file with the state of the device; replaces --charging to --ram-gib.",
     ] = None
     charging: Annotated[bool, "The device is charging."] = False
     unmetered: Annotated[bool, "The network is not metered."] = False
     idle: Annotated[bool, "The device is idle."] = False
+    locale: Annotated[str, "Language and region of the device."] = "en_US"
+    app_version: Annotated[str, "Version of the keyboard."] = tff_keyboard.__version__
+    ram_gib: Annotated[
+        float, "Memory in GiB. Default: the memory of this machine.", flags.FloatParser(0)
+    ] = _RAM / 2**30
     known_devices: Annotated[
         pathlib.Path | None,
         "Take part in secure sums only with these devices. File with a public key (hex) per line.",
@@ -93,12 +98,12 @@ def _use_cache(options: Options, store: "DeviceStore") -> None:
     from tff_keyboard_fleet.device import cache as caches
 
     limits, now = store.limits, time.time()
-    most = limits.most_per_category
+    most = limits.max_per_category
     with contextlib.closing(caches.ClientCache(store.cache)) as cache:
-        cache.remove_old(now=now, ttl_days=limits.ttl_days, most_per_category=most)
+        cache.remove_old(now=now, ttl_days=limits.ttl_days, max_per_category=most)
         if options.typed is not None:
             typed = caches.read_typed(options.typed)
-            cache.add(typed, now=now, most_per_category=most)
+            cache.add(typed, now=now, max_per_category=most)
             print(f"Added {len(typed):,} messages. The cache now has {len(cache):,}.")
         if options.decoder_recall:
             print(cache.decoder_recall())
@@ -112,14 +117,8 @@ def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
     def facts() -> "DeviceFacts":
         if options.facts is not None:
             return eligibility.read_facts(options.facts)
-        return eligibility.DeviceFacts(
-            ram_gib=_RAM / 2**30,
-            charging=options.charging,
-            unmetered=options.unmetered,
-            idle=options.idle,
-            locale="en_US",
-            app_version=tff_keyboard.__version__,
-        )
+        names = (field.name for field in dataclasses.fields(eligibility.DeviceFacts))
+        return eligibility.DeviceFacts(**{name: getattr(options, name) for name in names})
 
     known = known_devices.read(options.known_devices) if options.known_devices else None
     client = RoundClient(server, store.key(), ca=options.ca)

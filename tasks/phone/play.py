@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from absl import flags
 
-from ..options import Positional, TaskOptions, UsageError
+from ..options import Positional, Runtime, TaskOptions, UsageError
 from tff_keyboard.storage import shipped_files
 
 
@@ -42,7 +42,7 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "File with additional words that are never suggested. Each line is a word or `prefix*`.",
     ] = None
-    emoji: Annotated[bool, 'Offer emoji after words such as "happy birthday".'] = True
+    no_emoji: Annotated[bool, 'Offer no emoji after words such as "happy birthday".'] = False
     cache: Annotated[
         pathlib.Path | None,
         "File for the words that a model with an n-gram learns. Default: memory only.",
@@ -51,6 +51,7 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Log file with the outcome of each strip, without any words. An existing log is continued.",
     ] = None
+    runtime: Runtime = None
 
 
 def run(options: Options) -> None:
@@ -68,38 +69,38 @@ def run(options: Options) -> None:
     models = list(dict.fromkeys(map(shipped_files.found, options.models)))
     for path in models:
         manifest.load_checked(path)  # before the slow imports
-    from tff_keyboard.evaluation.named import references
+    from tff_keyboard.evaluation.model_specs import references
     from tff_keyboard_app.events import live_log
     from tff_keyboard_app.keyboard import terminal_keyboard
-    from tff_keyboard_app.keyboard.owner import Owner, held_cache
     from tff_keyboard_app.keyboard.server import keyboard_server
     from tff_keyboard_app.keyboard.strip import StripKeyboard
     from tff_keyboard_app.keyboard.strip_events import KeyboardEvents, TypedStrips
+    from tff_keyboard_app.keyboard.user_history import UserHistory, held_cache
     from tflite_export.gate import model_trial
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
     for path in models:
-        model_trial.use_in_child(path)
+        model_trial.use_in_child(path, options.runtime)
     with contextlib.ExitStack() as held:
         cache, problem = held.enter_context(held_cache(options.cache))
         if problem is not None:
             print(f"warning: {problem}", file=sys.stderr)
         names = references.names_of(list(map(str, models)))
-        opened = [open_keyboard(path, cache=cache) for path in models]
-        owner = Owner(opened, cache, options.cache)
+        opened = [open_keyboard(path, runtime=options.runtime, cache=cache) for path in models]
+        owner = UserHistory(opened, cache, options.cache)
         if options.cache is not None and not owner.can_learn:
             raise UsageError(
                 "--cache requires a model with an n-gram, and none of these has one. Export the "
                 "model with --ngram, or leave --cache out."
             )
         keyboards = {
-            name: StripKeyboard(predictor, options.language, blocked, emoji=options.emoji)
+            name: StripKeyboard(predictor, options.language, blocked, emoji=not options.no_emoji)
             for name, predictor in zip(names, opened, strict=True)
         }
         log = held.enter_context(live_log.opened(options.events)) if options.events else None
         events = [KeyboardEvents(keyboards[name], log) for name in names] if log else []
         if options.terminal:
-            first = Owner(opened[:1], cache, options.cache)
+            first = UserHistory(opened[:1], cache, options.cache)
             show = functools.partial(print, end="", flush=True)
             strips = TypedStrips(events[0]) if events else None
             with terminal_keyboard.raw_keys() as read_key:

@@ -1,7 +1,7 @@
 """Estimates how much the text of one client changes the texts that a model generates.
 
 tff-keyboard audit-tail RUN RUN_WITHOUT_ONE_CLIENT
-tff-keyboard audit-tail --config=configs/demo.toml --workdir=runs/audit --left-out=0,3,7
+tff-keyboard audit-tail --config=configs/demo.toml --workdir=runs/audit --excluded-client=0,3,7
 
 This is the empirical differential privacy of Popov et al. 2018. Texts are drawn from two models:
 one trained on all clients, and one trained without one client. For each text, the task divides its
@@ -10,7 +10,7 @@ gives epsilon at a delta, in both directions. Arguments are run directories or d
 models.
 
 With --config the task trains the models: one on all clients in WORKDIR/all, and one without each
-client of --left-out (positions in sorted order) in WORKDIR/without_<position>. After an
+client of --excluded-client (positions in sorted order) in WORKDIR/without_<position>. After an
 interruption, run the same command again.
 
 The result is an estimate from one training, not a guarantee; docs/privacy/tail_audit.md explains
@@ -45,7 +45,7 @@ class Options(TaskOptions):
     workdir: Annotated[
         pathlib.Path | None, "With --config: folder of the runs. Existing ones are resumed."
     ] = None
-    left_out: Annotated[
+    excluded_client: Annotated[
         tuple[int, ...],
         "With --config: positions of train clients. One training leaves out each.",
     ] = ()
@@ -68,12 +68,14 @@ class Options(TaskOptions):
         if not 0 < self.delta < 1:
             raise UsageError(f"--delta must be in (0, 1), got {self.delta}.")
         if self.config is None:
-            if self.workdir or self.left_out or self.set:
-                raise UsageError("--workdir, --left-out and --set require --config=FILE.toml.")
+            if self.workdir or self.excluded_client or self.set:
+                raise UsageError(
+                    "--workdir, --excluded-client and --set require --config=FILE.toml."
+                )
             if len(self.models) != 2:
                 raise UsageError(
                     "Pass two run directories, with and without one client, or --config, --workdir "
-                    f"and --left-out; got {len(self.models)} arguments. See --help."
+                    f"and --excluded-client; got {len(self.models)} arguments. See --help."
                 )
         elif self.models:
             raise UsageError(
@@ -81,9 +83,9 @@ class Options(TaskOptions):
             )
         elif self.workdir is None:
             raise UsageError("Pass --workdir=DIRECTORY, the folder for the runs.")
-        elif not self.left_out:
+        elif not self.excluded_client:
             raise UsageError(
-                "Pass --left-out=POSITIONS, for example 0,3,7: the clients to leave out."
+                "Pass --excluded-client=POSITIONS, for example 0,3,7: the clients to leave out."
             )
 
 
@@ -100,7 +102,7 @@ def run(options: Options) -> None:
     quiet.import_tensorflow_federated()
     from tff_keyboard_lab.audits.leave_one_out import train_without_each
 
-    full, others = train_without_each(config, options.workdir, options.left_out)
+    full, others = train_without_each(config, options.workdir, options.excluded_client)
     audit(full, others, options, options.out or options.workdir / names.TAIL_AUDIT)
 
 

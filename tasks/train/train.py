@@ -15,7 +15,7 @@ from typing import Annotated
 from ..options import ConfigOptions, Workdir
 from tff_keyboard.host import quiet
 from tff_keyboard.training import preflight
-from tff_keyboard.training.advice.advised_run import begun_or_advised
+from tff_keyboard.training.advice.advised_run import load_or_recommend
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Options(ConfigOptions):
 def run(options: Options) -> None:
     """Trains, or resumes a training."""
     given = (options.workdir, options.store, options.set)
-    config = options.run_config() if options.config else begun_or_advised(*given)
+    config = options.run_config() if options.config else load_or_recommend(*given)
     preflight.check_population(config)
     quiet.import_tensorflow_federated()
     from tff_keyboard.training.federated import train_federated

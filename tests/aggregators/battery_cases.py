@@ -9,7 +9,13 @@ import numpy as np
 
 from tests.support.noise_fakes import noised
 from tff_keyboard.aggregators.fedmed.client_weight import fedmed_weight_type
-from tff_keyboard.aggregators.properties import CLIENTS, SHAPES, VALUE_TYPE, WEIGHT_TYPE, Subject
+from tff_keyboard.aggregators.properties import (
+    CLIENTS,
+    SHAPES,
+    VALUE_TYPE,
+    WEIGHT_TYPE,
+    AggregatorUnderTest,
+)
 from tff_keyboard.aggregators.row_correction import row_weight_type
 from tff_keyboard.config.sections import aggregation_config, privacy_config, rule_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig, NoClipping
@@ -19,7 +25,7 @@ _LITTLE = 1e-4  # of noise, in clip norms: the mean of five clients moves by 2e-
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Case(Subject):
+class Case(AggregatorUnderTest):
     """One aggregator; compared and hashed by identity.
 
     Attributes:
@@ -40,7 +46,7 @@ class Case(Subject):
 
     @property
     def weight_type(self):
-        if isinstance(self.config.rule, rule_config.FedMed):
+        if isinstance(self.config.rule, rule_config.FedMedConfig):
             return fedmed_weight_type(len(SHAPES))
         if self.tells_words:
             return row_weight_type(SHAPES[0][0])
@@ -48,7 +54,7 @@ class Case(Subject):
 
     @property
     def tells_words(self):
-        return isinstance(self.config.row_correction, aggregation_config.TouchedRows)
+        return isinstance(self.config.row_correction, aggregation_config.FedSubAvgConfig)
 
     @functools.cached_property
     def bare(self):
@@ -64,7 +70,7 @@ class Case(Subject):
             return self.bare
         privacy = self.config.privacy
         numbers = NOISE.get(type(privacy), {})
-        if isinstance(privacy, privacy_config.Gaussian):
+        if isinstance(privacy, privacy_config.GaussianConfig):
             numbers = {"is_discrete": privacy.is_discrete}
         return noised(self.bare, privacy.type, **numbers)
 
@@ -91,7 +97,7 @@ class Case(Subject):
 TOLERANCES = {"uniform_quantization": 0.05, "normal": 1e-3}
 OPTIONS = {aggregation_config.NormalClientNoise: {"scale": 1e-5}}
 # What the noise of a mechanism is made with.
-NOISE = {privacy_config.Blt: {"decays": (0.5,), "scales": (0.4,)}}
+NOISE = {privacy_config.BltConfig: {"decays": (0.5,), "scales": (0.4,)}}
 
 
 def variants(union):
@@ -105,16 +111,16 @@ def variants(union):
 def _rules():
     for name, rule in variants(rule_config.Rule):
         bare = {"rule": rule, "protection": NoClipping()}
-        if isinstance(rule, rule_config.PrivateFedAtt):
-            bare |= {"privacy": privacy_config.Gaussian(), "client_weighting": "uniform"}
+        if isinstance(rule, rule_config.PrivateFedAttConfig):
+            bare |= {"privacy": privacy_config.GaussianConfig(), "client_weighting": "uniform"}
         yield f"rule {name}", Case(AggregationConfig(**bare))
-    top_k = rule_config.FedMed(top_fraction=0.6)
+    top_k = rule_config.FedMedConfig(top_fraction=0.6)
     yield "rule fedmed, topK", Case(AggregationConfig(rule=top_k, protection=NoClipping()))
 
 
 def _mechanisms():
     """Each without noise, where only the clip is left, and with little of it; and two of a kind."""
-    gaussian = privacy_config.Gaussian(noise_multiplier=_LITTLE)
+    gaussian = privacy_config.GaussianConfig(noise_multiplier=_LITTLE)
     found = {
         "gaussian, discrete": dataclasses.replace(gaussian, distribution="discrete"),
         "gaussian, a projection": dataclasses.replace(gaussian, noise_cohort_size=10 * CLIENTS),

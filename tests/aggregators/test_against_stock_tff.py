@@ -14,13 +14,17 @@ from tff_keyboard.config.sections.aggregation_config import (
     NormalClientNoise,
     UniformQuantization,
 )
-from tff_keyboard.config.sections.privacy_config import Gaussian, GaussianAdaptive, Tree
+from tff_keyboard.config.sections.privacy_config import (
+    GaussianAdaptiveConfig,
+    GaussianConfig,
+    TreeConfig,
+)
 from tff_keyboard.config.sections.rule_config import (
-    FedAtt,
-    FedMed,
-    Median,
-    PrivateFedAtt,
-    TrimmedMean,
+    FedAttConfig,
+    FedMedConfig,
+    MedianConfig,
+    PrivateFedAttConfig,
+    TrimmedMeanConfig,
 )
 from tff_keyboard.training.build_aggregator import build_aggregator
 
@@ -31,18 +35,20 @@ PRIVATE = {"client_weighting": "uniform"}
 NOISE = {"noise_multiplier": 0.5}
 CONFIGS = {
     "mean": AggregationConfig(),
-    "mean, tree": AggregationConfig(privacy=Tree(**NOISE), **PRIVATE),
-    "mean, gaussian_adaptive": AggregationConfig(privacy=GaussianAdaptive(**NOISE), **PRIVATE),
-    "fedatt": AggregationConfig(rule=FedAtt(), client_noise=NormalClientNoise(scale=0.01)),
-    "fedatt, bare": AggregationConfig(rule=FedAtt(), protection=NoClipping()),
-    "fedmed": AggregationConfig(rule=FedMed()),
-    "fedmed, topK": AggregationConfig(rule=FedMed(top_fraction=0.5)),
-    "private_fedatt": AggregationConfig(
-        rule=PrivateFedAtt(), privacy=Gaussian(**NOISE, clip_norm=0.5), **PRIVATE
+    "mean, tree": AggregationConfig(privacy=TreeConfig(**NOISE), **PRIVATE),
+    "mean, gaussian_adaptive": AggregationConfig(
+        privacy=GaussianAdaptiveConfig(**NOISE), **PRIVATE
     ),
-    "median": AggregationConfig(rule=Median()),
-    "trimmed_mean": AggregationConfig(rule=TrimmedMean()),
-    "fedatt, compressed": AggregationConfig(rule=FedAtt(), compression=UniformQuantization()),
+    "fedatt": AggregationConfig(rule=FedAttConfig(), client_noise=NormalClientNoise(scale=0.01)),
+    "fedatt, bare": AggregationConfig(rule=FedAttConfig(), protection=NoClipping()),
+    "fedmed": AggregationConfig(rule=FedMedConfig()),
+    "fedmed, topK": AggregationConfig(rule=FedMedConfig(top_fraction=0.5)),
+    "private_fedatt": AggregationConfig(
+        rule=PrivateFedAttConfig(), privacy=GaussianConfig(**NOISE, clip_norm=0.5), **PRIVATE
+    ),
+    "median": AggregationConfig(rule=MedianConfig()),
+    "trimmed_mean": AggregationConfig(rule=TrimmedMeanConfig()),
+    "fedatt, compressed": AggregationConfig(rule=FedAttConfig(), compression=UniformQuantization()),
 }
 
 

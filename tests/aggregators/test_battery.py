@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 
 import tff_keyboard as tk
 from tests.aggregators.battery_cases import CASES
-from tff_keyboard.aggregators.properties import PROPERTIES, Subject
+from tff_keyboard.aggregators.properties import PROPERTIES, AggregatorUnderTest
 
 # A rule and a mechanism; the others are slow tests.
 QUICK = ("rule fedatt", "privacy gaussian_adaptive, noisy")
@@ -113,6 +113,6 @@ def test_mistakes_are_reported(mistake):
     assert len(found) == len(PROPERTIES)
     assert {name for name, problem in found.items() if problem} == expected
     if mistake == "a factor and no guard":
-        sent = np.max(np.abs(Subject().cohort(1)[0][0][0]))
+        sent = np.max(np.abs(AggregatorUnderTest().cohort(1)[0][0][0]))
         problem = f"tensor 0 of the result is off by {sent:.2g}"  # as it came twice
         assert found["one client gives what it sent"] == problem

@@ -18,7 +18,7 @@ from tests.support.aggregation_fakes import (
 from tff_keyboard.aggregators.bounded_trimmed_mean import (
     RISK,
     BoundedTrimmedMeanFactory,
-    most_attackers,
+    max_attackers,
 )
 
 ALL = range(len(SHAPES))
@@ -67,9 +67,9 @@ def test_equals_numpy(attackers, clients):
 def test_cut_is_exceeded_by_one_in_a_thousand_random_cohorts():
     for clients in (0, 1, 3, 16, 40, 100, 1000):
         for share in (0.001, 0.1, 0.3):
-            found = int(most_attackers(tf.constant(clients), share))
+            found = int(max_attackers(tf.constant(clients), share))
             assert found == max(numpy_cut(clients, share), 0)
-    assert [int(most_attackers(tf.constant(n), 0.1)) for n in (20, 40, 100)] == [7, 11, 20]
+    assert [int(max_attackers(tf.constant(n), 0.1)) for n in (20, 40, 100)] == [7, 11, 20]
 
 
 def late_in_training(seed, clients=20, attackers=3):

@@ -22,8 +22,8 @@ from tff_keyboard.config.sections.aggregation_config import (
 )
 from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgClient, FedAvgM
-from tff_keyboard.config.sections.model_config import Cifg, Gru
-from tff_keyboard.config.sections.rule_config import FedAtt, FedMed, Mean
+from tff_keyboard.config.sections.model_config import CifgConfig, GruConfig
+from tff_keyboard.config.sections.rule_config import FedAttConfig, FedMedConfig, MeanConfig
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
@@ -32,7 +32,7 @@ COUNT = st.integers(1, 10**6)
 
 RUNS = st.builds(
     config.RunConfig,
-    model=st.one_of(st.just(Cifg()), st.builds(Gru, units=COUNT, dropout=FRACTION)),
+    model=st.one_of(st.just(CifgConfig()), st.builds(GruConfig, units=COUNT, dropout=FRACTION)),
     client=st.builds(FedAvgClient, learning_rate=POSITIVE, momentum=FRACTION, batch_size=COUNT),
     server=st.one_of(
         st.builds(FedAvgM, learning_rate=POSITIVE, momentum=FRACTION, nesterov=st.booleans()),
@@ -41,9 +41,11 @@ RUNS = st.builds(
     aggregation=st.builds(
         AggregationConfig,
         rule=st.one_of(
-            st.builds(FedAtt, temperature=POSITIVE, layer_groups=st.just({"all": ["0", "1"]})),
-            st.builds(FedMed, top_fraction=st.floats(0.01, 1)),
-            st.just(Mean()),
+            st.builds(
+                FedAttConfig, temperature=POSITIVE, layer_groups=st.just({"all": ["0", "1"]})
+            ),
+            st.builds(FedMedConfig, top_fraction=st.floats(0.01, 1)),
+            st.just(MeanConfig()),
         ),
         protection=st.sampled_from([AutoProtection(), NoClipping(zeroing=True)]),
     ),
@@ -78,8 +80,8 @@ def test_overrides_are_typed_and_the_last_one_counts():
     )
     assert run.train.rounds == 8
     table = config.loads("", ['aggregation={rule={type="fedatt"}}', "aggregation.rule.norm='1'"])
-    assert table.aggregation.rule == FedAtt(norm="1")
-    assert run.aggregation.rule == FedAtt(temperature=3.0)  # in either order
+    assert table.aggregation.rule == FedAttConfig(norm="1")
+    assert run.aggregation.rule == FedAttConfig(temperature=3.0)  # in either order
     assert run.client.learning_rate == 2.0
     assert isinstance(run.client.learning_rate, float)
     assert run.model.type == "gru"

@@ -17,7 +17,7 @@ import tempfile
 import tff_keyboard
 from tasks import cli
 from tasks.data import prepare
-from tasks.judge import evaluate
+from tasks.evaluate import evaluate
 from tasks.train import train
 
 ROOT = pathlib.Path(__file__).parents[2]

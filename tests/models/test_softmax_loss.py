@@ -40,8 +40,8 @@ def test_matches_numpy(scale, with_bias, compiled):
             total = tf.reduce_sum(losses * tf.constant(weights, tf.float32))
         return losses, is_best, tape.gradient(total, sources)
 
-    least_likely = np.exp(-expected.max())
-    assert (least_likely < 1e-38) == (scale == 40.0)  # float32 has no such probability
+    smallest = np.exp(-expected.max())
+    assert (smallest < 1e-38) == (scale == 40.0)  # float32 has no such probability
     call = tf.function(loss_and_gradients) if compiled else loss_and_gradients
     losses, is_best, gradients = call()
     # A loss is a difference of logits, which round at 6e-8 of their size (up to 200 here).

@@ -44,7 +44,7 @@ def test_shares_match_the_definition(people, least, listed):
 
     def build():
         return tail_lexicon.counted(
-            people, VOCABULARY, size=100, least_people=least, frequencies=listed
+            people, VOCABULARY, size=100, min_clients=least, frequencies=listed
         )
 
     if not expected:
@@ -60,17 +60,17 @@ def test_shares_match_the_definition(people, least, listed):
 
 def test_keeps_the_largest_shares():
     people = [[["aa", "bb", "bb"]], [["bb", "cc"]], [["cc", "dd"]]]
-    found = tail_lexicon.counted(people, VOCABULARY, size=2, least_people=1)
+    found = tail_lexicon.counted(people, VOCABULARY, size=2, min_clients=1)
     assert found.words == ("bb", "cc")
 
 
 def test_word_of_one_user_is_left_out_unless_listed():
     people = [[["secret", "shared"]], [["shared"]]]
-    found = tail_lexicon.counted(people, VOCABULARY, size=9, least_people=2)
+    found = tail_lexicon.counted(people, VOCABULARY, size=9, min_clients=2)
     assert found.words == ("shared",)
     assert found.share_of("secret") == 0.0
     listed = tail_lexicon.counted(
-        people, VOCABULARY, size=9, least_people=2, frequencies={"secret": 1.0, "other": 1.0}
+        people, VOCABULARY, size=9, min_clients=2, frequencies={"secret": 1.0, "other": 1.0}
     )
     assert listed.words == ("other", "secret", "shared")
 

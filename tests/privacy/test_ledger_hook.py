@@ -3,7 +3,7 @@
 import pytest
 
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import Gaussian, GaussianAdaptive
+from tff_keyboard.config.sections.privacy_config import GaussianAdaptiveConfig, GaussianConfig
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger_hook import LedgerHook, ledger_header
@@ -14,7 +14,7 @@ METRICS = {"aggregator/inner/inner/dp_query_metrics/clip_norm": 0.25, "loss": 3.
 
 
 def header(dp="gaussian", **schedule):
-    privacy = {"gaussian": Gaussian, "gaussian_adaptive": GaussianAdaptive}[dp](**NOISE)
+    privacy = {"gaussian": GaussianConfig, "gaussian_adaptive": GaussianAdaptiveConfig}[dp](**NOISE)
     config = AggregationConfig(privacy=privacy, client_weighting="uniform")
     return header_of(config, named(dp), **schedule)
 

@@ -31,8 +31,8 @@ console.main()
 
 
 OTHERS = ("3.10", "3.12", "3.13")
-MOST_BYTES = 150e6  # of a light installation; without pip and the bytecode that Python adds
-MOST_CPU_SECONDS = 4.0  # until `play` shows a strip; 1.2 on two busy cores
+MAX_BYTES = 150e6  # of a light installation; without pip and the bytecode that Python adds
+MAX_CPU_SECONDS = 4.0  # until `play` shows a strip; 1.2 on two busy cores
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +100,11 @@ def files(folder):
     "arguments, says",
     [
         (["--help"], "Usage: tff-keyboard"),
-        (["compare", "--help"], "--most-messages"),
+        (["compare", "--help"], "--max-messages"),
         (["study", "--help"], "--workdir"),
     ],
 )
-def test_command_works_from_the_wheel(site, tmp_path, arguments, says):
+def test_the_command_works_from_it(site, tmp_path, arguments, says):
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, str(site), *arguments],
         env=os.environ | {"PYTHONPATH": str(site)},
@@ -182,7 +182,7 @@ def test_a_light_installation_types_and_judges(light, tmp_path):
     done, seconds = console(light, tmp_path, "play", one, "--terminal", typed="see you tod")
     assert done.returncode == 0, done.stderr
     assert "you" in done.stdout
-    assert seconds < MOST_CPU_SECONDS
+    assert seconds < MAX_CPU_SECONDS
 
 
 @pytest.mark.slow
@@ -192,7 +192,7 @@ def test_a_light_installation_is_small_and_says_what_it_lacks(light, tmp_path):
     installed = [path for path in site_packages.iterdir() if not path.name.startswith(of_pip)]
     content = [file for path in installed for file in [path, *path.rglob("*")] if file.is_file()]
     total = sum(file.stat().st_size for file in content if file.suffix != ".pyc")
-    assert 10e6 < total < MOST_BYTES
+    assert 10e6 < total < MAX_BYTES
     for package in ("tensorflow", "tensorflow_federated", "scipy", "matplotlib"):
         assert not (site_packages / package).exists()
     (tmp_path / "people.tsv").write_text("".join(f"{n % 30}\tsee you {n}\n" for n in range(150)))

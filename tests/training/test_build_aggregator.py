@@ -26,8 +26,8 @@ from tff_keyboard.config.sections.aggregation_config import (
     NormalClientNoise,
     UniformQuantization,
 )
-from tff_keyboard.config.sections.privacy_config import Gaussian, GaussianAdaptive
-from tff_keyboard.config.sections.rule_config import RULES, FedAtt, FedMed
+from tff_keyboard.config.sections.privacy_config import GaussianAdaptiveConfig, GaussianConfig
+from tff_keyboard.config.sections.rule_config import RULES, FedAttConfig, FedMedConfig
 from tff_keyboard.training.build_aggregator import build_aggregator
 
 UNPROTECTED = (("protection", NoClipping()),)
@@ -38,7 +38,7 @@ NORM_1 = 1.0 / np.sqrt(11)
 def process(name, options=(), clients=10):
     chosen = dict(options)
     if name == "private_fedatt":
-        chosen |= {"privacy": Gaussian(clip_norm=0.5), "client_weighting": "uniform"}
+        chosen |= {"privacy": GaussianConfig(clip_norm=0.5), "client_weighting": "uniform"}
     config = AggregationConfig(**({"rule": RULES[name]()} | chosen))
     weight_type = fedmed_weight_type(3) if name == "fedmed" else WEIGHT_TYPE
     factory = build_aggregator(config, clients_per_round=clients, seed=1)
@@ -128,7 +128,7 @@ def test_noise_compression_and_protection_compose_under_every_rule(name, compres
 
 @pytest.mark.slow
 def test_topk_measures_the_bytes_before_compression():
-    options = (("rule", FedMed(top_fraction=0.5)), ("compression", UniformQuantization()))
+    options = (("rule", FedMedConfig(top_fraction=0.5)), ("compression", UniformQuantization()))
     fedmed = process.__wrapped__("fedmed", options)  # a rule has no hash
     output = one_round(fedmed, deltas(0, 10), weigh("fedmed", 10))
     measured = plain(output.measurements)
@@ -152,7 +152,7 @@ def test_a_loose_first_bound_is_gone_in_a_dozen_rounds():
 
 @pytest.mark.slow
 def test_a_private_mean_by_config():
-    options = (("privacy", Gaussian(clip_norm=0.5)), ("client_weighting", "uniform"))
+    options = (("privacy", GaussianConfig(clip_norm=0.5)), ("client_weighting", "uniform"))
     values = deltas(2, 10)
     output = one_round(process("mean", options), values, [1.0, 100.0, *[5.0] * 8])
     expected = [
@@ -176,7 +176,7 @@ def test_protected_fedatt_stays_within_the_clip_norm(seed, log_scale, bad):
 
 
 def test_variable_names_reach_the_layers():
-    config = AggregationConfig(rule=FedAtt(layer_groups={"all": ["table", "bias", "scale"]}))
+    config = AggregationConfig(rule=FedAttConfig(layer_groups={"all": ["table", "bias", "scale"]}))
     factory = build_aggregator(
         config, clients_per_round=2, seed=0, variable_names=["table", "bias", "scale"]
     )
@@ -186,7 +186,7 @@ def test_variable_names_reach_the_layers():
 
 def test_options_that_do_not_fit_the_cohort_are_refused():
     config = AggregationConfig(
-        privacy=GaussianAdaptive(noise_multiplier=2.0), client_weighting="uniform"
+        privacy=GaussianAdaptiveConfig(noise_multiplier=2.0), client_weighting="uniform"
     )
     with pytest.raises(ValueError, match=r"`aggregation\.privacy\.clipped_count_noise`"):
         build_aggregator(config, clients_per_round=10, seed=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.fakes import tiny_config
-from tff_keyboard.algorithms.client_delivery import Handover
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD, SPECIAL_IDS
@@ -12,7 +12,7 @@ from tff_keyboard.training.client_inputs import CohortInputs, evaluation_clients
 
 
 def as_they_are(clients, sizes):
-    """`Deliver` that leaves batches and sizes to the test."""
+    """`RoundInput` that leaves batches and sizes to the test."""
     return list(zip(clients, sizes, strict=True))
 
 
@@ -159,18 +159,20 @@ def planned(path, *overrides, rehearsal=False):
     ],
     ids=["demo", "cut", "kept", "left_out", "rehearsal"],
 )
-@pytest.mark.parametrize("handover", [Handover(None), Handover(3, True)], ids=["one", "packs"])
-def test_the_plan_of_a_round(store, overrides, rehearsal, handover):
+@pytest.mark.parametrize(
+    "batcher", [CohortBatcher(None), CohortBatcher(3, True)], ids=["one", "packs"]
+)
+def test_the_plan_of_a_round(store, overrides, rehearsal, batcher):
     cohorts = planned(store, *overrides, rehearsal=rehearsal)
     for round_num in (1, 2):
-        groups, facts = cohorts.round_plan(round_num, handover)
+        groups, facts = cohorts.round_plan(round_num, batcher)
         shown = []
 
-        def deliver(clients, sizes, shown=shown):
-            shown[:] = [[clients[p] for p in group] for group in handover.plan(sizes)]
+        def record(clients, sizes, shown=shown):
+            shown[:] = [[clients[p] for p in group] for group in batcher.plan(sizes)]
             return shown
 
-        _, expected = cohorts.round_input(round_num, deliver)
+        _, expected = cohorts.round_input(round_num, record)
         assert facts == expected
         made = [[cohorts.batches(round_num, index) for index in group] for group in groups]
         for ours, theirs in zip(made, shown, strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tasks import cli
-from tasks.judge import evaluate as evaluate_task
+from tasks.evaluate import evaluate as evaluate_task
 from tasks.train import train as train_task
 from tests.support.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib

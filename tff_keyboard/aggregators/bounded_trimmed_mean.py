@@ -49,7 +49,7 @@ def bounded(stacked: Any) -> Any:
     return tf.nest.pack_sequence_as(stacked, shaped)
 
 
-def most_attackers(clients: tf.Tensor, share: float) -> tf.Tensor:
+def max_attackers(clients: tf.Tensor, share: float) -> tf.Tensor:
     """Returns f of the module, int32: at most `(clients - 1) // 2`, so that one is left."""
     total = tf.cast(clients, tf.float64)
     numbers = tf.range(total, dtype=tf.float64)  # 0 ... M - 1
@@ -91,7 +91,7 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
         def defended(stacked):
             clients = client_stack.num_clients(stacked)
-            cut = most_attackers(clients, self._attackers)
+            cut = max_attackers(clients, self._attackers)
             measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
             return client_stack.middle_mean(bounded(stacked), cut), measurements
 

@@ -26,7 +26,7 @@ CLIENTS = 5
 Delta = list[np.ndarray]
 
 
-class Subject:
+class AggregatorUnderTest:
     """An aggregation process under test.
 
     Attributes:
@@ -82,7 +82,7 @@ class Subject:
         return self.process.next(state, list(values), list(weights))
 
 
-def has_the_types_of_an_aggregation(subject: Subject) -> None:
+def has_the_types_of_an_aggregation(subject: AggregatorUnderTest) -> None:
     """Checks the types. Measurements must be scalars on the server, one column of metrics each."""
     signature = subject.bare.next.type_signature
     state = subject.bare.initialize.type_signature.result
@@ -100,7 +100,7 @@ def has_the_types_of_an_aggregation(subject: Subject) -> None:
         _require(is_scalar and not tf.as_dtype(leaf.dtype).is_complex, "a measurement is no number")
 
 
-def nobody_gives_zeros_and_the_next_round_counts(subject: Subject) -> None:
+def nobody_gives_zeros_and_the_next_round_counts(subject: AggregatorUnderTest) -> None:
     output = subject.run([], [])
     zeros = [np.zeros(shape) for shape in SHAPES]
     _require_close(output.result, zeros, atol=subject.atol * subject.is_noisy)
@@ -110,7 +110,7 @@ def nobody_gives_zeros_and_the_next_round_counts(subject: Subject) -> None:
     _require(all(np.any(x) for x in again.result), "the next round gives zeros")
 
 
-def one_client_gives_what_it_sent(subject: Subject) -> None:
+def one_client_gives_what_it_sent(subject: AggregatorUnderTest) -> None:
     values, weights = subject.cohort(1)
     output = subject.run(values, weights)
     if not subject.is_private:
@@ -122,14 +122,14 @@ def one_client_gives_what_it_sent(subject: Subject) -> None:
     _require(bool(np.linalg.norm(got) <= longest), "the result is longer than the delta")
 
 
-def equal_clients_give_what_each_sent(subject: Subject) -> None:
+def equal_clients_give_what_each_sent(subject: AggregatorUnderTest) -> None:
     values, _ = subject.cohort(1)
     weight = subject.weigh(3, 2.0, np.full(len(SHAPES), 0.1))
     output = subject.run(values * CLIENTS, [weight] * CLIENTS)
     _require_close(output.result, values[0], rtol=1e-5, atol=subject.atol)
 
 
-def the_order_of_clients_does_not_matter(subject: Subject) -> None:
+def the_order_of_clients_does_not_matter(subject: AggregatorUnderTest) -> None:
     values, weights = subject.cohort()
     order = [2, 0, 4, 1, 3]
     output = subject.run(values, weights)
@@ -138,7 +138,7 @@ def the_order_of_clients_does_not_matter(subject: Subject) -> None:
     _require_same(shuffled.measurements, output.measurements, rtol=1e-5, atol=1e-6)
 
 
-def a_broken_client_is_one_that_sent_nothing(subject: Subject) -> None:
+def a_broken_client_is_one_that_sent_nothing(subject: AggregatorUnderTest) -> None:
     values, weights = subject.cohort()
     nothing = [np.zeros_like(x) for x in values[2]]
     silent_weights = [*weights[:2], subject.no_weight, *weights[3:]]
@@ -153,7 +153,7 @@ def a_broken_client_is_one_that_sent_nothing(subject: Subject) -> None:
             _require(refused == [1, 0], f"{refused} updates were refused, not [1, 0]")
 
 
-def a_client_without_weight_is_left_out(subject: Subject) -> None:
+def a_client_without_weight_is_left_out(subject: AggregatorUnderTest) -> None:
     """Checks a client of weight 0. A private sum ignores weights: counts are private."""
     values, weights = subject.cohort()
     output = subject.run(values, [*weights[:2], subject.no_weight, *weights[3:]])
@@ -165,7 +165,7 @@ def a_client_without_weight_is_left_out(subject: Subject) -> None:
             _require(value == CLIENTS - 1, f"`{name}` counts {value} clients of {CLIENTS - 1}")
 
 
-def two_parts_merge_to_the_whole(subject: Subject) -> None:
+def two_parts_merge_to_the_whole(subject: AggregatorUnderTest) -> None:
     """Checks that several workers or machines compute the same result as one."""
     values, weights = subject.cohort()
     merged = subject.in_parts.next(subject.process.initialize(), values, weights)
@@ -174,7 +174,7 @@ def two_parts_merge_to_the_whole(subject: Subject) -> None:
     _require_same(merged.measurements, whole.measurements, rtol=1e-5, atol=1e-6)
 
 
-def a_resumed_aggregation_repeats_the_bits(subject: Subject) -> None:
+def a_resumed_aggregation_repeats_the_bits(subject: AggregatorUnderTest) -> None:
     """Continues from a copy of the state in plain arrays, as in a checkpoint."""
     values, weights = subject.cohort()
     state = subject.run(values, weights).state
@@ -199,7 +199,7 @@ PROPERTIES = (
 )
 
 
-class _Rule(Subject):
+class _Rule(AggregatorUnderTest):
     def __init__(self, factory: tff.aggregators.WeightedAggregationFactory, atol: float):
         self._factory = factory
         self.atol = atol

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from tff_keyboard.config.sections.train_config import TrainConfig
-from tff_keyboard.data.store.person_sizes import check_ins
+from tff_keyboard.data.store.person_sizes import text_weights
 
 _SELECT, _DROP = 0, 1  # keep the random streams of a round apart
 
@@ -126,7 +126,7 @@ def sampling_weights(
     """
     if train.client_sampling == "uniform":
         return None
-    return check_ins(num_messages, max_examples, train.max_sampling_ratio)
+    return text_weights(num_messages, max_examples, train.max_sampling_ratio)
 
 
 def share_of_seats(config: TrainConfig, accounts: float) -> float:

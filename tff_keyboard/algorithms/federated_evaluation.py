@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.algorithms.client_packing import dealing, round_form
+from tff_keyboard.algorithms.client_packing import load_balancing, round_form
 from tff_keyboard.algorithms.client_packing.round_form import PackFunction
 from tff_keyboard.algorithms.composition import ModelFn
 from tff_keyboard.data import batches as batches_lib
@@ -88,7 +88,7 @@ class FederatedEvaluator:
         hand_over: HandOver | None,
     ) -> dict[str, np.ndarray]:
         sizes = [1 + sum(batch.size for batch in clients[position]) for position in positions]
-        dealt = dealing.deal(sizes, dealing.num_packs(len(positions), 0))
+        dealt = load_balancing.balance_load(sizes, load_balancing.num_packs(len(positions), 0))
         groups = [[positions[p] for p in pack] for pack in dealt]
         packs = (hand_over or functools.partial(packs_of, clients))(groups)
         shared = [*weights.trainable, *weights.non_trainable]

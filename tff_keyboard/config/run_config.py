@@ -5,7 +5,7 @@ import dataclasses
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
     AutoProtection,
-    TouchedRows,
+    FedSubAvgConfig,
 )
 from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
 from tff_keyboard.config.sections.data_config import DataConfig
@@ -25,8 +25,8 @@ from tff_keyboard.config.sections.learning_config import (
     FedSgdClient,
     ServerConfig,
 )
-from tff_keyboard.config.sections.model_config import Cifg, ModelConfig
-from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMed
+from tff_keyboard.config.sections.model_config import CifgConfig, ModelConfig
+from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMedConfig
 from tff_keyboard.config.sections.schedule_config import Constant
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
@@ -52,7 +52,7 @@ class RunConfig:
     """
 
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
-    model: ModelConfig = dataclasses.field(default_factory=Cifg)
+    model: ModelConfig = dataclasses.field(default_factory=CifgConfig)
     client: ClientConfig = dataclasses.field(default_factory=FedAvgClient)
     server: ServerConfig = dataclasses.field(default_factory=FedAvgM)
     averaging: Averaging = dataclasses.field(default_factory=NoAverage)
@@ -69,7 +69,7 @@ class RunConfig:
             self._check_fed_sgd()
         if self.train.client_sampling == "proportional":
             self._check_sampling()
-        if isinstance(self.aggregation.row_correction, TouchedRows):
+        if isinstance(self.aggregation.row_correction, FedSubAvgConfig):
             self._check_row_correction()
         if isinstance(self.fine_tuning.server, Transfer):
             self._check_transfer()
@@ -82,7 +82,7 @@ class RunConfig:
                 "`client.type` = 'fedsgd': the federated gradient is a mean over "
                 "tokens. Set `aggregation.client_weighting` = 'tokens'."
             )
-        if isinstance(aggregation.rule, FedMed):
+        if isinstance(aggregation.rule, FedMedConfig):
             raise ValueError(
                 "`aggregation.rule.type` = 'fedmed' requires local training losses, which "
                 "`client.type` = 'fedsgd' does not have. Use 'fedavg'."

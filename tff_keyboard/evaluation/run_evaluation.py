@@ -22,7 +22,10 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
 from tff_keyboard.evaluation.counts.predictor_evaluation import Compute
 from tff_keyboard.evaluation.counts.typed_text import TypedText
-from tff_keyboard.evaluation.named.named_predictor import NamedPredictor, vocabulary_by_frequency
+from tff_keyboard.evaluation.model_specs.named_predictor import (
+    NamedPredictor,
+    vocabulary_by_frequency,
+)
 from tff_keyboard.evaluation.results.comparison import Comparison
 from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts, TextFacts, read_json
 from tff_keyboard.evaluation.statistics.sums import Sums
@@ -119,6 +122,7 @@ def compare_models(
     models: Sequence[NamedPredictor],
     text: TypedText,
     *,
+    max_length: int,
     store: ClientStore | None,
     compute: Compute | None = None,
 ) -> Comparison:
@@ -133,6 +137,7 @@ def compare_models(
             model.predictor,
             model.facts,
             text,
+            max_length=max_length,
             store=store,
             reference=reference,
             compute=compute,

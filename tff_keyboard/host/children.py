@@ -24,7 +24,7 @@ os.execvp(sys.argv[3], sys.argv[3:])
 """
 
 
-def signalled_when_orphaned(command: Sequence[str], number: signal.Signals) -> list[str]:
+def with_parent_death_signal(command: Sequence[str], number: signal.Signals) -> list[str]:
     """Wraps `command` so that it gets the signal `number` when this process ends.
 
     Start the result from a thread that lives as long as this process. SIGKILL cannot be ignored by

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 
-class PatientStream:
+class PipeSafeStream:
     """A text stream that passes on its output until the pipe is closed, and then discards it.
 
     Other errors, such as a full disk in `> file`, are raised as usual.
@@ -43,10 +43,10 @@ class PatientStream:
 
 
 @contextlib.contextmanager
-def that_outlives_its_reader() -> Iterator[None]:
+def ignore_broken_pipe() -> Iterator[None]:
     """Replaces `sys.stdout` and `sys.stderr` by patient streams."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (PatientStream(stream) for stream in before)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (PipeSafeStream(stream) for stream in before)  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -8,7 +8,7 @@ that row:
 u(w) is a word's share of all OOV words that users typed. The lexicon offers only completions:
 without a prefix, none of its words is more probable than a word of the table. In the context of the
 next word, a word of the lexicon is still OOV. u(w) is counted for a word that at least
-`least_people` users typed:
+`min_clients` users typed:
 
     u(w) = sum over users of min(uses of w, cap) / the same sum over all OOV words
 
@@ -149,7 +149,7 @@ def counted(
     vocabulary: Vocabulary,
     *,
     size: int,
-    least_people: int,
+    min_clients: int,
     frequencies: Mapping[str, float] = _NO_LIST,
 ) -> TailLexicon:
     """Builds the lexicon of users' text and of a public list.
@@ -161,7 +161,7 @@ def counted(
       people: The messages of each user.
       vocabulary: The table.
       size: Number of words to keep, those with the largest shares.
-      least_people: Minimum number of users that typed a word that is not on the list.
+      min_clients: Minimum number of users that typed a word that is not on the list.
       frequencies: The public list: word -> any number in proportion to the word's use.
 
     Raises:
@@ -176,7 +176,7 @@ def counted(
         uses.update({word: min(count, CAP) for word, count in typed.items()})
         owners.update(typed.keys())
     total = max(1, uses.total())
-    shares = {w: n / total for w, n in uses.items() if owners[w] >= least_people and _may_stand(w)}
+    shares = {w: n / total for w, n in uses.items() if owners[w] >= min_clients and _may_stand(w)}
     of_list = _listed(frequencies, vocabulary, shares)
     covered = sum(uses[word] for word in of_list) / total
     return _largest(shares | {word: covered * share for word, share in of_list.items()}, size)

@@ -1,4 +1,7 @@
-from tff_keyboard.config.sections.privacy_config import Blt, Gaussian, GaussianAdaptive, Tree
+from tff_keyboard.config.sections.privacy_config import BltConfig as Blt
+from tff_keyboard.config.sections.privacy_config import GaussianAdaptiveConfig as GaussianAdaptive
+from tff_keyboard.config.sections.privacy_config import GaussianConfig as Gaussian
+from tff_keyboard.config.sections.privacy_config import TreeConfig as Tree
 from tff_keyboard.privacy.accounting.accounting import (
     Guarantee,
     calibrate_noise_multiplier,

@@ -154,7 +154,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return content
 
 
-def may_pass(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Checks if SQLite reports a temporary problem: a full or failing disk, or a file in use."""
     import sqlite3  # Python may be built without it, but then there is no such error
 

@@ -36,7 +36,7 @@ from tff_keyboard.aggregators.robust_mean import MedianFactory, TrimmedMeanFacto
 from tff_keyboard.aggregators.row_correction import RowCorrectionFactory
 from tff_keyboard.config.sections import aggregation_config as tables
 from tff_keyboard.config.sections import rule_config as rules
-from tff_keyboard.config.sections.privacy_config import Gaussian, MechanismConfig
+from tff_keyboard.config.sections.privacy_config import GaussianConfig, MechanismConfig
 
 Names: TypeAlias = Sequence[str] | None
 
@@ -59,7 +59,7 @@ def build_rule(
     """
     rule, privacy, names = config.rule, config.privacy, variable_names
     match rule:
-        case rules.Mean() if config.is_private:
+        case rules.MeanConfig() if config.is_private:
             assert isinstance(privacy, MechanismConfig)
             private = PrivateMeanFactory(
                 privacy=privacy,
@@ -68,18 +68,18 @@ def build_rule(
                 takes_sums=takes_sums,
             )
             return tff.aggregators.as_weighted_aggregator(private)
-        case rules.Mean():
+        case rules.MeanConfig():
             return tff.aggregators.MeanFactory(no_nan_division=True)
-        case rules.FedAtt():
+        case rules.FedAttConfig():
             return FedAttFactory(**rule.arguments(), variable_names=names)
-        case rules.FedMed():
+        case rules.FedMedConfig():
             return FedMedFactory(
                 **rule.arguments(),
                 max_clients=clients_per_round,
                 variable_names=names,
             )
-        case rules.PrivateFedAtt():
-            assert isinstance(privacy, Gaussian)
+        case rules.PrivateFedAttConfig():
+            assert isinstance(privacy, GaussianConfig)
             factory = PrivateFedAttFactory(
                 **rule.arguments(),
                 noise_multiplier=privacy.noise_multiplier,
@@ -88,11 +88,11 @@ def build_rule(
                 draws_noise=False,
             )
             return tff.aggregators.as_weighted_aggregator(factory)
-        case rules.Median():
+        case rules.MedianConfig():
             return MedianFactory()
-        case rules.TrimmedMean():
+        case rules.TrimmedMeanConfig():
             return TrimmedMeanFactory(**rule.arguments())
-        case rules.BoundedTrimmedMean():
+        case rules.BoundedTrimmedMeanConfig():
             return BoundedTrimmedMeanFactory(**rule.arguments())
     assert_never(rule)  # mypy reports an aggregator without a case
 
@@ -145,7 +145,7 @@ def protect(
         factory = upload_size.UploadSizeFactory(factory)
     if isinstance(config.client_noise, tables.NormalClientNoise):
         factory = ClientNoiseFactory(factory, **config.client_noise.arguments(), seed=seed)
-    if isinstance(config.row_correction, tables.TouchedRows):
+    if isinstance(config.row_correction, tables.FedSubAvgConfig):
         factory = RowCorrectionFactory(
             factory,
             largest_factor=config.row_correction.largest_factor,

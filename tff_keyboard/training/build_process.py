@@ -22,7 +22,7 @@ from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.round_process import RoundProcess
 from tff_keyboard.config import RunConfig
-from tff_keyboard.config.sections.aggregation_config import AggregationConfig, TouchedRows
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig, FedSubAvgConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
     Averaging,
     LearningWithoutForgetting,
@@ -30,7 +30,7 @@ from tff_keyboard.config.sections.fine_tuning_config import (
 )
 from tff_keyboard.config.sections.learning_config import FedAvgClient, FedAvgServer
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
-from tff_keyboard.config.sections.rule_config import FedMed, Mean
+from tff_keyboard.config.sections.rule_config import FedMedConfig, MeanConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.models import NextWordModel, build_model
@@ -102,9 +102,9 @@ def build_weight_limit(config: RunConfig, vocabulary_size: int) -> WeightLimit:
     """Returns the bounds on a client's weight. `weight_cap.py` then caps the weights."""
     uniform = config.aggregation.client_weighting == "uniform"
     limit: WeightLimit = zero_or_one if uniform else tf.identity
-    if isinstance(config.aggregation.rule, FedMed):
+    if isinstance(config.aggregation.rule, FedMedConfig):
         return limit_fedmed_weight(limit, vocabulary_size)
-    if isinstance(config.aggregation.row_correction, TouchedRows):
+    if isinstance(config.aggregation.row_correction, FedSubAvgConfig):
         return row_correction.limit_row_weight(limit)
     return limit
 
@@ -122,7 +122,7 @@ class _Parts(NamedTuple):
 
 
 def _touched_rows(config: RunConfig, vocabulary_size: int) -> TouchedTableRows | None:
-    if not isinstance(config.aggregation.row_correction, TouchedRows):
+    if not isinstance(config.aggregation.row_correction, FedSubAvgConfig):
         return None
     return TouchedTableRows(vocabulary_size, lambda batch: (batch["x"], batch["y"]))
 
@@ -172,7 +172,7 @@ def _one_client_config(config: RunConfig) -> RunConfig:
     return dataclasses.replace(
         config,
         server=FedAvgServer(learning_rate=1.0),
-        aggregation=AggregationConfig(rule=Mean(), client_weighting="tokens"),
+        aggregation=AggregationConfig(rule=MeanConfig(), client_weighting="tokens"),
         fine_tuning=dataclasses.replace(config.fine_tuning, server=Averaging()),
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tff_keyboard.algorithms.client_delivery import Deliver, Handover
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher, RoundInput
 from tff_keyboard.algorithms.cohorts import Cohort, CohortSampler, sampling_weights
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.train_config import EvaluationConfig
@@ -75,10 +75,12 @@ class CohortInputs:
         """Returns the number of clients that can be drawn."""
         return len(self.client_ids)
 
-    def round_input(self, round_num: int, deliver: Deliver | None = None) -> tuple[list[Any], Row]:
+    def round_input(
+        self, round_num: int, batcher: RoundInput | None = None
+    ) -> tuple[list[Any], Row]:
         """Returns `(data, facts)` of a round >= 1: the batches of all reporting clients.
 
-        `deliver` converts them to the input of the learning process; without it the data is one
+        `batcher` converts them to the input of the learning process; without it the data is one
         dataset per client. Facts: clients selected, dropped and reporting; messages and tokens of
         training, over all epochs; bytes down to the selected clients (the model and rehearsed
         messages) and up from the reporting ones; bytes of rehearsal alone; a digest of the cohort's
@@ -91,19 +93,19 @@ class CohortInputs:
             sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client)
             for client in clients
         ]
-        deliver = deliver or Handover()
+        batcher = batcher or CohortBatcher()
         facts = self._facts(cohort, reporting, rehearsed, examples, sum(sizes))
-        return deliver(clients, sizes), facts
+        return batcher(clients, sizes), facts
 
-    def round_plan(self, round_num: int, handover: Handover) -> tuple[list[list[int]], Row]:
-        """Returns `(groups, facts)` of a round: clients, by index, for each `handover.make`.
+    def round_plan(self, round_num: int, batcher: CohortBatcher) -> tuple[list[list[int]], Row]:
+        """Returns `(groups, facts)` of a round: clients, by index, for each `batcher.make`.
 
         It makes no batch and reads no message.
         """
         cohort, rehearsed, reporting = self._cohort(round_num)
         sizes = self._sizes(round_num, reporting, rehearsed)
         examples, tokens = (int(total) for total in sizes.sum(axis=0))
-        groups = [[reporting[p] for p in group] for group in handover.plan(sizes[:, 1].tolist())]
+        groups = [[reporting[p] for p in group] for group in batcher.plan(sizes[:, 1].tolist())]
         return groups, self._facts(cohort, reporting, rehearsed, examples, tokens)
 
     def batches(
@@ -170,8 +172,8 @@ class CohortInputs:
     def _cohort(self, round_num: int) -> tuple[Cohort, dict[int, list[np.ndarray]], list[int]]:
         """Returns the cohort, its general messages, and the reporting clients."""
         cohort = self._sampler.cohort(round_num)
-        left_out = self._config.train.excluded_client
-        reporting = [int(index) for index in cohort.reporting if index != left_out]
+        excluded = self._config.train.excluded_client
+        reporting = [int(index) for index in cohort.reporting if index != excluded]
         return cohort, self._rehearsed(cohort.selected, round_num), reporting
 
     def _facts(

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from tff_keyboard.algorithms import client_delivery, federated_evaluation, schedules
+from tff_keyboard.algorithms import cohort_batcher, federated_evaluation, schedules
 from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.algorithms.fine_tuning import rehearsal
 from tff_keyboard.algorithms.round_process import RoundProcess
@@ -77,7 +77,7 @@ def train_federated(
             joined=True,
         )
         named = execution_engine.by_name(config, store, general_store)
-        delivery = client_delivery.build_delivery(
+        prepared = cohort_batcher.prepare_process(
             process, clients_per_pack=config.execution.clients_per_pack, engine=engine
         )
         name_packs = named.evaluation_packs if named else None
@@ -91,26 +91,26 @@ def train_federated(
             run,
             store,
             model,
-            process=with_schedules(delivery.process, config),
-            round_input=_round_input(cohorts, delivery.deliver, named),
+            process=with_schedules(prepared.process, config),
+            round_input=_round_input(cohorts, prepared.batcher, named),
             evaluate=validation.Validation(
                 config, store, general_store, validation.federated(evaluator, config, name_packs)
             ),
             hooks=hooks,
-            pop_aggregation_seconds=delivery.pop_aggregation_seconds,
+            pop_aggregation_seconds=prepared.pop_aggregation_seconds,
         )
 
 
 def _round_input(
-    cohorts: client_inputs.CohortInputs, handover: client_delivery.Handover, named: Recipe | None
+    cohorts: client_inputs.CohortInputs, batcher: cohort_batcher.CohortBatcher, named: Recipe | None
 ) -> Callable[[int], tuple[Any, Row]]:
     """Returns a function from a round to its clients: their data, or their names for a cluster."""
     if named is None:
-        return lambda round_num: cohorts.round_input(round_num, handover)
+        return lambda round_num: cohorts.round_input(round_num, batcher)
 
     def round_input(round_num: int) -> tuple[Any, Row]:
-        groups, facts = cohorts.round_plan(round_num, handover)
-        return named.train_packs(handover, round_num, groups), facts
+        groups, facts = cohorts.round_plan(round_num, batcher)
+        return named.train_packs(batcher, round_num, groups), facts
 
     return round_input
 

@@ -5,7 +5,7 @@ import warnings
 
 from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.sections.rule_config import BoundedTrimmedMean, TrimmedMean
+from tff_keyboard.config.sections.rule_config import BoundedTrimmedMeanConfig, TrimmedMeanConfig
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import progress
 
@@ -30,9 +30,9 @@ def check_population(config: RunConfig) -> None:
 
 def _warn_of_seats(config: RunConfig) -> None:
     rule = config.aggregation.rule
-    if isinstance(rule, BoundedTrimmedMean):
+    if isinstance(rule, BoundedTrimmedMeanConfig):
         key, share = "attackers", rule.attackers
-    elif isinstance(rule, TrimmedMean):
+    elif isinstance(rule, TrimmedMeanConfig):
         key, share = "trim_fraction", rule.trim_fraction
     else:
         return

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.config import RunConfig
-from tff_keyboard.config.kept_keys import what_rounds_compute
+from tff_keyboard.config.resume_policy import numerics_config
 from tff_keyboard.config.sections.learning_config import FedAvgM
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.privacy import ledger_hook
@@ -174,7 +174,7 @@ def _facts(
 ) -> dict:
     """Returns all facts by which the sums of two runs can differ; see `noise_key`."""
     return {
-        "config": what_rounds_compute(config),
+        "config": numerics_config(config),
         "mechanism": dataclasses.asdict(mechanism),
         "store_sha256": store_sha256,
         "initial_weights": noise_key.weights_digest(initial_weights),

@@ -13,7 +13,7 @@ from typing import Any
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.round_process import RoundProcess
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.kept_keys import MAY_CHANGE
+from tff_keyboard.config.resume_policy import MAY_CHANGE
 from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore

@@ -11,7 +11,7 @@ The value of a bigram is b(v, w) (f(v, w) - f(w)). The three likeliest words aft
 first, because before the first letter a keyboard shows only bigrams. A bigram less than half a step
 above its word's f adds no information; of these, only the three likeliest are listed.
 
-**Privacy.** A word must be typed by `least_people` users or be on a public list. There is no
+**Privacy.** A word must be typed by `min_clients` users or be on a public list. There is no
 privacy claim, and private runs are rejected.
 """
 
@@ -24,14 +24,14 @@ from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL, OOV, Vocabulary
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
 from tff_keyboard_app.aosp import combined_file
-from tff_keyboard_app.aosp.combined_file import MOST, WordList, frequency_of
+from tff_keyboard_app.aosp.combined_file import MAX_FREQUENCY, WordList, frequency_of
 from tff_keyboard_app.aosp.expected_counts import ExpectedCounts
 from tff_keyboard_app.keyboard.blocklist import Blocklist, packaged_entries
 from tff_keyboard_app.keyboard.truecase import Truecase
 
-MOST_BYTES = 2_999_000  # without remarks
+MAX_BYTES = 2_999_000  # without remarks
 _ALWAYS = 3  # bigrams of a word that fill a strip
-_LEAST_COUNT = 0.5  # smallest u(w) of a listed word
+_MIN_COUNT = 0.5  # smallest u(w) of a listed word
 
 
 def build(
@@ -39,11 +39,11 @@ def build(
     vocabulary: Vocabulary,
     *,
     date: int,
-    least_people: int = 0,
+    min_clients: int = 0,
     tail: TailLexicon | None = None,
     forms: Iterable[str] = (),
-    most_bigrams: int | None = None,
-    most_bytes: int = MOST_BYTES,
+    max_bigrams: int | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> WordList:
     """Builds the word list.
 
@@ -51,11 +51,11 @@ def build(
       counts: Expected counts.
       vocabulary: The rows of `counts`.
       date: Seconds since 1970.
-      least_people: Number of users who must have typed a listed word; 0 lists the whole table.
+      min_clients: Number of users who must have typed a listed word; 0 lists the whole table.
       tail: Words outside the table.
       forms: Words in the capitals in which they are shown.
-      most_bigrams: Maximum number of bigrams; None for as many as fit into `most_bytes`.
-      most_bytes: Maximum size in bytes, without remarks.
+      max_bigrams: Maximum number of bigrams; None for as many as fit into `max_bytes`.
+      max_bytes: Maximum size in bytes, without remarks.
 
     Raises:
       ValueError: If no word may be listed, or the words alone are too large.
@@ -65,12 +65,12 @@ def build(
     blocked = Blocklist(packaged_entries(locale))
     allowed = np.array([*map(combined_file.may_be_listed, vocabulary.words)])
     allowed[:NUM_SPECIAL] = False
-    if least_people:
-        allowed &= counts.typists >= least_people
+    if min_clients:
+        allowed &= counts.typists >= min_clients
     if not allowed.any():
         raise ValueError("no word was typed by enough clients. Provide text of more clients")
     names = [_in_capitals(word, shown, locale) for word in vocabulary.words]
-    uses = np.maximum(counts.unigrams, _LEAST_COUNT)
+    uses = np.maximum(counts.unigrams, _MIN_COUNT)
     uses[:EOS] = 0
     frequencies = frequency_of(uses / uses.sum())
     banned = np.array([word in blocked for word in vocabulary.words])
@@ -90,12 +90,12 @@ def build(
         "version": "1",
     }
     bare = WordList(header, words, {})
-    room = most_bytes - len(bare.to_bytes())
+    room = max_bytes - len(bare.to_bytes())
     if room < 0:
-        raise ValueError(f"{len(words):,} words alone take more than {most_bytes:,} bytes")
+        raise ValueError(f"{len(words):,} words alone take more than {max_bytes:,} bytes")
     listed = np.where(allowed & ~banned)[0]
     bigrams: dict[str, dict[str, int]] = {}
-    for v, w, f in _ranked(counts, uses, frequencies, listed)[:most_bigrams]:
+    for v, w, f in _ranked(counts, uses, frequencies, listed)[:max_bigrams]:
         room -= len(combined_file.bigram_line(names[w], f).encode()) + 1
         if room < 0:
             break
@@ -116,7 +116,7 @@ def _ranked(
     possible = is_listed[following] & (sums > 0)
     order = np.argsort(np.argsort(-np.where(possible, sums, -np.inf), axis=1), axis=1)
     always = possible & (order < _ALWAYS)
-    worth = always | (possible & (f - own > (MOST - own) / 33))
+    worth = always | (possible & (f - own > (MAX_FREQUENCY - own) / 33))
     rows, columns = np.nonzero(worth)
     best = np.lexsort((columns, rows, -gain[rows, columns], ~always[rows, columns]))
     rows, columns = rows[best], columns[best]

@@ -29,7 +29,7 @@ from tff_keyboard.storage.errors import DataError
 
 SUFFIX = ".combined"
 BASE = 1.15
-MOST = 255
+MAX_FREQUENCY = 255
 LONGEST_WORD = 47  # code points; makedict leaves out longer words
 
 _LINE = re.compile(r"\s*(?P<kind>word|bigram|shortcut)=(?P<word>[^,]+)(?P<rest>(,[^,=]+=[^,]*)*)")
@@ -43,8 +43,8 @@ def frequency_of(probability: np.ndarray) -> np.ndarray:
     [255, 254, 222, 1]
     """
     with np.errstate(divide="ignore"):
-        scaled = MOST + np.log(np.maximum(probability, 0.0)) / math.log(BASE)
-    return np.clip(np.round(scaled), 1, MOST).astype(np.int64)
+        scaled = MAX_FREQUENCY + np.log(np.maximum(probability, 0.0)) / math.log(BASE)
+    return np.clip(np.round(scaled), 1, MAX_FREQUENCY).astype(np.int64)
 
 
 def may_be_listed(word: str) -> bool:
@@ -141,8 +141,8 @@ def parse(text: str) -> WordList:
         if kind == "shortcut":
             continue
         fields = dict(item.split("=", 1) for item in match["rest"].split(",") if item)
-        if not re.fullmatch(r"\d{1,3}", fields.get("f", "")) or int(fields["f"]) > MOST:
-            raise ValueError(f"line {number}: `f` must be a whole number of 0 to {MOST}.")
+        if not re.fullmatch(r"\d{1,3}", fields.get("f", "")) or int(fields["f"]) > MAX_FREQUENCY:
+            raise ValueError(f"line {number}: `f` must be a whole number of 0 to {MAX_FREQUENCY}.")
         if kind == "word":
             last = word
             words[word] = int(fields["f"])

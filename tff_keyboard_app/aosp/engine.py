@@ -43,11 +43,11 @@ from tff_keyboard.data.vocabulary import (
 )
 from tff_keyboard.predictors.predictor import Suggestion, best_with_prefix
 from tff_keyboard.predictors.prefix_index import PrefixIndex
-from tff_keyboard_app.aosp.combined_file import BASE, MOST, WordList
+from tff_keyboard_app.aosp.combined_file import BASE, MAX_FREQUENCY, WordList
 
 _STEPS = 16.5
 _LAST_STEP = 15
-_A_LETTER = 0.00624 * MOST / 1.1214  # cost of a letter, in units of P
+_A_LETTER = 0.00624 * MAX_FREQUENCY / 1.1214  # cost of a letter, in units of P
 _OF_EQUALS = 1e-3  # cost of a letter among words of equal P
 
 
@@ -61,7 +61,7 @@ def stored(unigram: np.ndarray, bigram: np.ndarray) -> np.ndarray:
     >>> stored(np.array([100, 100, 100, 255]), np.array([100, 180, 255, 255])).tolist()
     [109, 175, 250, 255]
     """
-    step = (MOST - unigram) / _STEPS
+    step = (MAX_FREQUENCY - unigram) / _STEPS
     above = np.maximum(bigram, unigram) - (1 + unigram + step / 2)
     steps = np.divide(above, step, out=np.zeros_like(step), where=step > 0)
     return unigram + np.floor((np.clip(np.trunc(steps), 0, _LAST_STEP) + 1) * step).astype(np.int64)
@@ -130,7 +130,7 @@ class AospPredictor:
             values[ids] = found
         scores = math.log(BASE) * (values - _A_LETTER * self._index.word_lengths)
         words = scores[NUM_SPECIAL:]
-        covered = np.sum(BASE ** (self._unigram[NUM_SPECIAL:] - float(MOST)))
+        covered = np.sum(BASE ** (self._unigram[NUM_SPECIAL:] - float(MAX_FREQUENCY)))
         rest = np.clip(1 - covered, 1e-3, 0.5)  # share of the text that is not on the list
         words += math.log1p(-rest) - np.logaddexp.reduce(words)
         scores[:NUM_SPECIAL] = -np.inf
@@ -143,7 +143,7 @@ class AospPredictor:
         if last in self._behind:
             ids, found = self._behind[last]
             lengths = self._index.word_lengths[ids]
-            scores[ids] = math.log(BASE) * (found - MOST - _OF_EQUALS * lengths)
+            scores[ids] = math.log(BASE) * (found - MAX_FREQUENCY - _OF_EQUALS * lengths)
         return scores
 
 

@@ -32,7 +32,7 @@ from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
 
 VERSION = 1
-MOST_SHOWN = 16
+MAX_SHOWN = 16
 LONGEST_LINE = 1000
 Outcome = Literal["accepted", "typed", "left"]
 
@@ -66,7 +66,7 @@ class Strip:
     def __post_init__(self) -> None:
         for name in ("message", "place", "prefix", "latency_us"):
             _require(_is_count(getattr(self, name), _LARGEST), name, "a whole number >= 0")
-        _require(_is_count(self.shown, MOST_SHOWN), "shown", f"from 0 to {MOST_SHOWN}")
+        _require(_is_count(self.shown, MAX_SHOWN), "shown", f"from 0 to {MAX_SHOWN}")
         for name in ("match", "rank"):
             value = getattr(self, name)
             inside = value is None or _is_count(value, self.shown - 1)

@@ -49,7 +49,7 @@ _UNKNOWN = 0.05  # of all words typed, those that are in no table
 _MISSPELT = 0.1  # of the words typed, those that the index of spellings is about
 _TRUST = 0.8  # in what is likely, against what is often typed so: an exponent
 _MEANT_SO = 0.05  # weight of a string in no list being meant as it is typed
-_LEAST_MEANT = 0.1  # of what a misspelling may be, a word that is compared with its uses
+_MIN_MEANT = 0.1  # of what a misspelling may be, a word that is compared with its uses
 _BY_FREQUENCY = 0.5  # weight of a word's frequency, against the model's P(word | context)
 _STRETCHED = re.compile(r"(.)\1\1(\1|$)")  # "soooo" is meant, and "necesssary" is a slip
 _DIGIT_HIT = re.compile(r"(?<=[^\W\d_])[0-9](?=[^\W\d_])")  # for a letter below: "po8nt"
@@ -231,7 +231,7 @@ class Autocorrect:
         likely = [
             word
             for word, score in explained.items()
-            if word in slips or score >= _LEAST_MEANT * slipped
+            if word in slips or score >= _MIN_MEANT * slipped
         ]
         return likely, slipped / (slipped + as_typed)
 

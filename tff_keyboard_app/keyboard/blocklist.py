@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from tff_keyboard.storage.errors import ExportError
 
 _FOLDER = pathlib.Path(__file__).parent / "blocklists"
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 
 
 class Blocklist:
@@ -61,9 +61,9 @@ def entries_of(path: pathlib.Path) -> list[str]:
         data = path.read_bytes()
     except OSError as error:
         raise ExportError(f"{path}: cannot be read ({error.strerror}).") from None
-    if len(data) > _MOST_BYTES:
+    if len(data) > _MAX_BYTES:
         raise ExportError(
-            f"{path}: a blocklist can have at most {_MOST_BYTES} bytes, got {len(data)}."
+            f"{path}: a blocklist can have at most {_MAX_BYTES} bytes, got {len(data)}."
         )
     try:
         lines = data.decode("utf-8-sig").splitlines()

@@ -37,7 +37,7 @@ _LIFT = 20.0  # how much likelier a word before may make a word than it is witho
 _LOOKED_AT = 2  # cuts whose later words are asked of the model
 _SINGLE = frozenset("ai")  # letters that are words
 _SHORT = 3  # letters
-_LEAST, _LEAST_OF_SHORT = 1e-5, 1e-4  # frequencies of words that a cut may give
+_MIN_FREQUENCY, _MIN_OF_SHORT = 1e-5, 1e-4  # frequencies of words that a cut may give
 
 
 class _Model(Protocol):
@@ -119,5 +119,5 @@ class MissingSpaces:
         """Returns whether a string is a word and not one of the vocabulary's short non-words."""
         if word not in self._ids or not word.isalpha():
             return False
-        least = _LEAST_OF_SHORT if len(word) <= _SHORT else _LEAST
+        least = _MIN_OF_SHORT if len(word) <= _SHORT else _MIN_FREQUENCY
         return word in _SINGLE or (len(word) > 1 and self._frequencies.get(word, 0.0) >= least)

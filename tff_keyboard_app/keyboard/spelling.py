@@ -8,7 +8,7 @@ from tff_keyboard.storage.errors import DataError
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS
 
-_MOST_BYTES = 100_000_000
+_MAX_BYTES = 100_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +49,8 @@ def read_pairs(path: pathlib.Path) -> list[Pair]:
       DataError: If the file cannot be read, or a line is not a pair; the message has its number.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DataError(f"{path}: a file of pairs can have at most {_MOST_BYTES:,} bytes.")
+        if path.stat().st_size > _MAX_BYTES:
+            raise DataError(f"{path}: a file of pairs can have at most {_MAX_BYTES:,} bytes.")
         text = path.read_text("utf-8-sig")
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -17,9 +17,9 @@ from tff_keyboard_app.keyboard.slip_costs import BAND, SlipCosts
 
 SHORTEST = 2  # letters
 LONGEST = 24
-MOST_COST = 16.0
-_MOST_WORDS = 150  # whose costs are compared
-_MOST_OTHER_LETTERS = (0, 0, 2, 3, 4, 4, 4, 5)  # that one has and the other has not, by length
+MAX_COST = 16.0
+_MAX_WORDS = 150  # whose costs are compared
+_MAX_OTHER_LETTERS = (0, 0, 2, 3, 4, 4, 4, 5)  # that one has and the other has not, by length
 _BITS_OF_HALF = np.array([number.bit_count() for number in range(2**16)], np.uint8)
 
 
@@ -52,8 +52,8 @@ class SpellingIndex:
         rows = self._with_like_letters(codes, most)
         edits = self._edits(codes, rows)
         close = np.flatnonzero((edits <= most) & (edits > 0))
-        if len(close) > _MOST_WORDS:
-            close = close[np.argsort(edits[close], kind="stable")[:_MOST_WORDS]]
+        if len(close) > _MAX_WORDS:
+            close = close[np.argsort(edits[close], kind="stable")[:_MAX_WORDS]]
         return self.likely(typed, [self._words[row] for row in rows[close]])
 
     def likely(self, typed: str, words: Collection[str]) -> dict[str, float]:
@@ -65,7 +65,7 @@ class SpellingIndex:
         return {
             word: math.exp(-cost)
             for word, cost in zip(known, costs.tolist(), strict=True)
-            if cost <= MOST_COST
+            if cost <= MAX_COST
         }
 
     def _with_like_letters(self, codes: np.ndarray, most: int) -> np.ndarray:
@@ -74,7 +74,7 @@ class SpellingIndex:
         other = self._masks[first:last] ^ np.bitwise_or.reduce(_bits(codes))
         count = _BITS_OF_HALF[other & 0xFFFF]
         count += _BITS_OF_HALF[other >> 16]
-        few = _MOST_OTHER_LETTERS[min(len(codes), len(_MOST_OTHER_LETTERS) - 1)]
+        few = _MAX_OTHER_LETTERS[min(len(codes), len(_MAX_OTHER_LETTERS) - 1)]
         return np.flatnonzero(count <= few) + first
 
     def _edits(self, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -12,8 +12,8 @@ The model knows lower-case words of one message. The strip adds these rules:
 - A word with a capital inside a sentence is taken for a name. It is corrected only to a word with a
   capital, or to a word that is nearly certain. A word attached to one of `GLUE` is not corrected.
 - The user's own words, which a `HybridKeyboard` has, obey the same rules. A new word that looks
-  like a slip becomes an own word only after several uses (`own_words.py`). If the user took back
-  the correction of a word, it is not corrected again.
+  like a slip becomes an own word only after several uses (`personal_dictionary.py`). If the user
+  took back the correction of a word, it is not corrected again.
 - After three letters, empty places are filled with words one slip away, and then with the typed
   word.
 """
@@ -38,7 +38,7 @@ from tff_keyboard_app.keyboard.misspellings import (
     packaged_misspellings,
     packaged_slang,
 )
-from tff_keyboard_app.keyboard.own_words import OwnWords
+from tff_keyboard_app.keyboard.personal_dictionary import PersonalDictionary
 from tff_keyboard_app.keyboard.slip_costs import packaged_slips
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, Slot, SlottedStrip
 from tflite_export.format import tail_file
@@ -151,7 +151,7 @@ class StripKeyboard:
             self.language,
         )
         self._emoji = EmojiWords(chosen) if emoji else None
-        self._own = OwnWords(predictor, self._autocorrect, self._form)
+        self._own = PersonalDictionary(predictor, self._autocorrect, self._form)
         self._ids = {
             word: i
             for i, word in enumerate(predictor.vocabulary.words)

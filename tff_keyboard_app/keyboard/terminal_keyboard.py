@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_app.events.event_log import Outcome
 from tff_keyboard_app.keyboard import typing_session
-from tff_keyboard_app.keyboard.owner import Owner
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_app.keyboard.strip_events import TypedStrips
+from tff_keyboard_app.keyboard.user_history import UserHistory
 
 HELP = "Tab: middle suggestion. Esc 1, 2, 3: left, middle, right. Enter: send. Ctrl-D: quit."
 FORGET, FORGET_ALL, PRIVATE = "/forget", "/forget-all", "/private"
@@ -35,7 +35,7 @@ def run(
     keyboard: StripKeyboard,
     read_key: Callable[[], str],
     write: Callable[[str], object],
-    owner: Owner | None = None,
+    owner: UserHistory | None = None,
     strips: TypedStrips | None = None,
 ) -> typing_session.TypingSession:
     """Types until the end of input, and returns the session.
@@ -104,7 +104,10 @@ class _Line:
     """The line being typed. Keys change it, the learnt words, and the event log."""
 
     def __init__(
-        self, session: typing_session.TypingSession, owner: Owner | None, strips: TypedStrips | None
+        self,
+        session: typing_session.TypingSession,
+        owner: UserHistory | None,
+        strips: TypedStrips | None,
     ):
         self._session = session
         self._owner = owner if owner is not None and owner.can_learn else None

@@ -32,7 +32,7 @@ _UNMARKED = 0.010
 _INDENTS = (0.0, 0.25, 0.75)  # of a row, in keys
 _DIGITS = "1234567890"
 _REACH = 1.3  # keys; takes in the six around a key
-_MOST_UNMARKED = 6  # places where a mark may be missing: 63 words
+_MAX_UNMARKED = 6  # places where a mark may be missing: 63 words
 
 
 class TypoChannel:
@@ -88,7 +88,7 @@ class TypoChannel:
 
     def _marks_missing(self, plain: re.Pattern[str], typed: str) -> Iterator[tuple[str, float]]:
         found = plain.findall(typed)
-        if len(found) > _MOST_UNMARKED:
+        if len(found) > _MAX_UNMARKED:
             return
         between = plain.split(typed)
         choices = itertools.product(*((letters, self._marks[letters]) for letters in found))

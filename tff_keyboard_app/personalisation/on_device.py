@@ -40,7 +40,7 @@ class Settings:
     validation_share: float = 0.2  # share after them, to decide by; in (0, 1 - train_share)
     learning_rate: float = 0.05  # learning rate of SGD, one message a step; > 0
     epochs: int = 1  # passes over the training part; >= 1
-    most_messages: int = 400  # maximum of a user's latest messages; >= `FEWEST_MESSAGES`
+    max_messages: int = 400  # maximum of a user's latest messages; >= `FEWEST_MESSAGES`
 
     def __post_init__(self) -> None:
         if (
@@ -55,9 +55,9 @@ class Settings:
             raise ExportError(f"`learning_rate` must be > 0, got {self.learning_rate}.")
         if self.epochs < 1:
             raise ExportError(f"`epochs` must be >= 1, got {self.epochs}.")
-        if self.most_messages < FEWEST_MESSAGES:
+        if self.max_messages < FEWEST_MESSAGES:
             raise ExportError(
-                f"`most_messages` must be >= {FEWEST_MESSAGES}, got {self.most_messages}."
+                f"`max_messages` must be >= {FEWEST_MESSAGES}, got {self.max_messages}."
             )
 
     def parts(self, messages: Messages) -> tuple[Messages, Messages, Messages]:
@@ -65,7 +65,7 @@ class Settings:
 
         None is empty.
         """
-        messages = messages[-self.most_messages :]
+        messages = messages[-self.max_messages :]
         first = max(1, round(self.train_share * len(messages)))
         second = max(first + 1, round((self.train_share + self.validation_share) * len(messages)))
         second = min(second, len(messages) - 1)

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore  # imports TensorFlow
 
 
-def drawn_people(store: "ClientStore", population: str, *, most: int, seed: int) -> list[str]:
+def drawn_people(
+    store: "ClientStore", population: str, *, max_clients: int, seed: int
+) -> list[str]:
     """Returns users with enough messages, in a seeded order.
 
-    A larger `most` extends the list of a smaller one.
+    A larger `max_clients` extends the list of a smaller one.
 
     Raises:
       DataError: If there are no such users.
@@ -45,7 +47,7 @@ def drawn_people(store: "ClientStore", population: str, *, most: int, seed: int)
             "Choose another population with --clients."
         )
     order = np.random.default_rng(seed).permutation(len(able))
-    return [able[index] for index in order[:most]]
+    return [able[index] for index in order[:max_clients]]
 
 
 def personalise_people(
@@ -55,7 +57,7 @@ def personalise_people(
     settings: Settings,
     out: pathlib.Path,
     *,
-    most: int,
+    max_clients: int,
     seed: int,
 ) -> Summary:
     """Trains and measures the users who are not in `out` yet, and reports on all.
@@ -68,7 +70,7 @@ def personalise_people(
     """
     check_rules(store, keyboard.vocabulary.rules)
     personaliser = Personaliser(keyboard, settings)
-    people = drawn_people(store, population, most=most, seed=seed)
+    people = drawn_people(store, population, max_clients=max_clients, seed=seed)
     files.make_directory(out)
     mixture = keyboard.manifest.mixture
     facts = {

@@ -109,10 +109,10 @@ class ClientCache:
         """Closes the file."""
         self._connection.close()
 
-    def add(self, examples: Sequence[Example], *, now: float, most_per_category: int) -> None:
+    def add(self, examples: Sequence[Example], *, now: float, max_per_category: int) -> None:
         """Adds examples that were typed at `now`.
 
-        Of each category, only the newest `most_per_category` examples remain.
+        Of each category, only the newest `max_per_category` examples remain.
         """
         rows = [
             (now, e.category, e.text, json.dumps(e.candidates) if e.candidates else None)
@@ -123,25 +123,25 @@ class ClientCache:
             self._connection.executemany(
                 f"insert into examples {columns} values (?, ?, ?, ?)", rows
             )
-            self._keep_newest(most_per_category)
+            self._keep_newest(max_per_category)
 
-    def remove_old(self, *, now: float, ttl_days: float, most_per_category: int) -> None:
+    def remove_old(self, *, now: float, ttl_days: float, max_per_category: int) -> None:
         """Deletes examples older than `ttl_days`, and of each category all but the newest."""
         with self._told():
             oldest = now - ttl_days * _SECONDS_A_DAY
             self._connection.execute("delete from examples where typed_at < ?", [oldest])
-            self._keep_newest(most_per_category)
+            self._keep_newest(max_per_category)
 
     def __len__(self) -> int:
         with self._told():
             count: int = self._connection.execute("select count(*) from examples").fetchone()[0]
         return count
 
-    def newest(self, most: int) -> list[tuple[int, str]]:
-        """Returns `(id, text)` of the `most` newest examples, oldest first; all if `most` is 0."""
+    def newest(self, limit: int) -> list[tuple[int, str]]:
+        """Returns `(id, text)` of the newest examples, oldest first; all if `limit` is 0."""
         query = "select id, text from examples order by typed_at desc, id desc limit ?"
         with self._told():
-            rows = self._connection.execute(query, [most or -1]).fetchall()
+            rows = self._connection.execute(query, [limit or -1]).fetchall()
         return rows[::-1]
 
     def delete(self, ids: Sequence[int]) -> None:
@@ -161,12 +161,12 @@ class ClientCache:
                         hits[k] += word in shown[:k]
         return DecoderRecall(words, hits)
 
-    def _keep_newest(self, most: int) -> None:
+    def _keep_newest(self, limit: int) -> None:
         self._connection.execute(
             "delete from examples where id in (select id from (select id, row_number() over "
             "(partition by category order by typed_at desc, id desc) as place from examples) "
             "where place > ?)",
-            [most],
+            [limit],
         )
 
     @contextlib.contextmanager
@@ -176,7 +176,7 @@ class ClientCache:
             with self._connection:
                 yield
         except sqlite3.Error as error:
-            if files.may_pass(error):
+            if files.is_transient(error):
                 raise ProgramError(f"{self._path}: cannot be written now ({error}).") from None
             raise DataError(
                 f"{self._path}: cannot be used as a client cache ({error}). If it is not a "

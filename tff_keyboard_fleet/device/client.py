@@ -21,7 +21,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ProgramError, UsageError
 from tff_keyboard_fleet.wire import keys, messages
-from tff_keyboard_fleet.wire.messages import Accepted, Answer, CheckIn, Loss, Refused, Verdict
+from tff_keyboard_fleet.wire.messages import (
+    Accepted,
+    CheckIn,
+    CheckinResponse,
+    Loss,
+    Refused,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from tff_keyboard_fleet.wire import secure_steps
@@ -32,7 +39,7 @@ _PATIENCE_SECONDS = 60.0  # longest wait between tries
 _PIECE = 2**16
 
 
-class ServerAway(ProgramError):
+class ServerUnavailable(ProgramError):
     """The server could not be reached, or stayed busy. A later attempt loses nothing.
 
     Attributes:
@@ -94,9 +101,11 @@ class RoundClient:
         """Returns the plan whose conditions the device must check before the next check-in."""
         return self._ask("GET", "/v1/plan")
 
-    def check_in(self, message: CheckIn) -> Answer:
+    def check_in(self, message: CheckIn) -> CheckinResponse:
         """Offers to take part."""
-        return messages.decode(Answer, self._ask("POST", "/v1/check-in", messages.encode(message)))
+        return messages.decode(
+            CheckinResponse, self._ask("POST", "/v1/check-in", messages.encode(message))
+        )
 
     def loss(self, round_num: int, message: Loss) -> Verdict:
         """Sends the loss, and returns whether the server wants the upload."""
@@ -193,7 +202,7 @@ class RoundClient:
             self.close()
             if after > _PATIENCE_SECONDS:
                 break
-        raise ServerAway(f"{self._url}: no answer ({why}). Try again later.", after or None)
+        raise ServerUnavailable(f"{self._url}: no answer ({why}). Try again later.", after or None)
 
 
 def _refusal(answer: http.client.HTTPResponse) -> Exception:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tff_keyboard.host.progress import step
 from tff_keyboard.storage.errors import ExportError, ProgramError, SecureSumError
-from tff_keyboard_fleet.device import apply_change, eligibility, training_process
+from tff_keyboard_fleet.device import apply_patch, eligibility, training_process
 from tff_keyboard_fleet.device.cache import ClientCache
 from tff_keyboard_fleet.device.client import RoundClient
 from tff_keyboard_fleet.device.store import DeviceStore, SavedTask
@@ -27,7 +27,7 @@ from tff_keyboard_fleet.wire.secure_sums.neighbours import min_honest_in_sum
 
 LATER_SECONDS = 3600.0  # until the next try, if the server names no time
 AGAIN_SECONDS = 60.0  # after a temporary problem
-MOST_SECONDS = 86_400.0  # of any wait
+MAX_SECONDS = 86_400.0  # of any wait
 _SECONDS_A_DAY = 86_400.0
 
 if TYPE_CHECKING:
@@ -89,13 +89,13 @@ class Device:
             except ProgramError as error:
                 self._say(str(error))
                 wait = getattr(error, "retry_after_s", None) or AGAIN_SECONDS
-            sleep(min(max(wait, 1.0), MOST_SECONDS))
+            sleep(min(max(wait, 1.0), MAX_SECONDS))
 
     def once(self, *, sleep: Callable[[float], None] = time.sleep) -> float:
         """Repeats `attempt` until a secure sum is over, because its keys are only in memory."""
         wait = self.attempt()
         while self._masked is not None and self._store.state.task is not None:
-            sleep(min(wait, MOST_SECONDS))
+            sleep(min(wait, MAX_SECONDS))
             wait = self.attempt()
         return wait
 
@@ -103,8 +103,8 @@ class Device:
         """Takes part once, if allowed, and returns the seconds until the next attempt makes sense.
 
         Raises:
-          ServerAway: If the server cannot be reached. The next attempt continues from the same
-            step.
+          ServerUnavailable: If the server cannot be reached. The next attempt continues from the
+            same step.
           ProgramError: If the server speaks another protocol, or the store cannot be written.
           DataError: If the cache cannot be used.
         """
@@ -162,7 +162,7 @@ class Device:
         )
         answer = self._client.check_in(message)
         if answer.task is None:
-            wait = answer.later.retry_after_s if answer.later else LATER_SECONDS
+            wait = answer.rejection.retry_after_s if answer.rejection else LATER_SECONDS
             self._say(f"no seat; trying again in {wait:.0f} s")
             self._later(wait)
             return None
@@ -288,7 +288,7 @@ class Device:
             cache.remove_old(
                 now=self._clock(),
                 ttl_days=limits.ttl_days,
-                most_per_category=limits.most_per_category,
+                max_per_category=limits.max_per_category,
             )
             return len(cache)
 
@@ -321,7 +321,7 @@ class Device:
         self._client.download(f"/v1/models/{model}?from={old}", change)
         size = change.stat().st_size
         whole = self._store.part(model)
-        if not apply_change.run_in_child(self._store.blob(old), change, whole):
+        if not apply_patch.run_in_child(self._store.blob(old), change, whole):
             change.replace(whole)  # the server may have sent the whole model instead
         change.unlink(missing_ok=True)
         if self._store.take(model):
@@ -348,7 +348,7 @@ class Device:
         if task is not None and task.sent and task.secure_sum is not None:
             with self._cache() as cache:
                 cache.delete(task.used or [])
-        seconds = min(max(float(seconds), 1.0), MOST_SECONDS)
+        seconds = min(max(float(seconds), 1.0), MAX_SECONDS)
         self._store.change(task=None, not_before=self._clock() + seconds)
         self._store.upload.unlink(missing_ok=True)
         return seconds

@@ -74,7 +74,7 @@ def unmet(
         "idle": facts.idle or not conditions.idle,
         "locale": not wanted or wanted in (facts.locale, facts.locale.partition("_")[0]),
         "app_versions": not versions or facts.app_version in versions,
-        "least_examples": examples >= conditions.least_examples,
-        "least_days_between": days_since is None or days_since >= conditions.least_days_between,
+        "min_examples": examples >= conditions.min_examples,
+        "min_days_between": days_since is None or days_since >= conditions.min_days_between,
     }
     return [name for name, is_met in met.items() if not is_met]

@@ -82,7 +82,7 @@ class MaskedUpload:
         Raises:
           Refused: If the server rejects a step, or closed it without this device.
           SecureSumError: If a request of the server would reveal a secret.
-          ServerAway: If the server cannot be reached. The same call continues.
+          ServerUnavailable: If the server cannot be reached. The same call continues.
         """
         try:
             return self._go_on()

@@ -76,7 +76,7 @@ def run_in_child(job: Job, seconds: float) -> Done:
       ExportError: If the child failed, crashed, or did not end in time. The message is one line.
     """
     module = [sys.executable, "-m", __name__]
-    command = children.signalled_when_orphaned(module, signal.SIGKILL)
+    command = children.with_parent_death_signal(module, signal.SIGKILL)
     job_json = json.dumps(typed_json.plain(job))
     try:
         done = subprocess.run(

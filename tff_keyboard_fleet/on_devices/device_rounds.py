@@ -102,7 +102,7 @@ class DeviceRounds:
             elements = self._elements_of_sum(round_, sums)
         weighting = self._plan_of(round_num).weighting
         facts: Row = {
-            "clients_selected": self._store.terms.most,
+            "clients_selected": self._store.round_settings.max_seats,
             "clients_dropped": round_.seats - clients,
             "clients": clients,
             "examples": claimed if weighting == "examples" else 0,
@@ -169,15 +169,15 @@ class DeviceRounds:
         deltas do not, so zeros stand for their deltas. If losses are equal, those of the uploads
         come first.
         """
-        if self._store.terms.top is None:
+        if self._store.round_settings.top is None:
             return []
-        most = self._store.terms.members(round_) - round_.accepted
+        limit = self._store.round_settings.members(round_) - round_.accepted
         uploads = self._store.uploads(round_.number, round_.attempt)
         worst = np.nextafter(np.float32(max(upload.loss for upload in uploads)), np.float32(np.inf))
         nothing = np.zeros(len(self._order), np.float32)
         return [
             upload_work.element(nothing, weight, max(loss, float(worst)))
-            for weight, loss in self._store.told_only(round_.number, round_.attempt, most)
+            for weight, loss in self._store.told_only(round_.number, round_.attempt, limit)
         ]
 
     def _elements_of_sum(self, round_: Round, sums: SecureSums) -> list[Any]:

@@ -11,16 +11,16 @@ import math
 
 from tff_keyboard.config.sections import aggregation_config as tables
 from tff_keyboard.config.sections import rule_config as rules
-from tff_keyboard.config.sections.privacy_config import Gaussian
+from tff_keyboard.config.sections.privacy_config import GaussianConfig
 from tff_keyboard.storage.errors import ConfigError
 
 _STEPS = 2**20  # per clip norm without noise, per standard deviation with noise
 _WORD_BITS = (32, 64)
 
 _RULES = {
-    rules.FedAtt: "its attention needs the distance of each client, and the largest distance",
-    rules.FedMed: "topK and its weights need the loss and divergence of each client",
-    rules.PrivateFedAtt: "its records are not on a grid of integers",
+    rules.FedAttConfig: "its attention needs the distance of each client, and the largest distance",
+    rules.FedMedConfig: "topK and its weights need the loss and divergence of each client",
+    rules.PrivateFedAttConfig: "its records are not on a grid of integers",
     **dict.fromkeys(rules.ORDER_STATISTICS, "order statistics need the updates of all clients"),
 }
 
@@ -48,7 +48,7 @@ def secure_grid(config: tables.AggregationConfig, *, clients_per_round: int) -> 
         individual updates.
     """
     _check(config)
-    if isinstance(config.privacy, Gaussian):
+    if isinstance(config.privacy, GaussianConfig):
         clip_norm = config.privacy.clip_norm
         step = config.privacy.noise_multiplier * clip_norm / _STEPS
     else:
@@ -69,8 +69,8 @@ def _check(config: tables.AggregationConfig) -> None:
     rule, privacy, protection = config.rule, config.privacy, config.protection
     if reason := _RULES.get(type(rule)):
         raise _refused("rule.type", rule.type, reason, "'mean'")
-    if config.is_private and not (isinstance(privacy, Gaussian) and privacy.is_discrete):
-        key = "privacy.distribution" if isinstance(privacy, Gaussian) else "privacy.type"
+    if config.is_private and not (isinstance(privacy, GaussianConfig) and privacy.is_discrete):
+        key = "privacy.distribution" if isinstance(privacy, GaussianConfig) else "privacy.type"
         value = getattr(privacy, key.partition(".")[2])
         raise _refused(
             key,
@@ -101,7 +101,7 @@ def _check(config: tables.AggregationConfig) -> None:
             "masked uploads are uniform, so no codec can compress them",
             "'none'",
         )
-    if isinstance(config.row_correction, tables.TouchedRows):
+    if isinstance(config.row_correction, tables.FedSubAvgConfig):
         raise _refused(
             "row_correction.type", "fedsubavg", "it reveals which client typed which word", "'none'"
         )

@@ -15,10 +15,10 @@ from typing import Protocol
 
 import numpy as np
 
-from tff_keyboard.algorithms import client_delivery, federated_evaluation
+from tff_keyboard.algorithms import cohort_batcher, federated_evaluation
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.resolved_schedules import with_rounds
-from tff_keyboard.config.sections.rule_config import FedMed
+from tff_keyboard.config.sections.rule_config import FedMedConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.host import progress
@@ -35,7 +35,12 @@ from tff_keyboard.training.on_cluster import execution_engine
 from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 from tff_keyboard_fleet.on_devices.device_rounds import DeviceRounds
-from tff_keyboard_fleet.on_devices.served_config import as_decoded, as_served, plan_of, terms_of
+from tff_keyboard_fleet.on_devices.served_config import (
+    as_decoded,
+    as_served,
+    plan_of,
+    round_settings_of,
+)
 from tff_keyboard_fleet.on_devices.upload_work import build_upload_work, hand_over
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
@@ -67,6 +72,7 @@ def serve_federated(
     *,
     serve: Serve,
     graph: Graph,
+    key_path: pathlib.Path | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Row:
     """Trains in `workdir` on the uploads of devices. Called again, it resumes.
@@ -76,6 +82,7 @@ def serve_federated(
       workdir: The run directory.
       serve: Serves the application until the training ends.
       graph: Builds the file that devices train.
+      key_path: The server's Ed25519 key. If None, it is generated in the run directory.
       clock: Returns seconds since 1970.
 
     Returns:
@@ -104,12 +111,12 @@ def serve_federated(
             wrap_client_work=functools.partial(
                 build_upload_work,
                 uniform_weights=config.aggregation.client_weighting == "uniform",
-                tells_loss=isinstance(config.aggregation.rule, FedMed),
+                tells_loss=isinstance(config.aggregation.rule, FedMedConfig),
             ),
             build_noise=privacy.build_noise if privacy else None,
             takes_sums=config.devices.secure_sums,
         )
-        delivery = client_delivery.build_delivery(
+        prepared = cohort_batcher.prepare_process(
             process, clients_per_pack=config.execution.clients_per_pack, engine=engine
         )
         evaluator = federated_evaluation.FederatedEvaluator(
@@ -137,7 +144,7 @@ def serve_federated(
                     parameters=parameters,
                 ),
                 hand_over=functools.partial(
-                    hand_over, handover=delivery.deliver, parameters=parameters
+                    hand_over, batcher=prepared.batcher, parameters=parameters
                 ),
                 total_rounds=config.train.rounds,
                 graph=graph_hash,
@@ -146,7 +153,7 @@ def serve_federated(
             hooks: list[training_loop.Hook] = [rounds]
             if privacy:
                 hooks.insert(0, LedgerHook(run.privacy_ledger, privacy.header))
-            key = keys.open_key(folder / SERVER_KEY)
+            key = keys.open_key(key_path or folder / SERVER_KEY)
             app = RoundApplication(
                 round_store,
                 blobs,
@@ -165,13 +172,13 @@ def serve_federated(
                     run,
                     store,
                     model,
-                    process=with_schedules(delivery.process, config, of_clients=False),
+                    process=with_schedules(prepared.process, config, of_clients=False),
                     round_input=rounds.round_input,
                     evaluate=validation.Validation(
                         config, store, general_store, validation.federated(evaluator, config)
                     ),
                     hooks=hooks,
-                    pop_aggregation_seconds=delivery.pop_aggregation_seconds,
+                    pop_aggregation_seconds=prepared.pop_aggregation_seconds,
                     around_lines=lambda lines: _then(lines, rounds.released),
                 )
 
@@ -198,8 +205,8 @@ def wire_order(shapes: Mapping[str, Sequence[int]], rows: Sequence[int]) -> np.n
 def _round_store(
     config: RunConfig, folder: pathlib.Path, parameters: int, clock: Callable[[], float]
 ) -> RoundStore:
-    terms = terms_of(config, parameters)
-    return (SecureRoundStore if terms.sums else RoundStore)(folder, terms, clock)
+    round_settings = round_settings_of(config, parameters)
+    return (SecureRoundStore if round_settings.sums else RoundStore)(folder, round_settings, clock)
 
 
 def _graph_of_run(
@@ -239,5 +246,5 @@ def _privacy(
         store_card=store.card,
         client_ids=None,
         initial_weights=list(weights_by_name(model).values()),
-        selected_per_round=terms_of(config).most,
+        selected_per_round=round_settings_of(config).max_seats,
     )

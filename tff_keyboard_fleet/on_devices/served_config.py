@@ -9,9 +9,9 @@ from tff_keyboard.algorithms import schedules
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompression
 from tff_keyboard.config.sections.learning_config import FedAvgClient
-from tff_keyboard.config.sections.rule_config import FedMed
+from tff_keyboard.config.sections.rule_config import FedMedConfig
 from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.wire import messages, secure_steps
 from tff_keyboard_fleet.wire.plan import Cache, Codec, Conditions, Plan, SecureSums
 from tff_keyboard_fleet.wire.secure_sums.neighbours import failure
@@ -19,7 +19,7 @@ from tff_keyboard_fleet.wire.secure_sums.neighbours import failure
 _STEP = "a device trains with plain SGD, one message per step, like the `train` signature"
 _DRAW = "devices check in when they are ready; the server does not sample them"
 _SERVER = "it would apply to uploads, on the server"
-_MOST_LOST = 1e-6  # largest chance to lose a secure sum because of surplus seats alone
+_MAX_LOST = 1e-6  # largest chance to lose a secure sum because of surplus seats alone
 
 
 def as_served(config: RunConfig) -> RunConfig:
@@ -95,25 +95,27 @@ def _check_secure(config: RunConfig) -> None:
     `neighbours.failure`, which is nearly the exact probability if it is small. Devices that drop
     out after they reported are not part of this bound.
     """
-    terms, degree = terms_of(config), config.devices.secure_neighbours
-    if terms.least <= degree:
+    round_settings, degree = round_settings_of(config), config.devices.secure_neighbours
+    if round_settings.min_reports <= degree:
         raise ConfigError(
             f"`devices.secure_neighbours` = {degree} needs more devices in a sum: "
-            f"`devices.least_share` of `train.clients_per_round` can be as few as {terms.least}. "
-            "Use fewer neighbours, or more clients."
+            f"`devices.min_report_fraction` of `train.clients_per_round` can be as few as "
+            f"{round_settings.min_reports}. Use fewer neighbours, or more clients."
         )
-    surplus = terms.most - terms.goal
+    surplus = round_settings.max_seats - round_settings.goal
 
     def lost(degree: int) -> float:
-        return failure(terms.most, degree, degree // 2 + 1, surplus)
+        return failure(round_settings.max_seats, degree, degree // 2 + 1, surplus)
 
-    if lost(degree) > _MOST_LOST:
-        enough = [x for x in range(2, min(terms.least, 101), 2) if lost(x) <= _MOST_LOST]
+    if lost(degree) > _MAX_LOST:
+        enough = [
+            x for x in range(2, min(round_settings.min_reports, 101), 2) if lost(x) <= _MAX_LOST
+        ]
         instead = f"at least {enough[0]} neighbours, or less" if enough else "less"
         raise ConfigError(
             f"`devices.secure_neighbours` = {degree} loses a sum with probability up to "
-            f"{lost(degree):.1g} if {terms.goal} of {terms.most} seats report. Use "
-            f"{instead} `train.over_selection`."
+            f"{lost(degree):.1g} if {round_settings.goal} of {round_settings.max_seats} seats "
+            f"report. Use {instead} `train.over_selection`."
         )
 
 
@@ -127,7 +129,7 @@ def _threshold(degree: int, seats: int, goal: int) -> int:
     threshold = degree // 2 + 1
     while (
         threshold < degree * 3 // 5
-        and failure(seats, degree, threshold + 1, seats - goal) <= _MOST_LOST
+        and failure(seats, degree, threshold + 1, seats - goal) <= _MAX_LOST
     ):
         threshold += 1
     return threshold
@@ -156,7 +158,7 @@ def secure_sums_of(config: RunConfig) -> SecureSums | None:
     )
 
 
-def terms_of(config: RunConfig, parameters: int = 0) -> Terms:
+def round_settings_of(config: RunConfig, parameters: int = 0) -> RoundSettings:
     """Returns seats, goal and deadline of rounds, and whether devices send their losses first.
 
     They do so for FedMed's topK, if only topK uses the deltas that it leaves out. `parameters` is
@@ -165,17 +167,17 @@ def terms_of(config: RunConfig, parameters: int = 0) -> Terms:
     goal, top = config.train.clients_per_round, None
     rule, protection = config.aggregation.rule, config.aggregation.resolved_protection
     # Adaptive bounds learn from every delta of a round, including the deltas that topK leaves out.
-    if isinstance(rule, FedMed) and rule.top_fraction < 1 and protection == NoClipping():
+    if isinstance(rule, FedMedConfig) and rule.top_fraction < 1 and protection == NoClipping():
         from tff_keyboard.aggregators.fedmed.aggregator import top_count  # imports TFF
 
         top = functools.partial(top_count, rule.top_fraction)
     sums = secure_sums_of(config)
-    return Terms(
+    return RoundSettings(
         top=top,
         sums=secure_steps.settings(sums, parameters) if sums else None,
         goal=goal,
-        most=_seats(config),
-        least=math.ceil(round(config.devices.least_share * goal, 9)),
+        max_seats=_seats(config),
+        min_reports=math.ceil(round(config.devices.min_report_fraction * goal, 9)),
         deadline_seconds=config.devices.deadline_seconds,
         separation=config.train.min_separation_rounds,
     )
@@ -209,10 +211,10 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
         max_messages=client.max_examples,
         max_targets=config.data.max_length,
         weighting=config.aggregation.client_weighting,
-        loss=rule.local_loss if isinstance(rule, FedMed) else "during_training",
+        loss=rule.local_loss if isinstance(rule, FedMedConfig) else "during_training",
         clip=None,
         codec=codec,
-        phases=["upload"] if terms_of(config).top is None else ["loss", "upload"],
+        phases=["upload"] if round_settings_of(config).top is None else ["loss", "upload"],
         secure_sums=secure_sums,
         conditions=Conditions(
             ram_gib=devices.ram_gib,
@@ -221,9 +223,9 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
             idle=devices.idle,
             locale=devices.locale,
             app_versions=list(devices.app_versions),
-            least_examples=devices.least_examples,
-            least_days_between=devices.least_days_between,
+            min_examples=devices.min_examples,
+            min_days_between=devices.min_days_between,
         ),
-        cache=Cache(ttl_days=devices.cache_days, most_per_category=devices.cache_messages),
+        cache=Cache(ttl_days=devices.cache_days, max_per_category=devices.cache_messages),
         **facts,
     )

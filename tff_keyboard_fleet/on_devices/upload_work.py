@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.algorithms.client_delivery import Handover
 from tff_keyboard.algorithms.client_packing import round_form
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.composition import ClientWork
 
 
@@ -91,13 +91,13 @@ def build_upload_work(
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
-def hand_over(uploads: list[Any], handover: Handover, parameters: int) -> list[Any]:
-    """Returns the input of `next`: packs of uploads, as `handover` distributes them.
+def hand_over(uploads: list[Any], batcher: CohortBatcher, parameters: int) -> list[Any]:
+    """Returns the input of `next`: packs of uploads, as `batcher` distributes them.
 
     Args:
       uploads: One `element` for each upload, in the order of the round. The list is emptied,
         because packs are copies and a round should be in memory only once.
-      handover: Distributes the uploads.
+      batcher: Distributes the uploads.
       parameters: Number of parameters.
     """
 
@@ -106,7 +106,7 @@ def hand_over(uploads: list[Any], handover: Handover, parameters: int) -> list[A
         return one
 
     spec = upload_spec(parameters)
-    groups = handover.plan([1] * len(uploads))
+    groups = batcher.plan([1] * len(uploads))
     packs = [round_form.make_pack([[taken(p)] for p in group], spec) for group in groups]
     uploads.clear()
     return packs

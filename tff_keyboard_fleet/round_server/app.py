@@ -24,7 +24,7 @@ from tff_keyboard.storage import update_codec
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard_fleet.round_server import rounds
 from tff_keyboard_fleet.round_server.blobs import Blobs
-from tff_keyboard_fleet.round_server.limits import Pace, RateLimit
+from tff_keyboard_fleet.round_server.limits import PaceSteering, RateLimit
 from tff_keyboard_fleet.round_server.round_store import RoundStore
 from tff_keyboard_fleet.round_server.secure_rounds import SecureRoundStore
 from tff_keyboard_fleet.round_server.tables import Upload
@@ -83,10 +83,10 @@ class RoundApplication:
         self._clock = clock
         self._key = key
         self._secret = _secret_of(key)
-        sums = store.terms.sums
+        sums = store.round_settings.sums
         self._bytes_per_number = sums.bits // 8 if sums else weights.BYTES_PER_NUMBER
         self._limit = RateLimit(clock)
-        self._pace = Pace(max(store.terms.deadline_seconds / 20, 1.0), clock)
+        self._pace = PaceSteering(max(store.round_settings.deadline_seconds / 20, 1.0), clock)
         self._urls = routing.Map(
             [
                 routing.Rule("/v1/check-in", endpoint="check_in", methods=["POST"]),
@@ -163,7 +163,7 @@ class RoundApplication:
         response.cache_control.immutable = seconds == _FOREVER
         return response
 
-    def _check_in(self, device: str, message: messages.CheckIn) -> messages.Answer:
+    def _check_in(self, device: str, message: messages.CheckIn) -> messages.CheckinResponse:
         known = (messages.PROTOCOL, self._population.name)
         if (message.protocol, message.population) != known:
             raise Refused(
@@ -186,13 +186,15 @@ class RoundApplication:
         if seat is None:
             return self._later(now.state)
         round_, assignment = seat
-        return messages.Answer(
-            task=messages.Task(
+        return messages.CheckinResponse(
+            task=messages.TaskAssignment(
                 round=round_.number,
                 plan=round_.plan,
                 model=round_.model,
                 assignment=assignment,
-                upload_before_s=rounds.seconds_left(round_, self._store.terms, self._clock()),
+                upload_before_s=rounds.seconds_left(
+                    round_, self._store.round_settings, self._clock()
+                ),
                 secure_sum=sums.label(round_) if (sums := self._sums) else None,
             )
         )
@@ -212,7 +214,7 @@ class RoundApplication:
 
     def _loss(self, device: str, number: int, body: bytes) -> messages.Verdict:
         message = messages.decode(messages.Loss, body)
-        if self._store.terms.top is None:
+        if self._store.round_settings.top is None:
             raise Refused("wrong_plan", "the plan has no phase 'loss'")
         if message.weight < 0 or message.loss < 0:
             raise Refused("not_finite", "weight and loss must be numbers >= 0")
@@ -257,12 +259,12 @@ class RoundApplication:
         took_part = dataclasses.replace(took_part, run=self._population.run)
         return messages.Accepted(token=tokens.sign(self._key, device, took_part), accepted=place)
 
-    def _later(self, reason: str) -> messages.Answer:
-        later = messages.Later(retry_after_s=self._pace.seconds(), reason=reason)
-        return messages.Answer(later=later)
+    def _later(self, reason: str) -> messages.CheckinResponse:
+        rejection = messages.Rejection(retry_after_s=self._pace.seconds(), reason=reason)
+        return messages.CheckinResponse(rejection=rejection)
 
     def _pause(self) -> int:
-        return math.ceil(self._store.terms.deadline_seconds)
+        return math.ceil(self._store.round_settings.deadline_seconds)
 
 
 def delta_of(upload: Upload, parameters: int) -> np.ndarray:

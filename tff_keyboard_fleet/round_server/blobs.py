@@ -4,7 +4,7 @@ import pathlib
 import threading
 
 from tff_keyboard.storage import files
-from tff_keyboard_fleet.wire import model_delta, weights
+from tff_keyboard_fleet.wire import model_patch, weights
 
 _FROM = ".from."  # between the names of two models, in the name of their delta
 
@@ -42,7 +42,7 @@ class Blobs:
         return self._folder / name if name in self._shown else None
 
     def delta(self, old: str, new: str) -> pathlib.Path | None:
-        """Returns the file with the delta from one model to another (`model_delta`).
+        """Returns the file with the delta from one model to another (`model_patch`).
 
         It is computed once. Returns None if one of the models cannot be fetched any more, or if
         they are not two models of the same size.
@@ -56,7 +56,7 @@ class Blobs:
                 parts = [files.read_bytes(each) for each in (before, after)]
                 if len(parts[0]) != len(parts[1]) or len(parts[0]) % weights.BYTES_PER_NUMBER:
                     return None
-                files.write_atomically(path, [model_delta.make(*parts)])
+                files.write_atomically(path, [model_patch.make(*parts)])
         return path
 
     def keep_only(self, names: set[str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tff_keyboard_fleet.wire.messages import Refused
 
 REQUESTS_A_MINUTE = 120  # of one device; also the largest burst after a pause
-MOST_DEVICES = 100_000  # number of latest devices that are remembered
+MAX_DEVICES = 100_000  # number of latest devices that are remembered
 CHECK_INS_A_SECOND = 50  # rate to which returning devices are spread
 
 
@@ -34,25 +34,25 @@ class RateLimit:
             left = min(left + passed * REQUESTS_A_MINUTE / 60, REQUESTS_A_MINUTE)
             is_over = left < 1
             self._buckets[device] = (left if is_over else left - 1, now)
-            if len(self._buckets) > MOST_DEVICES:
+            if len(self._buckets) > MAX_DEVICES:
                 self._buckets.popitem(last=False)
         if is_over:
             raise Refused("busy", f"more than {REQUESTS_A_MINUTE} requests per minute", 5)
 
 
-class Pace:
+class PaceSteering:
     """Spreads devices that got no seat: they return soon, but not too many at a time.
 
     Args:
-      least_seconds: Minimum wait.
+      min_seconds: Minimum wait.
       clock: Returns seconds since 1970.
     """
 
-    def __init__(self, least_seconds: float, clock: Callable[[], float]):
-        self._least = least_seconds
+    def __init__(self, min_seconds: float, clock: Callable[[], float]):
+        self._least = min_seconds
         self._clock = clock
         self._lock = threading.Lock()
-        self._sent_away: collections.deque[float] = collections.deque(maxlen=MOST_DEVICES)
+        self._sent_away: collections.deque[float] = collections.deque(maxlen=MAX_DEVICES)
 
     def seconds(self) -> int:
         """Returns the wait for one more device, drawn so that waves of check-ins flatten."""

@@ -20,7 +20,7 @@ from typing import Any
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard_fleet.round_server import rounds
-from tff_keyboard_fleet.round_server.rounds import Round, Terms
+from tff_keyboard_fleet.round_server.rounds import Round, RoundSettings
 from tff_keyboard_fleet.round_server.tables import FILE, Database, Upload
 from tff_keyboard_fleet.wire.messages import Refused
 from tff_keyboard_fleet.wire.tokens import Participation
@@ -33,7 +33,7 @@ class RoundStore:
 
     Args:
       directory: Folder of `FILE`, which is created if it does not exist.
-      terms: Rules of the rounds.
+      round_settings: Rules of the rounds.
       clock: Returns seconds since 1970.
 
     Attributes:
@@ -43,8 +43,10 @@ class RoundStore:
       ProgramError: If the file cannot be opened or written.
     """
 
-    def __init__(self, directory: pathlib.Path, terms: Terms, clock: Callable[[], float]):
-        self.terms = terms
+    def __init__(
+        self, directory: pathlib.Path, round_settings: RoundSettings, clock: Callable[[], float]
+    ):
+        self.round_settings = round_settings
         self._clock = clock
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -57,7 +59,7 @@ class RoundStore:
         self._round = self._db.newest_round()
         if self._round is not None:
             with self._transaction():
-                self._put(rounds.begun_again(self._round, terms, clock()))
+                self._put(rounds.begun_again(self._round, round_settings, clock()))
 
     @property
     def round(self) -> Round | None:
@@ -87,7 +89,7 @@ class RoundStore:
                 )
             elif known.plan != plan and known.state in rounds.OPEN:
                 # All devices of a secure sum follow one plan. With another plan, it starts again.
-                is_over = self.terms.sums is not None and known.begun is not None
+                is_over = self.round_settings.sums is not None and known.begun is not None
                 state = rounds.ABANDONED if is_over else known.state
                 self._put(dataclasses.replace(known, plan=plan, state=state))
 
@@ -109,13 +111,15 @@ class RoundStore:
             if seat and seat[1] is None:
                 return now, seat[0]
             if seat or self._took_part(device, now.number):
-                raise Refused("too_soon", f"took part less than {self.terms.separation} rounds ago")
+                raise Refused(
+                    "too_soon", f"took part less than {self.round_settings.separation} rounds ago"
+                )
             if now.state != rounds.SELECTING:
                 return None
             with self._transaction():
                 seat = {"assignment": assignment, "number": now.number, "attempt": now.attempt}
                 self._db.put("seats", {**seat, "device": device})
-                self._put(rounds.with_seat(now, self.terms, self._clock()))
+                self._put(rounds.with_seat(now, self.round_settings, self._clock()))
             return now, assignment
 
     def is_too_soon(self, took_part: Participation) -> bool:
@@ -125,7 +129,7 @@ class RoundStore:
         """
         with self._lock:
             now = self._round
-            if now is None or took_part.round <= now.number - self.terms.separation:
+            if now is None or took_part.round <= now.number - self.round_settings.separation:
                 return False
             query = "SELECT state FROM rounds WHERE number=? AND attempt=?"
             row = self._db.one(query, took_part.round, took_part.attempt)
@@ -160,7 +164,7 @@ class RoundStore:
             assert now is not None
             if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
                 raise self._closed(number, attempt)
-            if self.terms.top is not None:
+            if self.round_settings.top is not None:
                 if not chosen:
                     raise Refused("surplus", "the round does not need this upload")
                 upload = dataclasses.replace(upload, weight=told[0], loss=told[1])
@@ -175,7 +179,7 @@ class RoundStore:
             row = {"number": number, "attempt": attempt, "place": place, **vars(upload)}
             del row["sha256"], row["included"]
             self._db.put("uploads", row)
-            self._put(rounds.with_upload(now, self.terms))
+            self._put(rounds.with_upload(now, self.round_settings))
             return Participation("", number, attempt), place
 
     def tell_loss(
@@ -199,20 +203,20 @@ class RoundStore:
             if known is None and not now.wanted:
                 told = "UPDATE seats SET weight=?, loss=? WHERE assignment=?"
                 self._db.do(told, weight, loss, assignment)
-                self._put(rounds.with_loss(now, self.terms))
+                self._put(rounds.with_loss(now, self.round_settings))
             (chosen,) = self._db.one("SELECT chosen FROM seats WHERE assignment=?", assignment)
             assert self._round is not None
             return "yes" if chosen else "no" if self._round.wanted else "wait"
 
-    def told_only(self, number: int, attempt: int, most: int) -> list[tuple[float, float]]:
-        """Returns `(weight, loss)` of the `most` best seats with a loss that were not chosen."""
+    def told_only(self, number: int, attempt: int, limit: int) -> list[tuple[float, float]]:
+        """Returns `(weight, loss)` of the `limit` best seats with a loss that were not chosen."""
         with self._lock:
             return self._db.all(
                 "SELECT weight, loss FROM seats WHERE number=? AND attempt=? AND loss IS NOT NULL "
                 "AND NOT chosen ORDER BY loss, assignment LIMIT ?",
                 number,
                 attempt,
-                most,
+                limit,
             )
 
     def wait_for_uploads(self, number: int) -> Round | None:
@@ -267,7 +271,7 @@ class RoundStore:
             # In the next round, number + 1, devices wait that took part in it or in the
             # `separation` - 1 rounds before it. Seats of this round stay, too, because its devices
             # may not have received their answers.
-            oldest = min(number + 2 - self.terms.separation, number)
+            oldest = min(number + 2 - self.round_settings.separation, number)
             self._db.do("DELETE FROM seats WHERE number<?", oldest)
             self._db.do("DELETE FROM seats WHERE number<? AND place IS NULL", number)
             self._db.do("UPDATE seats SET weight=NULL, loss=NULL WHERE number<=?", number)
@@ -326,7 +330,7 @@ class RoundStore:
             "SELECT 1 FROM seats JOIN rounds USING (number, attempt) WHERE device=? "
             "AND place IS NOT NULL AND number>? AND state!=? LIMIT 1",
             device,
-            number - self.terms.separation,
+            number - self.round_settings.separation,
             rounds.ABANDONED,
         )
         return row is not None
@@ -337,7 +341,7 @@ class RoundStore:
             number,
             attempt,
         )
-        if state != rounds.ABANDONED and accepted >= (wanted or self.terms.goal):
+        if state != rounds.ABANDONED and accepted >= (wanted or self.round_settings.goal):
             return Refused("surplus", "the round has all the uploads it needs")
         return Refused("late", "the deadline of the round has passed")
 
@@ -346,7 +350,7 @@ class RoundStore:
         known = self._round
         if known is None:
             return
-        now = rounds.at(known, self.terms, self._clock())
+        now = rounds.at(known, self.round_settings, self._clock())
         if now != known:
             with self._transaction():
                 self._put(now)

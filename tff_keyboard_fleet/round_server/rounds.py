@@ -29,13 +29,13 @@ OPEN = (SELECTING, RUNNING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Terms:
+class RoundSettings:
     """Rules of every round.
 
     Attributes:
       goal: Number of uploads that close a round; >= 1.
-      most: Number of seats: the goal with over-selection; >= `goal`.
-      least: Number of uploads that are enough at the deadline; in 1..`goal`.
+      max_seats: Number of seats: the goal with over-selection; >= `goal`.
+      min_reports: Number of uploads that are enough at the deadline; in 1..`goal`.
       deadline_seconds: Time from the first seat to the deadline; > 0.
       separation: Number of rounds after which a device may take part again; 1: in the next round.
       top: Maps the number of devices with a loss to the number of devices that upload. The
@@ -45,8 +45,8 @@ class Terms:
     """
 
     goal: int
-    most: int
-    least: int
+    max_seats: int
+    min_reports: int
     deadline_seconds: float
     separation: int
     top: Callable[[int], int] | None = None
@@ -64,7 +64,7 @@ class Terms:
         return fitting[-1]
 
     def __post_init__(self) -> None:
-        if not 1 <= self.least <= self.goal <= self.most or self.deadline_seconds <= 0:
+        if not 1 <= self.min_reports <= self.goal <= self.max_seats or self.deadline_seconds <= 0:
             raise ValueError(f"There is no round of {self}.")
 
 
@@ -97,26 +97,32 @@ class Round:
     accepted: int = 0
 
 
-def at(round_: Round, terms: Terms, now: float) -> Round:
+def at(round_: Round, round_settings: RoundSettings, now: float) -> Round:
     """Returns the round at time `now`."""
     if round_.state not in OPEN or round_.begun is None:
         return round_
     if now < round_.begun:  # the clock was set back
         return dataclasses.replace(round_, begun=now)
     age = now - round_.begun
-    if age >= terms.deadline_seconds:
-        is_enough = terms.sums is None and terms.members(round_) >= terms.least
+    if age >= round_settings.deadline_seconds:
+        is_enough = (
+            round_settings.sums is None
+            and round_settings.members(round_) >= round_settings.min_reports
+        )
         return dataclasses.replace(round_, state=AGGREGATING if is_enough else ABANDONED)
     # A seat that is given later would have too little time. In a secure sum a device trains before
-    # its keys are due, at 1/2. Until there are `least` seats, the round waits.
-    if age >= terms.deadline_seconds / (4 if terms.sums else 2) and round_.seats >= terms.least:
+    # its keys are due, at 1/2. Until there are `min_reports` seats, the round waits.
+    if (
+        age >= round_settings.deadline_seconds / (4 if round_settings.sums else 2)
+        and round_.seats >= round_settings.min_reports
+    ):
         round_ = dataclasses.replace(round_, state=RUNNING)
-    if age >= terms.deadline_seconds / 2 and round_.told >= terms.least:
-        round_ = _decided(round_, terms)
+    if age >= round_settings.deadline_seconds / 2 and round_.told >= round_settings.min_reports:
+        round_ = _decided(round_, round_settings)
     return round_
 
 
-def with_seat(round_: Round, terms: Terms, now: float) -> Round:
+def with_seat(round_: Round, round_settings: RoundSettings, now: float) -> Round:
     """Returns a round that is selecting with one more seat."""
     assert round_.state == SELECTING
     seats = round_.seats + 1
@@ -124,40 +130,40 @@ def with_seat(round_: Round, terms: Terms, now: float) -> Round:
         round_,
         seats=seats,
         begun=now if round_.begun is None else round_.begun,
-        state=RUNNING if seats >= terms.most else SELECTING,
+        state=RUNNING if seats >= round_settings.max_seats else SELECTING,
     )
 
 
-def with_loss(round_: Round, terms: Terms) -> Round:
+def with_loss(round_: Round, round_settings: RoundSettings) -> Round:
     """Returns an open round, whose uploading devices are not chosen yet, with one more loss."""
     assert round_.state in OPEN
     round_ = dataclasses.replace(round_, told=round_.told + 1)
-    return _decided(round_, terms) if round_.told >= terms.goal else round_
+    return _decided(round_, round_settings) if round_.told >= round_settings.goal else round_
 
 
-def _decided(round_: Round, terms: Terms) -> Round:
-    if terms.top is None or round_.wanted:
+def _decided(round_: Round, round_settings: RoundSettings) -> Round:
+    if round_settings.top is None or round_.wanted:
         return round_
-    return dataclasses.replace(round_, wanted=terms.top(round_.told))
+    return dataclasses.replace(round_, wanted=round_settings.top(round_.told))
 
 
-def with_upload(round_: Round, terms: Terms) -> Round:
+def with_upload(round_: Round, round_settings: RoundSettings) -> Round:
     """Returns an open round with one more upload."""
     assert round_.state in OPEN
     accepted = round_.accepted + 1
-    is_full = terms.sums is None and accepted >= (round_.wanted or terms.goal)
+    is_full = round_settings.sums is None and accepted >= (round_.wanted or round_settings.goal)
     return dataclasses.replace(
         round_, accepted=accepted, state=AGGREGATING if is_full else round_.state
     )
 
 
-def begun_again(round_: Round, terms: Terms, now: float) -> Round:
+def begun_again(round_: Round, round_settings: RoundSettings, now: float) -> Round:
     """Returns an open round after a restart of the server. Its clock starts again.
 
     The duration of the interruption is not known. The clock of a secure sum does not start again,
     because the sum would then wait for devices that have given up.
     """
-    if round_.state not in OPEN or round_.begun is None or terms.sums:
+    if round_.state not in OPEN or round_.begun is None or round_settings.sums:
         return round_
     return dataclasses.replace(round_, begun=now)
 
@@ -169,7 +175,7 @@ def next_attempt(round_: Round) -> Round:
     )
 
 
-def seconds_left(round_: Round, terms: Terms, now: float) -> int:
+def seconds_left(round_: Round, round_settings: RoundSettings, now: float) -> int:
     """Returns whole seconds to the deadline; the full time before the first seat."""
     age = 0.0 if round_.begun is None else now - round_.begun
-    return max(math.floor(terms.deadline_seconds - age), 0)
+    return max(math.floor(round_settings.deadline_seconds - age), 0)

@@ -28,7 +28,7 @@ import numpy as np
 from tff_keyboard.storage.errors import RunDirectoryError, SecureSumError
 from tff_keyboard_fleet.round_server import rounds
 from tff_keyboard_fleet.round_server.round_store import RoundStore
-from tff_keyboard_fleet.round_server.rounds import Round, Terms
+from tff_keyboard_fleet.round_server.rounds import Round, RoundSettings
 from tff_keyboard_fleet.round_server.tables import Upload
 from tff_keyboard_fleet.wire import messages, secure_steps
 from tff_keyboard_fleet.wire.messages import Refused
@@ -42,7 +42,7 @@ _CIRCLE, _ENVELOPES, _QUESTIONS = "circle", "envelopes", "questions"  # a step w
 _REPORT = "report"  # the signatures of a masked upload
 _FALSE = "false"  # this seat dealt shares that do not recover its secret
 _ENDS = {_CIRCLE: 1 / 2, _ENVELOPES: 5 / 8, _QUESTIONS: 7 / 8}  # as shares of the deadline
-_MOST_WAIT_SECONDS = 5
+_MAX_WAIT_SECONDS = 5
 
 
 @dataclasses.dataclass
@@ -60,12 +60,14 @@ class _Sum:
 class SecureRoundStore(RoundStore):
     """A `RoundStore` with secure sums; see the module."""
 
-    def __init__(self, directory: pathlib.Path, terms: Terms, clock: Callable[[], float]):
+    def __init__(
+        self, directory: pathlib.Path, round_settings: RoundSettings, clock: Callable[[], float]
+    ):
         self._sum: _Sum | None = None
         self._sum_of: tuple[int, int] | None = None
         self._is_ahead = False  # whether the sum in memory may have changes that are not on disk
         self._total: np.ndarray | None = None
-        super().__init__(directory, terms, clock)
+        super().__init__(directory, round_settings, clock)
         if self._round is not None and self._round.state in (*rounds.OPEN, rounds.AGGREGATING):
             self._check_replay(self._round)
 
@@ -75,8 +77,8 @@ class SecureRoundStore(RoundStore):
         except SecureSumError as error:
             raise RunDirectoryError(
                 f"{self._db.path}: the secure sum of round {now.number} was started with other "
-                f"terms ({error}). Restore the old `devices.least_share` until the round is "
-                "released."
+                f"settings ({error}). Restore the old `devices.min_report_fraction` until the "
+                "round is released."
             ) from None
 
     def label(self, round_: Round) -> str:
@@ -191,9 +193,9 @@ class SecureRoundStore(RoundStore):
             is_whole = count == len(found.neighbours)
         else:
             end, count = _QUESTIONS, now.accepted
-            is_whole = count >= min(self.terms.goal, len(found.envelopes))
-        age = (self._clock() - now.begun) / self.terms.deadline_seconds
-        is_due = age >= _ENDS[end] and count >= self.terms.least
+            is_whole = count >= min(self.round_settings.goal, len(found.envelopes))
+        age = (self._clock() - now.begun) / self.round_settings.deadline_seconds
+        is_due = age >= _ENDS[end] and count >= self.round_settings.min_reports
         if not (is_whole or is_due):
             return False
         with self._transaction(is_forced=True):
@@ -234,8 +236,8 @@ class SecureRoundStore(RoundStore):
             "share": (found.envelopes, secure_steps.envelopes),
             "confirm": (found.questions, secure_steps.question),
         }
-        part = int(self.terms.deadline_seconds / 50)
-        wait = secure_steps.Next(retry_after_s=min(max(part, 1), _MOST_WAIT_SECONDS))
+        part = int(self.round_settings.deadline_seconds / 50)
+        wait = secure_steps.Next(retry_after_s=min(max(part, 1), _MAX_WAIT_SECONDS))
         if isinstance(message, secure_steps.Unmask):
             return secure_steps.Next()
         if isinstance(message, secure_steps.Confirm) and message.signatures is not None:
@@ -276,10 +278,10 @@ class SecureRoundStore(RoundStore):
         return self._sum
 
     def _replayed(self, now: Round) -> _Sum:
-        assert self.terms.sums is not None
+        assert self.round_settings.sums is not None
         label = secure_steps.label(self.label(now), now.plan, now.model)
-        settings = dataclasses.replace(self.terms.sums, label=label)
-        found = _Sum(Server(settings, least=self.terms.least))
+        settings = dataclasses.replace(self.round_settings.sums, label=label)
+        found = _Sum(Server(settings, min_devices=self.round_settings.min_reports))
         rows = self._db.all(
             "SELECT assignment, device, step, body FROM sums WHERE number=? AND attempt=? "
             "ORDER BY place",
@@ -301,8 +303,8 @@ class SecureRoundStore(RoundStore):
         self, found: _Sum, device: bytes, payload: bytes, included: Mapping[str, str]
     ) -> None:
         """Adds a masked vector. Raises `SecureSumError` or `ValueError` if it does not fit."""
-        assert self.terms.sums is not None
-        masked = np.frombuffer(payload, masks.WORDS[self.terms.sums.bits])
+        assert self.round_settings.sums is not None
+        masked = np.frombuffer(payload, masks.WORDS[self.round_settings.sums.bits])
         signatures = secure_steps.from_hex(included)
         found.server.report(Report(device=device, masked=masked, included=signatures))
 

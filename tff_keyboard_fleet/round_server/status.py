@@ -83,7 +83,7 @@ def read_status(folder: pathlib.Path) -> Status:
         finally:
             db.close()
     except sqlite3.Error as error:
-        if files.may_pass(error):
+        if files.is_transient(error):
             raise ProgramError(
                 f"{path} cannot be read at the moment ({error}). Try again."
             ) from None

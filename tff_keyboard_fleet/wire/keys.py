@@ -22,7 +22,7 @@ from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_fleet.wire.messages import Refused
 
 DEVICE_KEY, DEVICE_TIME, DEVICE_SIGNATURE = "Device-Key", "Device-Time", "Device-Signature"
-MOST_SECONDS_OFF = 300  # largest accepted error of a device's clock
+MAX_SECONDS_OFF = 300  # largest accepted error of a device's clock
 
 _CONTEXT = "tff-keyboard request 1"
 
@@ -83,7 +83,7 @@ def check_request(
 
     Raises:
       Refused: "bad_signature", or "stale_time" if the clocks differ by more than
-        `MOST_SECONDS_OFF`.
+        `MAX_SECONDS_OFF`.
     """
     device, clock = headers.get(DEVICE_KEY, ""), headers.get(DEVICE_TIME, "")
     try:
@@ -93,8 +93,8 @@ def check_request(
         seconds_off = abs(int(clock) - now)
     except (ValueError, OverflowError, InvalidSignature):
         raise Refused("bad_signature", "not signed by the device in it") from None
-    if seconds_off > MOST_SECONDS_OFF:
-        raise Refused("stale_time", f"the clock is off by more than {MOST_SECONDS_OFF} s")
+    if seconds_off > MAX_SECONDS_OFF:
+        raise Refused("stale_time", f"the clock is off by more than {MAX_SECONDS_OFF} s")
     return bytes.fromhex(device).hex()  # a key has one name, however it was written
 
 

@@ -1,11 +1,11 @@
 """The requests of the round server, as frozen dataclasses that are JSON on the wire.
 
-    POST /v1/check-in              CheckIn -> Answer: a Task, or Later
+    POST /v1/check-in              CheckIn -> CheckinResponse: a TaskAssignment, or Rejection
     GET  /v1/plan                  the newest plan; GET /v1/plans/SHA256 returns any plan
     (`plan.py`)
     GET  /v1/models/SHA256         bytes: weights (`weights.py`) or graph; Range is supported. With
                                    `?from=SHA256` of older weights that the server still has, only
-                                   the difference (`model_delta.py`)
+                                   the difference (`model_patch.py`)
     POST /v1/rounds/ROUND/loss     Loss -> Verdict, if the plan has a phase "loss"
     POST /v1/rounds/ROUND/secure/STEP   if the plan has secure sums (`secure_steps.py`)
     PUT  /v1/rounds/ROUND/upload   4 bytes, the header's length, big-endian; UploadHeader; payload
@@ -94,7 +94,7 @@ class CheckIn:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Task:
+class TaskAssignment:
     """A seat in a round.
 
     Attributes:
@@ -118,7 +118,7 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Later:
+class Rejection:
     """No seat is free. The device asks again after `retry_after_s` seconds."""
 
     retry_after_s: int
@@ -126,11 +126,11 @@ class Later:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Answer:
-    """The answer to `CheckIn`: either a task or a `Later`."""
+class CheckinResponse:
+    """The answer to `CheckIn`: either a task or a `Rejection`."""
 
-    task: Task | None = None
-    later: Later | None = None
+    task: TaskAssignment | None = None
+    rejection: Rejection | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class UploadHeader:
     """The header in front of the payload of an upload.
 
     Attributes:
-      assignment: Assignment of the `Task`.
+      assignment: Assignment of the `TaskAssignment`.
       weight: Weight by the plan's `weighting`: tokens, examples, or 1; >= 0.
       loss: Mean loss on the device's own text, in nats a target, as the plan's `loss` defines.
       codec: `RAW`: little-endian float32; `QUANTISED`: `update_codec.py`; `MASKED`: little-endian

@@ -60,8 +60,8 @@ class Conditions:
       idle: Whether the device must be idle.
       locale: Language and region, such as "en_US", or a language alone. "" accepts any.
       app_versions: Accepted versions of the keyboard. An empty list accepts all.
-      least_examples: Minimum number of messages in its cache.
-      least_days_between: Minimum number of days since it last took part.
+      min_examples: Minimum number of messages in its cache.
+      min_days_between: Minimum number of days since it last took part.
     """
 
     ram_gib: float = 2.0
@@ -70,8 +70,8 @@ class Conditions:
     idle: bool = True
     locale: str = ""
     app_versions: list[str] = dataclasses.field(default_factory=list)
-    least_examples: int = 1
-    least_days_between: float = 0.0
+    min_examples: int = 1
+    min_days_between: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Cache:
     """Limits of a device's cache: days, and messages for each kind of app."""
 
     ttl_days: float = 30.0
-    most_per_category: int = 1000
+    max_per_category: int = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from tff_keyboard.data.vocabulary import BOS, PAD
 from tff_keyboard.predictors.predictor import Predictor, mask_special
 
 _BATCH = 64
-_MOST_WORDS = 16  # before the trigger
+_MAX_WORDS = 16  # before the trigger
 
 
 def hit_rate(
@@ -20,7 +20,7 @@ def hit_rate(
     contexts = []
     for person in store.client_ids(population):
         message = store.examples(population, person)[0]
-        typed = message[: min(len(message) // 2, _MOST_WORDS)]
+        typed = message[: min(len(message) // 2, _MAX_WORDS)]
         contexts.append(np.array([BOS, *typed, trigger], np.int32))
     hits = 0
     for start in range(0, len(contexts), _BATCH):

@@ -10,14 +10,14 @@ from tff_keyboard.training.federated import train_federated
 
 
 def train_without_each(
-    config: RunConfig, workdir: pathlib.Path, left_out: Sequence[int]
+    config: RunConfig, workdir: pathlib.Path, excluded_clients: Sequence[int]
 ) -> tuple[pathlib.Path, list[pathlib.Path]]:
     """Trains with all clients and without each of some clients, unless the runs are finished.
 
     Args:
       config: The config.
       workdir: Folder of the runs.
-      left_out: Positions of train clients in sorted order.
+      excluded_clients: Positions of train clients in sorted order.
 
     Returns:
       The run with all clients, and the runs without one.
@@ -28,17 +28,17 @@ def train_without_each(
     if config.train.excluded_client != -1:
         raise ConfigError(
             f"`train.excluded_client` = {config.train.excluded_client} cannot be used with "
-            "--left-out. Remove it from the config."
+            "--excluded-client. Remove it from the config."
         )
     population = len(ClientStore(config.data.store).client_ids("train"))
-    for position in left_out:
+    for position in excluded_clients:
         if not 0 <= position < population:
             raise ConfigError(
-                f"--left-out must name positions in [0, {population}), the train clients of "
+                f"--excluded-client must name positions in [0, {population}), the train clients of "
                 f"{config.data.store}; got {position}."
             )
     runs = []
-    for position in (-1, *dict.fromkeys(left_out)):
+    for position in (-1, *dict.fromkeys(excluded_clients)):
         path = workdir / ("all" if position == -1 else f"without_{position}")
         print(f"== {path.name}", flush=True)
         without = dataclasses.replace(config.train, excluded_client=position)

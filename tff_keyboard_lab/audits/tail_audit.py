@@ -41,7 +41,7 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Found:
+class AuditResult:
     """Result of an audit, from some texts."""
 
     outcome: str
@@ -53,7 +53,7 @@ class Found:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Tried:
+class TailCandidate:
     """One tail that was tried; see `tail_statistics.TailFit`."""
 
     num_tail: int
@@ -62,14 +62,14 @@ class Tried:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Direction(Found):
+class DirectionResult(AuditResult):
     """Result from the texts of one model of a pair.
 
     The last three fields come from the other's texts.
     """
 
     largest_log_ratio: float
-    tried: tuple[Tried, ...]
+    tried: tuple[TailCandidate, ...]
     # The chosen tail; None if no tail passes the test, or every ratio is 1.
     tail: tail_statistics.TailFit | None = None
     delta_at_epsilon: float | None = None
@@ -81,10 +81,10 @@ class Direction(Found):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Pair(Found):
+class Pair(AuditResult):
     """The worse of both directions of one pair of models."""
 
-    directions: Mapping[str, Direction]  # "without" and "with": the model of the texts
+    directions: Mapping[str, DirectionResult]  # "without" and "with": the model of the texts
     name: str = ""
     model: str = ""
     rounds_joined: int | None = None  # rounds that the client joined; None if not known
@@ -92,20 +92,22 @@ class Pair(Found):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Worst(Found):
+class WorstResult(AuditResult):
     """The worst pair."""
 
     no_estimate_for: Sequence[str] = ()
 
 
-def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
+def direction(log_ratios: np.ndarray, settings: Settings) -> DirectionResult:
     """Returns the result from one sample of log-ratios: the chosen tail, epsilon and delta."""
     search = tail_statistics.fit_tail(log_ratios, seed=settings.seed)
     tried = tuple(
-        Tried(num_tail=tail.num_tail, statistic=tail.statistic, p_value=tail.p_value)
+        TailCandidate(num_tail=tail.num_tail, statistic=tail.statistic, p_value=tail.p_value)
         for tail in search.tried
     )
-    facts = Direction(outcome=NO_ESTIMATE, largest_log_ratio=float(log_ratios.max()), tried=tried)
+    facts = DirectionResult(
+        outcome=NO_ESTIMATE, largest_log_ratio=float(log_ratios.max()), tried=tried
+    )
     if search.no_difference:
         return dataclasses.replace(
             facts,
@@ -154,8 +156,8 @@ def _finite(value: float) -> float | None:
 
 
 def _checked(
-    facts: Direction, sample: np.ndarray, opposite: np.ndarray, settings: Settings
-) -> Direction:
+    facts: DirectionResult, sample: np.ndarray, opposite: np.ndarray, settings: Settings
+) -> DirectionResult:
     """Returns one direction after the checks with the other model's texts."""
     at_least = direct_bounds.direct_epsilon_lower_bound(opposite, settings.delta)
     refutation = None
@@ -182,12 +184,12 @@ def _checked(
     )
 
 
-def _worse(results: Iterable[Found]) -> Found:
+def _worse(results: Iterable[AuditResult]) -> AuditResult:
     """Returns the largest epsilon of several results; None if one of them has none."""
     results = list(results)
     outcomes = [result.outcome for result in results]
     ranking = (REFUTED, NO_ESTIMATE, NOT_ESTABLISHED, ESTIMATE, NO_DIFFERENCE)
-    return Found(
+    return AuditResult(
         outcome=next(outcome for outcome in ranking if outcome in outcomes),
         epsilon=_largest([result.epsilon for result in results]),
         epsilon_conservative=_largest([result.epsilon_conservative for result in results]),
@@ -200,7 +202,7 @@ def _largest(values: Sequence[float | None]) -> float | None:
     return max(known) if len(known) == len(values) else None
 
 
-def worst(pairs: Sequence[Pair]) -> Worst:
+def worst(pairs: Sequence[Pair]) -> WorstResult:
     """Returns the worst pair, with the names of pairs without an estimate."""
     without = [pair.name for pair in pairs if pair.outcome == NO_ESTIMATE]
-    return Worst(**vars(_worse(pairs)), no_estimate_for=without)
+    return WorstResult(**vars(_worse(pairs)), no_estimate_for=without)

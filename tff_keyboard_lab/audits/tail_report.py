@@ -21,7 +21,7 @@ class TailAudit:
     pairs: Sequence[tail_audit.Pair]
 
     @property
-    def worst(self) -> tail_audit.Worst:
+    def worst(self) -> tail_audit.WorstResult:
         """The worst pair."""
         return tail_audit.worst(self.pairs)
 
@@ -78,7 +78,7 @@ def table(result: TailAudit) -> str:
     return "\n".join([*lines, "", _verdict(result), _formal(result)])
 
 
-def _refutation(name: str, facts: tail_audit.Direction) -> list[str]:
+def _refutation(name: str, facts: tail_audit.DirectionResult) -> list[str]:
     if facts.outcome != tail_audit.REFUTED:
         return []
     found = facts.refutation
@@ -94,7 +94,7 @@ def _refutation(name: str, facts: tail_audit.Direction) -> list[str]:
     ]
 
 
-def _figures(facts: tail_audit.Direction, limit: float) -> str:
+def _figures(facts: tail_audit.DirectionResult, limit: float) -> str:
     if facts.tail is None and facts.outcome != tail_audit.NO_ESTIMATE:
         unknown = facts.outcome == tail_audit.NOT_ESTABLISHED
         epsilon = "not established" if unknown else _epsilon(facts.epsilon)

@@ -12,7 +12,7 @@ from tff_keyboard_lab.study.plan.study_file import Study
 from tff_keyboard_lab.study.results.report import Results
 from tff_keyboard_lab.study.results.tables import Document
 from tff_keyboard_lab.study.runs import budget, runner
-from tff_keyboard_lab.study.runs.judge import Judge
+from tff_keyboard_lab.study.runs.evaluator import StudyEvaluator
 from tff_keyboard_lab.study.runs.models import Models
 
 
@@ -37,8 +37,8 @@ def run_study(
     with _training(workdir) if train else contextlib.nullcontext():
         results = Results(study, runs, command)
         control = next(run.config for run in runs if run.arm == study.control)
-        judge = Judge(study, control)
-        models = Models(study, judge, control.data.store, workdir / names.STUDY_MODELS)
+        evaluator = StudyEvaluator(study, control)
+        models = Models(study, evaluator, control.data.store, workdir / names.STUDY_MODELS)
 
         before = {run.path for run in runs if runner.is_finished(run)}
 
@@ -51,7 +51,7 @@ def run_study(
 
         def ended(run: plan.Run) -> None:
             try:
-                results.add(run, judge.evaluations(run))
+                results.add(run, evaluator.evaluations(run))
                 for name, evaluations in models.of_run(run).items():
                     results.add_model(name, run.seed, evaluations)
             except DivergedError as error:

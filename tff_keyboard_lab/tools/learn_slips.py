@@ -30,9 +30,9 @@ _CONTEXT = 3  # letters kept beside what differs
 _ROUNDS = 6
 _PRIOR = 20.0  # weight of the shares by hand, in pieces meant
 _MISSING = 15.0  # pieces meant, added to those of longer pieces, of which few are seen
-_LEAST_USES = 1.2
-_LEAST_GAIN = 0.4
-_LEAST_CHANGE = 0.25  # of a cost by its default, to be written down
+_MIN_USES = 1.2
+_MIN_GAIN = 0.4
+_MIN_CHANGE = 0.25  # of a cost by its default, to be written down
 
 Piece = tuple[str, str]  # what is meant and what is typed
 
@@ -125,14 +125,14 @@ def learn(pairs: list[tuple[str, str]], language: str) -> dict[Piece, float]:
                 shares[piece] = math.exp(-3.0 - 2.0 * max(map(len, piece)))
     for turn in range(_ROUNDS):
         uses = expected_uses(cut, ends, shares)
-        least_uses = 0.0 if turn < _ROUNDS // 2 else _LEAST_USES
+        min_uses = 0.0 if turn < _ROUNDS // 2 else _MIN_USES
         shares = {
             piece: (uses[piece] + _PRIOR * prior[piece]) / (meant_pieces[piece[0]] + _PRIOR)
             for piece in prior
         } | {
             piece: count / (meant_pieces[piece[0]] + _MISSING)
             for piece, count in uses.items()
-            if piece not in prior and count > least_uses
+            if piece not in prior and count > min_uses
         }
     first = max(1, sum(typed[:1] != meant[:1] for typed, meant in pairs))
     places = sum(len(meant) for _, meant in pairs)
@@ -169,7 +169,7 @@ def _written(
             if max(map(len, piece)) != size:
                 continue
             default = _cost_by(shorter, *piece)
-            gain = _LEAST_CHANGE if piece in single else _LEAST_GAIN
+            gain = _MIN_CHANGE if piece in single else _MIN_GAIN
             if cost < default - gain or (piece in prior and cost > default + gain):
                 table[piece] = cost
     return table

@@ -51,7 +51,7 @@ _HEAD = [
     "# words. Made by the lab's tools/respell.py of strings of wordfreq 3.1.1 (CC BY-SA 4.0) that",
     "# hunspell refuses in any case.",
 ]
-_LEAST = 1e-9  # frequency of what the list does not have
+_MIN_FREQUENCY = 1e-9  # frequency of what the list does not have
 # Ratio from which on a string of up to 4, 6, 7, and more letters is a slip.
 _UP_TO = (4, 6, 7)
 _RATIOS = (30.0, 10.0, 2.0, 2.0)
@@ -118,7 +118,7 @@ def slips_among(
     index = SpellingIndex(words, SlipCosts(slips, letters))
     found = {}
     for string in strings:
-        own = max(frequencies.get(string, 0.0), _LEAST)
+        own = max(frequencies.get(string, 0.0), _MIN_FREQUENCY)
         explained = max((frequencies[w] * p for w, p in index.near(string).items()), default=0.0)
         size = bisect.bisect_left(_UP_TO, len(string))
         least = (_RATIOS if own >= _COMMON else _RATIOS_OF_RARE)[size]
@@ -133,7 +133,7 @@ def lexicon_of(
     """Returns the `size` likeliest words: an old one keeps its share, others share alike."""
     shares = dict(zip(old.words, old.shares.tolist(), strict=True))
     scale = statistics.median(u / frequencies[w] for w, u in shares.items() if w in frequencies)
-    chosen = {w: shares.get(w, scale * frequencies.get(w, _LEAST)) for w in words}
+    chosen = {w: shares.get(w, scale * frequencies.get(w, _MIN_FREQUENCY)) for w in words}
     best = sorted(sorted(chosen, key=lambda word: (-chosen[word], word))[:size])
     total = sum(chosen[word] for word in best)
     scaled = np.array([chosen[word] for word in best]) * min(1.0, 1.0 / total)
@@ -187,16 +187,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "model",
-        type=pathlib.Path,
-        nargs="?",
-        help="exported model; without it, only the list is written",
-    )
+    parser.add_argument("model", type=pathlib.Path, nargs="?", help="none: the list alone")
     parser.add_argument("--frequencies", type=pathlib.Path, required=True)
     parser.add_argument("--dictionary", action="append", required=True)
     parser.add_argument("--also", type=pathlib.Path, action="append", default=[])
-    parser.add_argument("--words", type=int, default=130_000, help="number of words of the lexicon")
+    parser.add_argument("--words", type=int, default=130_000, help="of the lexicon")
     parser.add_argument("--language", default="en")
     flags = parser.parse_args()
     rules = NormalisationRules(language=flags.language)

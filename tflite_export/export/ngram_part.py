@@ -14,7 +14,7 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.counts import predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics import metric_table
-from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.evaluation.statistics.sums import metric_difference, metric_value
 from tff_keyboard.host.text_table import aligned
 from tff_keyboard.predictors.hybrid import mixture
@@ -75,10 +75,10 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
         )
     store.require_exact_counts()
     try:
-        text = trained_here.read_train_text(store)
-        ngram, data = trained_here.train_for_hybrid(spec, text, run.vocabulary)
+        text = baselines.read_train_text(store)
+        ngram, data = baselines.train_for_hybrid(spec, text, run.vocabulary)
         hybrid = HybridPredictor(KerasPredictor(run.model, run.vocabulary), ngram, mixture.EQUAL)
-        fitted_on = trained_here.fit_on_validation(hybrid, store, "mixture")
+        fitted_on = baselines.fit_on_validation(hybrid, store, "mixture")
     except ValueError as error:
         raise ExportError(f"--ngram: {error}") from None
     return NGramPart(
@@ -87,7 +87,7 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
             order=ngram.model.order,
             ngrams=ngram.model.num_ngrams,
             trained_on=f"{len(store.client_ids('train')):,} clients of 'train'",
-            least_people=trained_here.LEAST_PEOPLE,
+            min_clients=baselines.MIN_CLIENTS,
             bytes=len(data),
             sha256=manifest.sha256(data),
         ),

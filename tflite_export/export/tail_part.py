@@ -9,7 +9,7 @@ import pathlib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.text.word_list import read_word_list
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, listed
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.export import private_runs
@@ -41,13 +41,13 @@ class FoundTail:
     Attributes:
       lexicon: The lexicon.
       counted_on: Description of the users; "" if the words were not counted.
-      least_people: Number of users who typed each word that is not on the list; None if the words
+      min_clients: Number of users who typed each word that is not on the list; None if the words
         were not counted.
     """
 
     lexicon: TailLexicon
     counted_on: str = ""
-    least_people: int | None = None
+    min_clients: int | None = None
 
 
 def find(
@@ -57,12 +57,12 @@ def find(
     size: int,
     word_list: pathlib.Path | None,
     *,
-    least_people: int = 0,
+    min_clients: int = 0,
 ) -> FoundTail:
     """Returns the lexicon of a store's train users and of a list.
 
     For a private run, the lexicon is made from the list alone, because counted words would reveal
-    text that the noise hides. `least_people` and errors are as in `trained_here.count_tail`.
+    text that the noise hides. `min_clients` and errors are as in `baselines.count_tail`.
 
     Raises:
       ExportError: If the list is needed and missing, or the store has another vocabulary.
@@ -83,9 +83,9 @@ def find(
             "store the run was trained on with --store."
         )
     people = f"{len(store.client_ids('train')):,} clients of 'train'"
-    least_people = trained_here.people_needed(store, least_people)
-    lexicon = trained_here.count_tail(store, size, word_list, least_people=least_people)
-    return FoundTail(lexicon, people, least_people)
+    min_clients = baselines.people_needed(store, min_clients)
+    lexicon = baselines.count_tail(store, size, word_list, min_clients=min_clients)
+    return FoundTail(lexicon, people, min_clients)
 
 
 def build(
@@ -99,7 +99,7 @@ def build(
         TailFacts(
             words=len(tail.lexicon),
             counted_on=tail.counted_on,
-            least_people=tail.least_people,
+            min_clients=tail.min_clients,
             word_list=word_list.name if word_list else None,
             word_list_sha256=manifest.sha256(word_list.read_bytes()) if word_list else None,
             bytes=len(data),

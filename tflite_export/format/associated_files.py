@@ -19,7 +19,7 @@ NAMES = (VOCABULARY, MANIFEST, NGRAM, TAIL, CARD, SIGNATURE)  # all files that a
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # constant, so that the same files give the same bytes
 _END_MARK, _END_BYTES = b"PK\5\6", 22  # the record at the end of an archive
 _LOCATOR_MARK, _LOCATOR_BYTES = b"PK\6\7", 20  # ZIP64's locator of another directory
-_MOST_DIRECTORY_BYTES = sum(46 + len(name) for name in NAMES)
+_MAX_DIRECTORY_BYTES = sum(46 + len(name) for name in NAMES)
 
 
 def append(model: bytes, files: Mapping[str, bytes]) -> bytes:
@@ -73,7 +73,7 @@ def _has_archive(data: bytes) -> bool:
     end = data[-_END_BYTES:]
     if len(end) < _END_BYTES or not end.startswith(_END_MARK):
         return False
-    is_large = int.from_bytes(end[12:16], "little") > _MOST_DIRECTORY_BYTES
+    is_large = int.from_bytes(end[12:16], "little") > _MAX_DIRECTORY_BYTES
     if is_large or data[:-_END_BYTES][-_LOCATOR_BYTES:].startswith(_LOCATOR_MARK):
         raise ExportError(
             "After the model there are more files than an export packs. Export it again."

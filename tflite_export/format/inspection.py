@@ -28,7 +28,7 @@ _DAMAGED = (struct.error, TypeError, ValueError, LookupError, AttributeError, Ov
 
 
 @dataclasses.dataclass(frozen=True)
-class Use:
+class TensorView:
     """One way a buffer is read: the type and shape of a tensor over it."""
 
     type_name: str
@@ -42,7 +42,7 @@ class StoredBuffer:
     num_bytes: int
     offset: int  # from the start of the file
     digest: str
-    uses: tuple[Use, ...]  # each once
+    uses: tuple[TensorView, ...]  # each once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,11 +135,11 @@ def verify(
 
 
 def _stored_buffers(data: bytes, root: schema.Model, model: schema.ModelT) -> list[StoredBuffer]:
-    readers: dict[int, list[Use]] = collections.defaultdict(list)
+    readers: dict[int, list[TensorView]] = collections.defaultdict(list)
     for subgraph in model.subgraphs:
         for tensor in subgraph.tensors:
             shape = () if tensor.shape is None else tuple(int(size) for size in tensor.shape)
-            readers[tensor.buffer].append(Use(_TYPE_NAMES[tensor.type], shape))
+            readers[tensor.buffer].append(TensorView(_TYPE_NAMES[tensor.type], shape))
     file_start = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
     stored = []
     for index in range(root.BuffersLength()):

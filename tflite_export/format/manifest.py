@@ -19,7 +19,7 @@ import stat
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import associated_files, vocabulary_file
-from tflite_export.format.manifest_content import MOST_MODEL_BYTES, Manifest, parse
+from tflite_export.format.manifest_content import MAX_MODEL_BYTES, Manifest, parse
 
 # Name of a packed file -> suffix of the same file next to the model.
 SUFFIXES = {
@@ -32,8 +32,8 @@ SUFFIXES = {
 }
 
 # Limits, because a file next to a model may come from another person: it must not fill the memory.
-_MOST_BYTES = {
-    ".tflite": MOST_MODEL_BYTES,
+_MAX_BYTES = {
+    ".tflite": MAX_MODEL_BYTES,
     ".ngram": 2**28,
     ".vocabulary": 2**24,
     ".tail": 2**24,
@@ -141,7 +141,7 @@ def sha256(data: bytes) -> str:
 
 def _read(path: pathlib.Path) -> bytes:
     """Reads a regular file whose size is within the limits of an export."""
-    most = _MOST_BYTES.get(path.suffix, 2**22)
+    most = _MAX_BYTES.get(path.suffix, 2**22)
     try:
         status = path.stat()  # before it is opened: opening a pipe would block
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:

@@ -15,10 +15,10 @@ from tff_keyboard.storage.errors import ExportError
 
 FORMAT = "tff-keyboard export 1"
 VOCABULARY_ORDER = "special ids, then words by code points"
-MOST_MODEL_BYTES = 2**30
+MAX_MODEL_BYTES = 2**30
 
-_MOST_STATES = 100_000
-_MOST_FORMS = 50_000
+_MAX_STATES = 100_000
+_MAX_FORMS = 50_000
 _LONGEST_FORM = 100
 _LONGEST_NAME = 50  # of a kind of weights
 
@@ -42,7 +42,7 @@ class StateSizes:
 
     def __post_init__(self) -> None:
         for size in (self.c, self.h):
-            _require_range("model.state_sizes", size, 1, _MOST_STATES)
+            _require_range("model.state_sizes", size, 1, _MAX_STATES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,8 @@ class ManifestModel:
     def __post_init__(self) -> None:
         shown = self.quantization.isprintable() and len(self.quantization) <= _LONGEST_NAME
         _require(shown, "manifest.model.quantization", "must be a name on one line")
-        _require_range("model.top_k", self.top_k, 1, _MOST_STATES)
-        _require_range("model.bytes", self.bytes, 1, MOST_MODEL_BYTES)
+        _require_range("model.top_k", self.top_k, 1, _MAX_STATES)
+        _require_range("model.bytes", self.bytes, 1, MAX_MODEL_BYTES)
         if self.training_length is not None:
             _require_range("model.training_length", self.training_length, 2, 999_999)
 
@@ -139,13 +139,13 @@ class Parity:
 class NGramFacts:
     """The n-gram file of a hybrid.
 
-    It has `ngrams[i]` n-grams of length i + 1, each typed by at least `least_people` users.
+    It has `ngrams[i]` n-grams of length i + 1, each typed by at least `min_clients` users.
     """
 
     order: int
     ngrams: list[int]
     trained_on: str
-    least_people: int
+    min_clients: int
     bytes: int
     sha256: str
 
@@ -155,8 +155,8 @@ class TailFacts:
     """The lexicon of words that are not in the table.
 
     `word_list` names the file whose words are also in the lexicon. Each other word was typed by at
-    least `least_people` users of the text it was counted on; None if the words were not counted.
-    Exports by earlier versions have neither `least_people` nor `word_list_sha256`. `capitals` marks
+    least `min_clients` users of the text it was counted on; None if the words were not counted.
+    Exports by earlier versions have neither `min_clients` nor `word_list_sha256`. `capitals` marks
     the words that are written with a capital; see `tail_file.packed_capitals`.
     """
 
@@ -165,7 +165,7 @@ class TailFacts:
     word_list: str | None
     bytes: int
     sha256: str
-    least_people: int | None = None
+    min_clients: int | None = None
     word_list_sha256: str | None = None  # of the file, packed or not
     capitals: str | None = None
 
@@ -233,10 +233,10 @@ class Manifest:
     def __post_init__(self) -> None:
         _require(self.special_ids == SpecialIds(), "manifest.special_ids", "are not supported")
         _require(
-            len(self.truecase) <= _MOST_FORMS
+            len(self.truecase) <= _MAX_FORMS
             and all(0 < len(form) <= _LONGEST_FORM for form in self.truecase),
             "manifest.truecase",
-            f"must be at most {_MOST_FORMS} words",
+            f"must be at most {_MAX_FORMS} words",
         )
         alone = (self.ngram is None) != (self.mixture is None)
         _require(not alone, "manifest.mixture", "must come with `ngram`")
@@ -268,8 +268,10 @@ def parse(data: bytes, path: pathlib.Path) -> Manifest:
         ) from None
 
 
-def _require_range(name: str, value: int, least: int, most: int) -> None:
-    _require(least <= value <= most, f"manifest.{name}", f"must be from {least} to {most}")
+def _require_range(name: str, value: int, minimum: int, maximum: int) -> None:
+    _require(
+        minimum <= value <= maximum, f"manifest.{name}", f"must be from {minimum} to {maximum}"
+    )
 
 
 def _require(condition: bool, name: str, rule: str) -> None:

@@ -22,7 +22,7 @@ FORMAT = "tff-keyboard signature 1"
 _CONTEXT = (
     b"tff-keyboard export\0"  # so that a signature made for another purpose is not valid here
 )
-_MOST_BYTES = 10_000
+_MAX_BYTES = 10_000
 
 
 def read_private_key(path: pathlib.Path) -> Ed25519PrivateKey:
@@ -110,6 +110,6 @@ def key_id(key: Ed25519PublicKey) -> str:
 def _read(path: pathlib.Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(_MOST_BYTES)
+            return file.read(_MAX_BYTES)
     except OSError as error:
         raise ExportError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -26,7 +26,7 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import vocabulary_file
 
 FORMAT = b"tff-keyboard tail lexicon 1"
-_MOST_WORDS = 1_000_000
+_MAX_WORDS = 1_000_000
 
 
 def encode(lexicon: TailLexicon) -> bytes:
@@ -45,8 +45,8 @@ def decode(data: bytes, vocabulary: Vocabulary, name: str = "lexicon") -> TailLe
     try:
         header, packed = vocabulary_file.checked_body(data, FORMAT).split(b"\n", 1)
         count = json.loads(header)["words"]
-        if type(count) is not int or not 0 < count <= _MOST_WORDS:
-            raise ValueError(f"it does not have 1 to {_MOST_WORDS:,} words")
+        if type(count) is not int or not 0 < count <= _MAX_WORDS:
+            raise ValueError(f"it does not have 1 to {_MAX_WORDS:,} words")
         words, steps = vocabulary_file.unpack(packed, count, bytes_a_word=1)
         lexicon = of_steps(words, np.frombuffer(steps, np.uint8))
         lexicon.check_beyond(vocabulary)

@@ -24,12 +24,12 @@ from tff_keyboard.storage.errors import ExportError, in_one_line
 FORMAT = b"tff-keyboard sorted vocabulary 2"
 _FORMAT_1 = b"tff-keyboard sorted vocabulary 1"
 
-_MOST_SHARED = 255  # one byte
+_MAX_SHARED = 255  # one byte
 
 # Limits, so that a hostile file cannot fill the memory: a word takes 60 bytes and its characters.
-_MOST_ROWS = 1_000_000
-_MOST_BYTES = 16_000_000  # of the packed part, unpacked
-_MOST_CHARACTERS = 32_000_000  # of all words together; front coding can expand to many
+_MAX_ROWS = 1_000_000
+_MAX_BYTES = 16_000_000  # of the packed part, unpacked
+_MAX_CHARACTERS = 32_000_000  # of all words together; front coding can expand to many
 
 
 def sorted_rows(vocabulary: Vocabulary) -> list[int]:
@@ -84,7 +84,7 @@ def pack(words: Sequence[str], further: bytes = b"") -> bytes:
     shared_lengths, endings, before = bytearray(), [], ""
     for word in words:
         alike = os.path.commonprefix([before, word])  # noqa: RUF071 - compares characters, not paths
-        shared = min(len(alike), _MOST_SHARED)
+        shared = min(len(alike), _MAX_SHARED)
         shared_lengths.append(shared)
         endings.append(word[shared:] + "\n")
         before = word
@@ -101,8 +101,8 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
         header_line, packed = checked_body(data, FORMAT, _FORMAT_1).split(b"\n", 1)
         header = json.loads(header_line)
         size = header["size"]
-        if type(size) is not int or not NUM_SPECIAL < size <= _MOST_ROWS:
-            raise ValueError(f"it does not have {NUM_SPECIAL + 1} to {_MOST_ROWS:,} rows")
+        if type(size) is not int or not NUM_SPECIAL < size <= _MAX_ROWS:
+            raise ValueError(f"it does not have {NUM_SPECIAL + 1} to {_MAX_ROWS:,} rows")
         words, _ = unpack(packed, size - NUM_SPECIAL)
         vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules(**header["rules"]))
         if vocabulary.fingerprint != header["fingerprint"]:
@@ -142,7 +142,7 @@ def unpack(packed: bytes, count: int, bytes_a_word: int = 0) -> tuple[list[str],
       ValueError, zlib.error: If the number of words differs from `count`, or the data is damaged.
     """
     inflater = zlib.decompressobj()
-    data = inflater.decompress(packed, _MOST_BYTES)
+    data = inflater.decompress(packed, _MAX_BYTES)
     start = count * (1 + bytes_a_word)
     if not inflater.eof or inflater.unused_data or start > len(data):
         raise ValueError("its packed part is incomplete, too long or of another size")
@@ -154,8 +154,8 @@ def unpack(packed: bytes, count: int, bytes_a_word: int = 0) -> tuple[list[str],
     for shared, ending in zip(data[:count], endings, strict=True):
         word = before[:shared] + ending
         characters += len(word)
-        if characters > _MOST_CHARACTERS:
-            raise ValueError(f"its words have more than {_MOST_CHARACTERS:,} characters")
+        if characters > _MAX_CHARACTERS:
+            raise ValueError(f"its words have more than {_MAX_CHARACTERS:,} characters")
         if words and word <= before:
             raise ValueError("its words are not sorted")
         words.append(word)

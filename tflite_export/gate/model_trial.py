@@ -24,8 +24,8 @@ from tflite_export.runtime.hybrid_keyboard import open_keyboard
 CPU_SECONDS = 60  # a valid file takes 0.2
 SECONDS = 600  # wall time, enough on a busy machine
 MEMORY_BYTES = 4 * 2**30  # in addition to the memory of this process
-MOST_BYTES = 2**15  # of the child's message; a pipe takes 2**16 at once
-_MOST_CHARACTERS = 2_000  # of the child's message; JSON needs up to 12 bytes for a character
+MAX_BYTES = 2**15  # of the child's message; a pipe takes 2**16 at once
+_MAX_CHARACTERS = 2_000  # of the child's message; JSON needs up to 12 bytes for a character
 
 _TEXTS = ("see you ", "wh")
 
@@ -51,7 +51,7 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
     said, code = b"", None
     try:
         said = _read_to_end(reading, deadline)
-        code = _wait(child, deadline) if len(said) <= MOST_BYTES else None
+        code = _wait(child, deadline) if len(said) <= MAX_BYTES else None
     finally:
         os.close(reading)
         if code is None:
@@ -69,7 +69,7 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
 def _read_to_end(reading: int, deadline: float) -> bytes:
     """Reads the child's message until it closes the pipe, exceeds the limit, or time is up."""
     said = b""
-    while len(said) <= MOST_BYTES:
+    while len(said) <= MAX_BYTES:
         seconds = max(0.0, deadline - time.monotonic())
         if not select.select([reading], [], [], seconds)[0]:
             break
@@ -123,7 +123,7 @@ def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoRe
             _use(path, runtime)
             problem = ""
         except UserError as error:
-            problem = str(error)[:_MOST_CHARACTERS]
+            problem = str(error)[:_MAX_CHARACTERS]
         except Exception as error:
             why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             problem = f"{path}: cannot be used as a keyboard ({why}). Export it again."

@@ -37,13 +37,13 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export.format.manifest_content import Parity, ParityDifference
 from tflite_export.gate.errors import GateUndecided, ParityFailed
 from tflite_export.gate.shown_words import LENGTHS, LONG_MESSAGE, Reader, ShownReport
-from tflite_export.gate.texts import LEAST_PEOPLE, LEAST_WORDS
+from tflite_export.gate.texts import MIN_CLIENTS, MIN_WORDS
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 MAX_MESSAGE_WORDS = 50  # longer messages are cut: more words of one message add little information
 MAX_TARGETS = MAX_MESSAGE_WORDS + 1  # plus the end of the message
 PREDICTED_EVERY = 10  # `predict` reads one of so many messages
-ENOUGH_TEXT = f"{LEAST_WORDS:,} words of {LEAST_PEOPLE} clients"
+ENOUGH_TEXT = f"{MIN_WORDS:,} words of {MIN_CLIENTS} clients"
 
 # User -> messages -> normalised words.
 Texts = Mapping[str, Sequence[Sequence[str]]]
@@ -169,7 +169,7 @@ def check_enough(texts: Texts) -> None:
 
 def is_little(texts: Texts) -> bool:
     """Returns whether there is too little text for reliable figures."""
-    return _num_words(texts) < LEAST_WORDS or _num_people(texts) < LEAST_PEOPLE
+    return _num_words(texts) < MIN_WORDS or _num_people(texts) < MIN_CLIENTS
 
 
 def _num_words(texts: Texts) -> int:

@@ -17,8 +17,8 @@ from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
 
 # On less text than this, agreement and recall of a broken file may be perfect by chance.
-LEAST_WORDS = 1_000
-LEAST_PEOPLE = 5
+MIN_WORDS = 1_000
+MIN_CLIENTS = 5
 
 LINES_A_PERSON = 20  # consecutive lines that count as one user's if the file names no users
 UNNAMED = "lines "  # start of the name of such a user
@@ -51,7 +51,7 @@ def from_store(
     *,
     max_words: int,
     seed: int,
-    least_people: int = 1,
+    min_clients: int = 1,
 ) -> Texts:
     """Reads whole users of a population in a seeded order, until there are `max_words` words.
 
@@ -61,7 +61,7 @@ def from_store(
       vocabulary: Vocabulary of the run. The store must have the same.
       max_words: Reading stops after the user with whom this number is reached.
       seed: Seed of the order of users.
-      least_people: Number of users that are read at least, if the population has as many.
+      min_clients: Number of users that are read at least, if the population has as many.
 
     Raises:
       ExportError: If the store has other rules or words than `vocabulary`, or the population is
@@ -81,7 +81,7 @@ def from_store(
     texts: Texts = {}
     words = 0
     for index in order:
-        if words >= max_words and len(texts) >= least_people:
+        if words >= max_words and len(texts) >= min_clients:
             break
         texts[people[index]] = [list(message) for message in store.words(population, people[index])]
         words += sum(map(len, texts[people[index]]))

@@ -22,7 +22,7 @@ from tests.support.aggregation_fakes import (
 )
 from tests.support.examples import examples
 from tff_keyboard.aggregators.fedatt.aggregator import FedAttFactory
-from tff_keyboard.config.sections.rule_config import FedAtt
+from tff_keyboard.config.sections.rule_config import FedAttConfig
 
 
 def numpy_norm(value, positions, norm):
@@ -206,7 +206,7 @@ def test_the_order_of_clients_does_not_matter():
 )
 def test_wrong_arguments_are_named(arguments, words):
     with pytest.raises(ValueError, match=words):
-        FedAtt(**arguments)
+        FedAttConfig(**arguments)
 
 
 @pytest.mark.parametrize(

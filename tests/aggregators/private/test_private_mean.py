@@ -338,7 +338,9 @@ def test_no_argument_is_taken_and_ignored():
 
 
 def discrete_process(noise, draw):
-    privacy = privacy_config.Gaussian(clip_norm=0.75, distribution="discrete", noise_multiplier=1)
+    privacy = privacy_config.GaussianConfig(
+        clip_norm=0.75, distribution="discrete", noise_multiplier=1
+    )
     built = PrivateMeanFactory(
         privacy=privacy, noise_multiplier=noise, clients_per_round=CLIENTS
     ).create(VALUE_TYPE)

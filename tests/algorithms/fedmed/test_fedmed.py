@@ -23,7 +23,7 @@ from tests.support.aggregation_fakes import (
 from tests.support.examples import examples
 from tff_keyboard.aggregators.fedmed.aggregator import FedMedFactory, top_count
 from tff_keyboard.aggregators.fedmed.client_weight import fedmed_weight_type
-from tff_keyboard.config.sections.rule_config import FedMed
+from tff_keyboard.config.sections.rule_config import FedMedConfig
 
 DELTA_BYTES = 4 * (6 + 4 + 1)
 
@@ -240,7 +240,7 @@ def test_top_count_is_not_fooled_by_binary_fractions():
 )
 def test_wrong_arguments_are_named(arguments, words):
     with pytest.raises(ValueError, match=words):
-        FedMed(**arguments)
+        FedMedConfig(**arguments)
 
 
 def test_empty_cohort_is_refused():

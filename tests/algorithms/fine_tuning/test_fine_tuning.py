@@ -8,7 +8,7 @@ import pytest
 
 from tasks import cli
 from tasks.data import merge_vocabulary as merge_task
-from tasks.judge import evaluate as evaluate_task
+from tasks.evaluate import evaluate as evaluate_task
 from tests.support.fakes import save_untrained_run
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.sections.data_config import DataConfig
@@ -207,6 +207,8 @@ def test_transfer_rejects_options_that_it_ignores(override):
         (["one", "--out=x"], "two client stores"),
         (["a", "b"], "--out"),
         (["a", "b", "--out=x", "--size=3"], "--size"),
+        (["a", "b", "--out=x", "--shares=1"], "--shares"),
+        (["a", "b", "--out=x", "--shares=1,no"], "--shares"),
     ],
 )
 def test_merge_vocabulary_explains_wrong_use(arguments, message, capsys, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tff_keyboard import config as config_lib
-from tff_keyboard.algorithms.client_delivery import Handover
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal, build_rehearsal
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
@@ -24,7 +24,7 @@ from tff_keyboard.training.client_inputs import BYTES_PER_PARAMETER, CohortInput
 
 SMALL = DataConfig(synthetic_typists=30, synthetic_messages=10, vocabulary_size=100)
 
-AS_DATASETS = Handover(None)
+AS_DATASETS = CohortBatcher(None)
 
 
 @pytest.fixture(scope="module")

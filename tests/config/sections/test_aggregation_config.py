@@ -11,29 +11,29 @@ from tff_keyboard.config.sections.aggregation_config import (
     UniformQuantization,
 )
 from tff_keyboard.config.sections.privacy_config import (
-    Gaussian,
-    GaussianAdaptive,
-    Tree,
+    GaussianAdaptiveConfig,
+    GaussianConfig,
+    TreeConfig,
 )
 from tff_keyboard.config.sections.rule_config import (
     RULES,
-    FedAtt,
-    FedMed,
-    Mean,
-    Median,
-    PrivateFedAtt,
-    TrimmedMean,
+    FedAttConfig,
+    FedMedConfig,
+    MeanConfig,
+    MedianConfig,
+    PrivateFedAttConfig,
+    TrimmedMeanConfig,
 )
 
 NOISE = {"noise_multiplier": 1.0}
-PRIVATE = {"privacy": Gaussian(**NOISE), "client_weighting": "uniform"}
+PRIVATE = {"privacy": GaussianConfig(**NOISE), "client_weighting": "uniform"}
 
 
 def test_averaging_rules_are_protected_by_default():
-    for rule in (Mean(), FedAtt(), FedMed()):
+    for rule in (MeanConfig(), FedAttConfig(), FedMedConfig()):
         assert AggregationConfig(rule=rule).resolved_protection == AdaptiveClipping()
         assert AdaptiveClipping().zeroing
-    for rule in (Median(), TrimmedMean()):
+    for rule in (MedianConfig(), TrimmedMeanConfig()):
         assert AggregationConfig(rule=rule).resolved_protection == NoClipping()
 
 
@@ -46,22 +46,37 @@ def test_privacy_turns_unaccounted_protection_off():
     "build, words",
     [
         (
-            lambda: FedAtt(norm="3"),
+            lambda: FedAttConfig(norm="3"),
             "rule.norm` must be one of '1', '2', 'inf', 'spectral', got '3'",
         ),
-        (lambda: FedAtt(temperature=float("inf")), "aggregation.rule.temperature` must be finite"),
-        (lambda: FedMed(top_fraction=0.0), r"`aggregation.rule.top_fraction` must be in \(0, 1\]"),
-        (lambda: TrimmedMean(trim_fraction=0.5), r"rule.trim_fraction` must be in \[0, 0.5\)"),
-        (lambda: PrivateFedAtt(denominator_floor=0.0), "rule.denominator_floor` must be > 0"),
-        (lambda: PrivateFedAtt(attention_bound=-1.0), "rule.attention_bound` must be >= 0"),
-        (lambda: FedAtt(layer_groups={"a": []}), "`aggregation.rule.layer_groups.a` is empty"),
-        (lambda: FedMed(layer_groups={"a": ["x"], "b": ["x"]}), "belongs to one group"),
+        (
+            lambda: FedAttConfig(temperature=float("inf")),
+            "aggregation.rule.temperature` must be finite",
+        ),
+        (
+            lambda: FedMedConfig(top_fraction=0.0),
+            r"`aggregation.rule.top_fraction` must be in \(0, 1\]",
+        ),
+        (
+            lambda: TrimmedMeanConfig(trim_fraction=0.5),
+            r"rule.trim_fraction` must be in \[0, 0.5\)",
+        ),
+        (lambda: PrivateFedAttConfig(denominator_floor=0.0), "rule.denominator_floor` must be > 0"),
+        (lambda: PrivateFedAttConfig(attention_bound=-1.0), "rule.attention_bound` must be >= 0"),
+        (
+            lambda: FedAttConfig(layer_groups={"a": []}),
+            "`aggregation.rule.layer_groups.a` is empty",
+        ),
+        (lambda: FedMedConfig(layer_groups={"a": ["x"], "b": ["x"]}), "belongs to one group"),
         (lambda: AdaptiveClipping(quantile=1.0), r"protection.quantile` must be in \(0, 1\)"),
         (lambda: FixedClipping(clip_norm=-1.0), "protection.clip_norm` must be > 0, got -1.0"),
-        (lambda: Gaussian(clip_norm=0.0), "`aggregation.privacy.clip_norm` must be > 0"),
-        (lambda: Gaussian(noise_multiplier=-1.0), "privacy.noise_multiplier` must be >= 0"),
-        (lambda: Gaussian(delta=0.0), r"`aggregation.privacy.delta` must be in \(0, 1\)"),
-        (lambda: GaussianAdaptive(target_unclipped_quantile=1.0), "target_unclipped_quantile`"),
+        (lambda: GaussianConfig(clip_norm=0.0), "`aggregation.privacy.clip_norm` must be > 0"),
+        (lambda: GaussianConfig(noise_multiplier=-1.0), "privacy.noise_multiplier` must be >= 0"),
+        (lambda: GaussianConfig(delta=0.0), r"`aggregation.privacy.delta` must be in \(0, 1\)"),
+        (
+            lambda: GaussianAdaptiveConfig(target_unclipped_quantile=1.0),
+            "target_unclipped_quantile`",
+        ),
         (lambda: UniformQuantization(bits=1), "compression.bits` must be in 2..4, got 1"),
         (lambda: UniformQuantization(bits=5), "compression.bits` must be in 2..4, got 5"),
         (lambda: NormalClientNoise(scale=0.0), "client_noise.scale` must be > 0"),
@@ -76,14 +91,22 @@ def test_out_of_range_options_are_named(build, words):
 @pytest.mark.parametrize(
     "build, reason",
     [
-        (lambda: AggregationConfig(privacy=Gaussian()), "assumes equal weights"),
-        (lambda: AggregationConfig(rule=FedAtt(), **PRIVATE), "depend on all clients at once"),
-        (lambda: AggregationConfig(rule=FedMed(), **PRIVATE), "depend on all clients at once"),
-        (lambda: AggregationConfig(rule=Median(), **PRIVATE), "have no clipped sensitivity"),
-        (lambda: AggregationConfig(rule=TrimmedMean(), **PRIVATE), "order statistics"),
-        (lambda: AggregationConfig(rule=PrivateFedAtt()), "the sum of each round"),
+        (lambda: AggregationConfig(privacy=GaussianConfig()), "assumes equal weights"),
         (
-            lambda: AggregationConfig(rule=PrivateFedAtt(), **PRIVATE | {"privacy": Tree()}),
+            lambda: AggregationConfig(rule=FedAttConfig(), **PRIVATE),
+            "depend on all clients at once",
+        ),
+        (
+            lambda: AggregationConfig(rule=FedMedConfig(), **PRIVATE),
+            "depend on all clients at once",
+        ),
+        (lambda: AggregationConfig(rule=MedianConfig(), **PRIVATE), "have no clipped sensitivity"),
+        (lambda: AggregationConfig(rule=TrimmedMeanConfig(), **PRIVATE), "order statistics"),
+        (lambda: AggregationConfig(rule=PrivateFedAttConfig()), "the sum of each round"),
+        (
+            lambda: AggregationConfig(
+                rule=PrivateFedAttConfig(), **PRIVATE | {"privacy": TreeConfig()}
+            ),
             "the sum of each round",
         ),
         (
@@ -98,7 +121,10 @@ def test_out_of_range_options_are_named(build, words):
             lambda: AggregationConfig(protection=FixedClipping(), **PRIVATE),
             "does not cover a second bound",
         ),
-        (lambda: GaussianAdaptive(clipped_count_noise=0.0, **NOISE), "released without noise"),
+        (
+            lambda: GaussianAdaptiveConfig(clipped_count_noise=0.0, **NOISE),
+            "released without noise",
+        ),
     ],
 )
 def test_unsafe_combinations_are_refused_with_the_reason(build, reason):
@@ -108,7 +134,7 @@ def test_unsafe_combinations_are_refused_with_the_reason(build, reason):
     assert "`aggregation." in str(error.value)
 
 
-@pytest.mark.parametrize("privacy", [Gaussian, GaussianAdaptive, Tree])
+@pytest.mark.parametrize("privacy", [GaussianConfig, GaussianAdaptiveConfig, TreeConfig])
 def test_every_mechanism_is_allowed_with_mean_and_compression(privacy):
     config = AggregationConfig(
         privacy=privacy(**NOISE), client_weighting="uniform", compression=UniformQuantization()
@@ -117,7 +143,7 @@ def test_every_mechanism_is_allowed_with_mean_and_compression(privacy):
 
 
 def test_private_fedatt_is_private():
-    assert AggregationConfig(rule=PrivateFedAtt(), **PRIVATE).is_private
+    assert AggregationConfig(rule=PrivateFedAttConfig(), **PRIVATE).is_private
     assert not AggregationConfig().is_private
 
 

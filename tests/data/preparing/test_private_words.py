@@ -5,12 +5,13 @@ import types
 
 import pytest
 
+from tasks.data import prepare as prepare_task
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.preparing import merged_vocabulary, prepare
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.predictors.ngram import ngram_spec
-from tff_keyboard.storage.errors import DataError
+from tff_keyboard.storage.errors import ConfigError, DataError
 from tflite_export.export import ngram_part
 
 
@@ -35,7 +36,7 @@ def test_keeps_common_words_and_drops_words_of_one_user(tmp_path):
     assert facts["rho"] > 0
     assert facts["delta_of_words"] == 5e-9
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
-        trained_here.count_tail(store, 100)  # from exact counts of the same users
+        baselines.count_tail(store, 100)  # from exact counts of the same users
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
         merged_vocabulary.merge_vocabularies([store], 100)
     run = types.SimpleNamespace(directory=tmp_path, vocabulary=store.vocabulary)
@@ -66,3 +67,13 @@ def test_too_few_users_for_epsilon(tmp_path):
 def test_exact_thresholds_are_rejected_with_epsilon(options):
     with pytest.raises(ValueError, match="exact counts would influence"):
         config("x.tsv", **options)
+
+
+@pytest.mark.slow
+def test_task_has_a_flag_for_epsilon(tmp_path):
+    options = prepare_task.Options(
+        inputs=(str(tmp_path / "x.tsv"),), out=tmp_path / "store", vocabulary_epsilon=2.0
+    )
+    assert options.data_config().vocabulary_epsilon == 2.0
+    with pytest.raises(ConfigError, match="vocabulary_epsilon"):
+        dataclasses.replace(options, vocabulary_epsilon=-1.0).data_config()

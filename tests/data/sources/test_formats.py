@@ -8,7 +8,7 @@ import pytest
 from tests.support import exported_chats
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.sources import formats, open_source
-from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.data.sources.messages import Message, ParserState
 from tff_keyboard.storage.errors import DataError
 
 
@@ -68,7 +68,7 @@ def test_missing_files_are_left_to_their_reader(tmp_path):
 
 def messages(**options):
     source = open_source.open_source(DataConfig(**options))
-    reading = Reading()
+    reading = ParserState()
     return list(source.messages(reading)), source, reading
 
 

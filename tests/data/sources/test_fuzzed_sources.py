@@ -17,7 +17,7 @@ from tests.support import exported_chats
 from tests.support.damage import random_damage
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.sources import formats, open_source, plain_text
-from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.storage.errors import UserError
 
 SECONDS = float(os.environ.get("TFF_KEYBOARD_FUZZ_SECONDS", "1"))
@@ -70,7 +70,7 @@ def error_of(source, paths, on_bad_line):
     try:
         for path in paths:
             formats.format_of(path)
-        for _ in open_source.open_source(config).messages(Reading(on_bad_line)):
+        for _ in open_source.open_source(config).messages(ParserState(on_bad_line)):
             pass
     except UserError as error:
         return str(error)

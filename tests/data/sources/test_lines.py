@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tff_keyboard.data.sources import lines
-from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.storage.errors import DataError
 
 
 def read(path, on_bad_line="error"):
-    reading = Reading(on_bad_line)
+    reading = ParserState(on_bad_line)
     return list(lines.read_lines(path, reading)), dict(reading.skipped)
 
 
@@ -121,7 +121,7 @@ def test_missing_file_and_folder(tmp_path):
 def test_position_ends_at_the_size_of_the_inputs(tmp_path):
     path = write(tmp_path, gzip.compress(b"a\tx\n" * 2500))
     positions = []
-    list(lines.read_lines(path, Reading(on_position=positions.append), bytes_before=7))
+    list(lines.read_lines(path, ParserState(on_position=positions.append), bytes_before=7))
     assert positions == sorted(positions)
     assert positions[-1] == 7 + path.stat().st_size
 
@@ -129,7 +129,7 @@ def test_position_ends_at_the_size_of_the_inputs(tmp_path):
 def test_position_is_reported_every_thousand_lines_of_a_broken_file(tmp_path):
     path = write(tmp_path, b"ann\t\0\n" + b"ann\thello\n" * 2499)
     positions = []
-    list(lines.read_lines(path, Reading("skip", positions.append)))
+    list(lines.read_lines(path, ParserState("skip", positions.append)))
     assert len(positions) == 3  # after 1,000, after 2,000, at the end
 
 
@@ -163,7 +163,7 @@ def test_reading_in_blocks_equals_reading_lines(tmp_path_factory, pieces, block,
     content = b"".join(pieces)
     data = gzip.compress(content, mtime=0)[: -cut or None] if is_gzip else content
     path = write(tmp_path_factory.mktemp("blocks"), data, "c.gz" if is_gzip else "c.tsv")
-    careful = Reading("skip")
+    careful = ParserState("skip")
 
     def outcome(read_some):
         found = []
@@ -175,7 +175,7 @@ def test_reading_in_blocks_equals_reading_lines(tmp_path_factory, pieces, block,
         return found, ""
 
     expected = outcome(lines._careful_lines(path, careful, 0, after=0))
-    reading = Reading("skip")
+    reading = ParserState("skip")
     kept, lines._BLOCK_BYTES = lines._BLOCK_BYTES, block
     try:
         found = outcome(lines.read_lines(path, reading))

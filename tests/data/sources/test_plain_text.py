@@ -7,7 +7,7 @@ import pytest
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.preparing import prepare
 from tff_keyboard.data.sources import plain_text
-from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.storage.errors import DataError
 
@@ -20,7 +20,7 @@ def corpus(directory, train=103, valid=20, test=1):
 
 
 def read(files, **arguments):
-    return list(plain_text.read_shards(files, Reading(), **arguments))
+    return list(plain_text.read_shards(files, ParserState(), **arguments))
 
 
 def test_clients_have_equal_sizes_and_every_line_once(tmp_path):
@@ -92,7 +92,7 @@ ARTICLES = """ = First =
 def articles(directory, train=ARTICLES):
     for name in plain_text.FILE_NAMES:
         (directory / name).write_text(train if name == "train.txt" else " = A = \n b\n")
-    return list(plain_text.read_articles(plain_text.corpus_files([directory]), Reading()))
+    return list(plain_text.read_articles(plain_text.corpus_files([directory]), ParserState()))
 
 
 def test_every_article_is_a_client(tmp_path):

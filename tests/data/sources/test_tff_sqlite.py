@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tff_keyboard.data.sources import tff_sqlite
-from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.data.sources.messages import Message, ParserState
 from tff_keyboard.storage.errors import DataError
 
 
@@ -68,7 +68,7 @@ def stack_overflow(tmp_path):
 
 
 def read(path, name, on_bad_line="error", **arguments):
-    reading = Reading(on_bad_line)
+    reading = ParserState(on_bad_line)
     layout = tff_sqlite.FORMATS[name]
     return list(tff_sqlite.read_messages(path, layout, reading, **arguments)), reading.skipped
 

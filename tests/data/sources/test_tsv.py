@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tff_keyboard.data.sources import tsv
-from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.data.sources.messages import Message, ParserState
 from tff_keyboard.storage.errors import DataError
 
 NO_CONTROL = st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\0\ufeff")
@@ -18,7 +18,7 @@ ROWS = st.lists(st.tuples(USERS, st.text(NO_CONTROL, max_size=30)), min_size=1, 
 
 
 def read(paths, on_bad_line="error"):
-    reading = Reading(on_bad_line)
+    reading = ParserState(on_bad_line)
     return list(tsv.read_messages(paths, reading)), dict(reading.skipped)
 
 

@@ -11,7 +11,7 @@ from tests.support.examples import examples
 from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.preparing.population_statistics import PopulationStatistics
-from tff_keyboard.data.store.person_sizes import PersonSizes, check_ins
+from tff_keyboard.data.store.person_sizes import PersonSizes, text_weights
 
 
 class Counted:
@@ -71,9 +71,9 @@ SOME_MESSAGES = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(np.
 @examples(100)
 def test_bound_matches_bisection(messages, of_round, factor):
     rounds = np.maximum(np.ceil(messages / of_round), 1)
-    found = check_ins(messages, of_round, factor)
+    found = text_weights(messages, of_round, factor)
     np.testing.assert_allclose(found, bounded(rounds, factor), rtol=1e-9)
-    np.testing.assert_array_equal(check_ins(messages, of_round), rounds)
+    np.testing.assert_array_equal(text_weights(messages, of_round), rounds)
     assert found.max() <= factor * found.mean() * (1 + 1e-12)
     if factor == 1:  # all equal
         np.testing.assert_array_equal(found, found[0])
@@ -83,7 +83,7 @@ def test_bound_matches_bisection(messages, of_round, factor):
 def test_equal_claims_of_any_size_are_not_cut(claim):
     """Their rounded mean may be less than each of them."""
     for people in (1, 5, 9_320):
-        np.testing.assert_allclose(check_ins(np.full(people, claim), 8, 1.0), claim / 8)
+        np.testing.assert_allclose(text_weights(np.full(people, claim), 8, 1.0), claim / 8)
 
 
 @hypothesis.given(
@@ -95,7 +95,7 @@ def test_equal_claims_of_any_size_are_not_cut(claim):
 @examples(100)
 def test_share_of_false_claims_is_bounded(messages, liars, claim, factor):
     everybody = np.append(messages, np.full(liars, claim))
-    found = check_ins(everybody, 8, factor)
+    found = text_weights(everybody, 8, factor)
     share = liars / len(everybody)
     assert found[len(messages) :].sum() <= share * factor * found.sum() * (1 + 1e-12)
 
@@ -104,15 +104,15 @@ def test_share_of_false_claims_is_bounded(messages, liars, claim, factor):
 @examples(50)
 def test_groups_equal_single_clients(messages, factor):
     groups, people = np.unique(messages, return_counts=True)
-    found = np.repeat(check_ins(groups, 8, factor, people), people)
-    np.testing.assert_allclose(found, check_ins(np.sort(messages), 8, factor))
-    assert not len(check_ins(np.array([]), 8, factor))
+    found = np.repeat(text_weights(groups, 8, factor, people), people)
+    np.testing.assert_allclose(found, text_weights(np.sort(messages), 8, factor))
+    assert not len(text_weights(np.array([]), 8, factor))
 
 
 def test_expected_messages_match_drawn_cohorts():
     counts = np.concatenate([np.tile(np.arange(1, 9), 100), np.full(8, 5793)])
-    weights = check_ins(counts, 8, 5.0)
-    assert weights.max() < check_ins(counts, 8).max() / 50
+    weights = text_weights(counts, 8, 5.0)
+    assert weights.max() < text_weights(counts, 8).max() / 50
     sampler = CohortSampler(TrainConfig(clients_per_round=16, seed=1), len(counts), weights=weights)
     drawn = np.concatenate([sampler.cohort(t).selected for t in range(400)])
     people = of_people(counts)

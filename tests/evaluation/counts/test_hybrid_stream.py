@@ -103,7 +103,7 @@ def simulate(predictor, person, max_length):
     ],
 )
 def test_sums_match_a_simulated_user(max_length, extras, offered_from, tail, monkeypatch):
-    monkeypatch.setattr(hybrid_stream, "_MOST_EXTRAS", extras)
+    monkeypatch.setattr(hybrid_stream, "_MAX_EXTRAS", extras)
     monkeypatch.setattr(hybrid_stream, "_SCORES_AT_ONCE", 700)  # several runs and flushes
     text = typed_by(6, seed=8)
     predictor = hybrid(offered_from=offered_from, tail=tail)

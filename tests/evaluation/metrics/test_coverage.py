@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from tff_keyboard.data.sources import messages, tsv
-from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
 from tff_keyboard.evaluation.statistics.jackknife import (
     difference_interval,
@@ -64,20 +64,20 @@ def synthetic_people(slope, number=20_000):
     return np.stack([words, *rng.binomial(words, rates)], axis=1)
 
 
-@pytest.mark.parametrize(("slope", "most_of_kish"), [(0.0, 0.97), (-0.1, 0.94)])
-def test_coverage_if_recall_depends_on_size(slope, most_of_kish):
+@pytest.mark.parametrize(("slope", "max_of_kish"), [(0.0, 0.97), (-0.1, 0.94)])
+def test_coverage_if_recall_depends_on_size(slope, max_of_kish):
     plain, paired, kish = covered(synthetic_people(slope), people=400, draws=1000)
     assert 0.94 <= plain <= 0.975  # standard deviation of a share is 0.007
     assert 0.94 <= paired <= 0.975
-    assert kish < most_of_kish  # no correction is needed if recall is independent of size
+    assert kish < max_of_kish  # no correction is needed if recall is independent of size
 
 
 def messages_of(corpus):
     """Returns the words of every message of every client."""
     path = pathlib.Path(os.environ["TFF_KEYBOARD_DATA"], corpus, "by_user.tsv.gz")
-    cut = PythonTokenizer(NormalisationRules())
+    cut = FastTokenizer(NormalisationRules())
     people = collections.defaultdict(list)
-    for message in tsv.read_messages([path], messages.Reading("skip")):
+    for message in tsv.read_messages([path], messages.ParserState("skip")):
         people[message.user].append(cut.joined(message.text).split())
     return list(people.values())
 

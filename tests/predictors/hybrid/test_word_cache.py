@@ -233,7 +233,7 @@ def test_a_damaged_or_hostile_file_is_refused(tmp_path, text):
 def test_a_missing_or_huge_file_is_refused(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="cannot be read"):
         cache_file.load(tmp_path / "none")
-    monkeypatch.setattr(cache_file, "MOST_BYTES", 50)
+    monkeypatch.setattr(cache_file, "MAX_BYTES", 50)
     (tmp_path / "huge").write_text(f"{cache_file.FORMAT}\n{GOOD}\n")
     with pytest.raises(DataError, match="larger than 50 bytes"):
         cache_file.load(tmp_path / "huge")

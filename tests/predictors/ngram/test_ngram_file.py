@@ -186,12 +186,12 @@ def test_fills_but_never_exceeds_a_budget(larger, budget):
     data = encode_within(pruner, vocabulary, budget)
     assert 0.98 * budget <= len(data) <= budget
     compact, _ = ngram_file.decode(data)
-    assert pruner.fewest < sum(compact.num_ngrams) < pruner.most
+    assert pruner.min_ngrams < sum(compact.num_ngrams) < pruner.max_ngrams
 
 
 def test_smallest_and_largest_budgets(larger):
     pruner, vocabulary = larger
-    whole = ngram_file.encode(pruner.prune(pruner.most), vocabulary)
+    whole = ngram_file.encode(pruner.prune(pruner.max_ngrams), vocabulary)
     assert encode_within(pruner, vocabulary, 10**9) == whole
     assert 0.995 * len(whole) <= len(encode_within(pruner, vocabulary, len(whole))) <= len(whole)
     with pytest.raises(ValueError, match="bytes are too few"):

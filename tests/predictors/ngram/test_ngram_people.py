@@ -60,7 +60,7 @@ def test_file_lists_only_ngrams_of_several_users():
     expected = typists(messages, owners, 5)
     spec = ngram_spec.NGramSpec(num_bytes=10**6)
     whole, _ = ngram_spec.train(spec, messages, vocabulary_of(V))
-    shared, _ = ngram_spec.train(spec, messages, vocabulary_of(V), owners=owners, least_people=3)
+    shared, _ = ngram_spec.train(spec, messages, vocabulary_of(V), owners=owners, min_clients=3)
     model = KneserNey.train(messages, vocabulary_size=V, order=5)
     counts = people_of_ngrams(model, messages, owners)
     kept = Pruner(model, messages, [count >= 3 for count in counts]).prune(10**6)

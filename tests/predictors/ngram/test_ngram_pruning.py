@@ -119,7 +119,7 @@ def test_entropy_matches_the_definition(model):
 
 
 def test_pruning_nothing_changes_no_bit(model, pruner):
-    for size in (pruner.most, pruner.most + 7):
+    for size in (pruner.max_ngrams, pruner.max_ngrams + 7):
         for table, whole in zip(pruner.prune(size).tables, model.tables, strict=True):
             for name, values in vars(whole).items():
                 np.testing.assert_array_equal(getattr(table, name), values)
@@ -127,7 +127,7 @@ def test_pruning_nothing_changes_no_bit(model, pruner):
 
 
 def test_pruning_all_leaves_the_unigram(model, pruner):
-    pruned = pruner.prune(pruner.fewest)
+    pruned = pruner.prune(pruner.min_ngrams)
     assert pruned.num_ngrams == [model.num_ngrams[0], 0, 0, 0]
     p = pruned.probabilities(pruned.context_nodes(np.array([[BOS, 4, 5]]))[0])
     np.testing.assert_array_equal(p, np.tile(model.unigram, [3, 1]))
@@ -135,7 +135,7 @@ def test_pruning_all_leaves_the_unigram(model, pruner):
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 0.9])
 def test_pruned_model_has_the_requested_size_and_sums_to_one(model, pruner, share):
-    size = pruner.fewest + round(share * (pruner.most - pruner.fewest))
+    size = pruner.min_ngrams + round(share * (pruner.max_ngrams - pruner.min_ngrams))
     pruned = pruner.prune(size)
     assert sum(pruned.num_ngrams) == size
     whole, left = grams(model), grams(pruned)
@@ -155,8 +155,11 @@ def test_pruned_model_has_the_requested_size_and_sums_to_one(model, pruner, shar
 
 def test_pruning_is_better_than_random_cuts(model, pruner):
     """Every cut increases the text's perplexity, and random cuts of the same size cost more."""
-    sizes = [round(pruner.fewest + s * (pruner.most - pruner.fewest)) for s in (1, 0.7, 0.4, 0.1)]
-    found = [perplexity(pruner.prune(size), MESSAGES) for size in [*sizes, pruner.fewest]]
+    sizes = [
+        round(pruner.min_ngrams + s * (pruner.max_ngrams - pruner.min_ngrams))
+        for s in (1, 0.7, 0.4, 0.1)
+    ]
+    found = [perplexity(pruner.prune(size), MESSAGES) for size in [*sizes, pruner.min_ngrams]]
     assert found == sorted(found)
     assert found[0] < found[-1] / 2
     random = Pruner(model, MESSAGES)
@@ -168,8 +171,8 @@ def test_pruning_is_better_than_random_cuts(model, pruner):
 
 def test_rejects_too_few_and_a_pruned_model(pruner):
     with pytest.raises(ValueError, match="single words"):
-        pruner.prune(pruner.fewest - 1)
-    pruned = pruner.prune((pruner.fewest + pruner.most) // 2)
+        pruner.prune(pruner.min_ngrams - 1)
+    pruned = pruner.prune((pruner.min_ngrams + pruner.max_ngrams) // 2)
     with pytest.raises(ValueError, match="already been pruned"):
         Pruner(pruned, MESSAGES)
 
@@ -177,5 +180,5 @@ def test_rejects_too_few_and_a_pruned_model(pruner):
 def test_a_unigram_has_nothing_to_prune():
     unigram = KneserNey.train(MESSAGES, vocabulary_size=V, order=1)
     pruner = Pruner(unigram, MESSAGES)
-    assert pruner.fewest == pruner.most
-    np.testing.assert_array_equal(pruner.prune(pruner.most).unigram, unigram.unigram)
+    assert pruner.min_ngrams == pruner.max_ngrams
+    np.testing.assert_array_equal(pruner.prune(pruner.max_ngrams).unigram, unigram.unigram)

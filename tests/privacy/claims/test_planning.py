@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tff_keyboard.config.sections.privacy_config import Blt
+from tff_keyboard.config.sections.privacy_config import BltConfig
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims import planning
 from tff_keyboard.privacy.claims.planning import Schedule, plan
@@ -32,7 +32,7 @@ def test_epsilon_is_just_below_the_target(name):
 def test_epsilon_depends_on_the_servers_momentum():
     """A run with momentum uses another matrix, which costs more at the same multiplier."""
     schedule = Schedule(rounds=40, cohort=50, population=466, min_separation=8, delta=1e-4)
-    matrix = mechanism_of(Blt(), rounds=40, min_separation_rounds=8, momentum=0.9).matrix()
+    matrix = mechanism_of(BltConfig(), rounds=40, min_separation_rounds=8, momentum=0.9).matrix()
 
     def epsilon_of_the_run(found):
         return accounting.matrix_gaussian(

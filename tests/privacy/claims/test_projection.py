@@ -9,8 +9,12 @@ from tests.support.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE
 from tests.support.fakes import ledger_header
 from tests.support.noise_fakes import noised
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import Blt, Gaussian, GaussianAdaptive
-from tff_keyboard.config.sections.rule_config import PrivateFedAtt
+from tff_keyboard.config.sections.privacy_config import (
+    BltConfig,
+    GaussianAdaptiveConfig,
+    GaussianConfig,
+)
+from tff_keyboard.config.sections.rule_config import PrivateFedAttConfig
 from tff_keyboard.privacy.claims.guarantee import composed, guarantee_of, history
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
@@ -44,7 +48,7 @@ def test_real_release_has_the_smaller_noise():
 
 @pytest.mark.slow
 def test_the_noise_of_the_mean_is_that_of_the_larger_cohort():
-    privacy = Gaussian(clip_norm=0.5, noise_multiplier=3.0, noise_cohort_size=400)
+    privacy = GaussianConfig(clip_norm=0.5, noise_multiplier=3.0, noise_cohort_size=400)
     spread = []
     for one in (privacy, dataclasses.replace(privacy, noise_cohort_size=0)):
         factory = build_aggregator(config(one), clients_per_round=40, seed=0)
@@ -77,13 +81,15 @@ def test_the_statement_and_the_metric_are_labelled(tmp_path):
 def test_unsupported_projections_are_rejected():
     with pytest.raises(ValueError, match="only the noise of a mean"):
         AggregationConfig(
-            rule=PrivateFedAtt(),
-            privacy=Gaussian(noise_multiplier=1.0, noise_cohort_size=100),
+            rule=PrivateFedAttConfig(),
+            privacy=GaussianConfig(noise_multiplier=1.0, noise_cohort_size=100),
             client_weighting="uniform",
         )
     with pytest.raises(ValueError, match="needs a fixed clip norm"):
-        config(GaussianAdaptive(noise_multiplier=1.0, noise_cohort_size=100))
+        config(GaussianAdaptiveConfig(noise_multiplier=1.0, noise_cohort_size=100))
     with pytest.raises(ValueError, match=r"must be 0 or >= `train.clients_per_round` = 40, got 30"):
         build_aggregator(
-            config(Blt(noise_multiplier=1.0, noise_cohort_size=30)), clients_per_round=40, seed=0
+            config(BltConfig(noise_multiplier=1.0, noise_cohort_size=30)),
+            clients_per_round=40,
+            seed=0,
         )

@@ -35,7 +35,7 @@ def part(seed=0):
         order=4,
         ngrams=model.num_ngrams,
         trained_on="tests",
-        least_people=1,
+        min_clients=1,
         bytes=len(data),
         sha256=manifest.sha256(data),
     )

@@ -96,7 +96,7 @@ def test_a_cut_file_is_rejected(kept):
 
 
 def test_too_large_unpacked_data_is_rejected(monkeypatch):
-    monkeypatch.setattr(vocabulary_file, "_MOST_BYTES", 10)
+    monkeypatch.setattr(vocabulary_file, "_MAX_BYTES", 10)
     packed = vocabulary_file.encode(vocabulary_of(["an", "and", "answer", "other"]))
     with pytest.raises(ExportError, match="too long"):
         vocabulary_file.decode(packed)

@@ -104,7 +104,7 @@ def test_what_an_export_lists_can_be_read(rules, tmp_path_factory, texts):
     messages = PythonTokenizer(rules).tokenize(lines)
     for lexicon in (
         tail_lexicon.listed(frequencies, vocabulary, size=99),
-        tail_lexicon.counted([messages], vocabulary, size=99, least_people=1),
+        tail_lexicon.counted([messages], vocabulary, size=99, min_clients=1),
     ):
         assert "quay" in lexicon.words
         assert tail_file.decode(tail_file.encode(lexicon), vocabulary).words == lexicon.words

@@ -187,14 +187,14 @@ def test_top_k_is_as_asked(kind, top_k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "most_bytes"),
+    ("kind", "max_bytes"),
     [
         ("int8", 1_450_000),
         ("int8-rows", 1_450_000),
         ("trainable", 1_500_000),
     ],
 )
-def test_size_at_ten_thousand_words(kind, most_bytes):
+def test_size_at_ten_thousand_words(kind, max_bytes):
     full = build_model("cifg", vocabulary_size=10_000, seed=1)
     random = np.random.default_rng(0)
     weights = CifgWeights.from_model(full)
@@ -204,7 +204,7 @@ def test_size_at_ten_thousand_words(kind, most_bytes):
     )
     names = list(signatures.INFERENCE_SIGNATURES)
     report = inspection.verify(
-        written(kind, weights), max_bytes=most_bytes, signatures=names, table_shape=(10_000, 96)
+        written(kind, weights), max_bytes=max_bytes, signatures=names, table_shape=(10_000, 96)
     )
     assert report.buffers[0].num_bytes == 960_000
     assert sum(buffer.num_bytes for buffer in report.buffers) < 960_000 + 475_000

@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 
 from tests.support.fakes import tiny_config
-from tff_keyboard.algorithms.client_delivery import Handover
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.training.client_inputs import CohortInputs, evaluation_clients_batches
 from tff_keyboard.training.on_cluster import client_references
 from tff_keyboard.training.on_cluster.store_references import StoreReference
 
-HANDOVER = Handover(3, is_joined=True)
+BATCHER = CohortBatcher(3, is_joined=True)
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def assert_same(ours, theirs):
 
 def test_train_clients_are_made_as_here(opened, config):
     cohorts = CohortInputs(config, opened)
-    groups, facts = cohorts.round_plan(2, HANDOVER)
-    expected, expected_facts = cohorts.round_input(2, HANDOVER)
+    groups, facts = cohorts.round_plan(2, BATCHER)
+    expected, expected_facts = cohorts.round_input(2, BATCHER)
     recipe = client_references.Recipe.of(config, opened, None)
-    named = recipe.train_packs(HANDOVER, 2, groups)
+    named = recipe.train_packs(BATCHER, 2, groups)
     sent = pickle.loads(pickle.dumps(named))
     assert facts == expected_facts
     assert_same([pack.make() for pack in sent], expected)
@@ -59,12 +59,12 @@ def test_evaluation_clients_are_made_as_here(opened, config):
 
 def test_no_text_travels(opened, config):
     recipe = client_references.Recipe.of(config, opened)
-    sent = pickle.dumps(recipe.train_packs(HANDOVER, 1, [[i] for i in range(10)]))
+    sent = pickle.dumps(recipe.train_packs(BATCHER, 1, [[i] for i in range(10)]))
     ids = opened.client_ids("train")
     assert not any(client_id.encode() in sent for client_id in ids)
     words = [w for w in opened.vocabulary.words[4:] if len(w) > 5]
     assert not any(word.encode() in sent for word in words if word not in recipe.config_text)
-    longer = pickle.dumps(recipe.train_packs(HANDOVER, 1, [[i] for i in range(1010)]))
+    longer = pickle.dumps(recipe.train_packs(BATCHER, 1, [[i] for i in range(1010)]))
     assert len(longer) - len(sent) < 30 * 1000
 
 
@@ -74,4 +74,4 @@ def test_another_store_is_refused(opened, config, store):
         ((str(store), StoreReference(str(store.absolute()), "another hash")),),
     )
     with pytest.raises(DataError, match="differs from the client store of the driver"):
-        wrong.train_packs(HANDOVER, 1, [[0]])[0].make()
+        wrong.train_packs(BATCHER, 1, [[0]])[0].make()

@@ -34,7 +34,7 @@ from tff_keyboard.aggregators import layers as layers_lib
 from tff_keyboard.aggregators.arguments import LayerGroups
 from tff_keyboard.aggregators.guards.finiteness import all_finite
 from tff_keyboard.aggregators.private.noised_sum import NoisedSumQuery
-from tff_keyboard.config.sections.privacy_config import Gaussian
+from tff_keyboard.config.sections.privacy_config import GaussianConfig
 
 
 def record_sensitivity(num_layers: int, denominator_scale: float) -> float:
@@ -132,7 +132,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         arguments.require_not_negative("noise_multiplier", noise_multiplier)
         arguments.require_positive("layer_clip_norm", layer_clip_norm)
         arguments.require_positive("denominator_scale", denominator_scale)
-        self.privacy = Gaussian(clip_norm=layer_clip_norm, noise_multiplier=noise_multiplier)
+        self.privacy = GaussianConfig(clip_norm=layer_clip_norm, noise_multiplier=noise_multiplier)
         self._noise_multiplier = float(noise_multiplier)
         self._clip_norm = float(layer_clip_norm)
         self._bound = float(attention_bound)

@@ -94,7 +94,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             noise_multiplier=noise_multiplier, clip_norm=clip_norm, **options
         )
         adaptive = None
-        if isinstance(privacy, privacy_config.GaussianAdaptive):
+        if isinstance(privacy, privacy_config.GaussianAdaptiveConfig):
             adaptive = adaptive_clip.AdaptiveClip(
                 target_quantile=privacy.target_unclipped_quantile,
                 learning_rate=privacy.clip_learning_rate,
@@ -107,11 +107,11 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         # TFF has no event for correlated noise with participation limits; the ledger has it.
         event: dp_accounting.DpEvent = dp_accounting.UnsupportedDpEvent()
         is_independent = isinstance(
-            privacy, privacy_config.Gaussian | privacy_config.GaussianAdaptive
+            privacy, privacy_config.GaussianConfig | privacy_config.GaussianAdaptiveConfig
         )
         if is_independent:
             event = dp_accounting.GaussianDpEvent(multiplier)
-        is_discrete = isinstance(privacy, privacy_config.Gaussian) and privacy.is_discrete
+        is_discrete = isinstance(privacy, privacy_config.GaussianConfig) and privacy.is_discrete
         if takes_sums and not is_discrete:
             raise ValueError("`takes_sums` needs `distribution` = 'discrete': sums of integers.")
         self._arguments: dict[str, Any] = {

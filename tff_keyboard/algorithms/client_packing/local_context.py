@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.algorithms.client_packing import dealing
+from tff_keyboard.algorithms.client_packing import load_balancing
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError, RoundForm, make_pack
 from tff_keyboard.execution import threading_options
 from tff_keyboard.execution.engine import Engine, LocalEngine
@@ -81,8 +81,10 @@ class LocalContext(tff.framework.SyncContext):
             if form.element_spec is None:
                 return form(self._engine, server, clients)
             held = [_elements(sequence) for (sequence,) in clients]
-            dealt = dealing.deal([len(each) for each in held], dealing.num_packs(len(held), 0))
-            packs = [make_pack([held[i] for i in pack], form.element_spec) for pack in dealt]
+            groups = load_balancing.balance_load(
+                [len(each) for each in held], load_balancing.num_packs(len(held), 0)
+            )
+            packs = [make_pack([held[i] for i in pack], form.element_spec) for pack in groups]
             return form(self._engine, server, packs)
 
         return run

@@ -22,5 +22,8 @@ RENAMED_KEYS = {f"{table}.{tag}": f"{table}.type" for table, tag in _TAGS.items(
     "train.check_in": "train.client_sampling",
     "train.check_in_factor": "train.max_sampling_ratio",
     "train.left_out_client": "train.excluded_client",
+    "devices.least_share": "devices.min_report_fraction",
+    "devices.least_examples": "devices.min_examples",
+    "devices.least_days_between": "devices.min_days_between",
     "execution.cluster.allow_other_bits": "execution.cluster.allow_nondeterminism",
 }

@@ -9,12 +9,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.privacy_config import (
-    Gaussian,
+    GaussianConfig,
     MechanismConfig,
     NoPrivacy,
     Privacy,
 )
-from tff_keyboard.config.sections.rule_config import Mean, PrivateFedAtt, Rule
+from tff_keyboard.config.sections.rule_config import MeanConfig, PrivateFedAttConfig, Rule
 from tff_keyboard.storage.checks import OpenShare, Positive, Range, between
 
 
@@ -117,7 +117,7 @@ class AllRows(Table, path="aggregation.row_correction"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TouchedRows(Table, path="aggregation.row_correction"):
+class FedSubAvgConfig(Table, path="aggregation.row_correction"):
     """Every row of a word table is averaged over the clients that typed its word (FedSubAvg).
 
     Attributes:
@@ -128,7 +128,7 @@ class TouchedRows(Table, path="aggregation.row_correction"):
     largest_factor: Annotated[float, Range("in (1, 1e6)", lambda x: 1 < x < 1e6)] = 10.0
 
 
-RowCorrection: TypeAlias = AllRows | TouchedRows
+RowCorrection: TypeAlias = AllRows | FedSubAvgConfig
 Protection: TypeAlias = AutoProtection | NoClipping | FixedClipping | AdaptiveClipping
 Compression: TypeAlias = NoCompression | UniformQuantization
 ClientNoise: TypeAlias = NoClientNoise | NormalClientNoise
@@ -150,7 +150,7 @@ class AggregationConfig(Table, path="aggregation"):
     """
 
     client_weighting: Literal["tokens", "examples", "uniform"] = "tokens"
-    rule: Rule = dataclasses.field(default_factory=Mean)
+    rule: Rule = dataclasses.field(default_factory=MeanConfig)
     privacy: Privacy = dataclasses.field(default_factory=NoPrivacy)
     protection: Protection = dataclasses.field(default_factory=AutoProtection)
     compression: Compression = dataclasses.field(default_factory=NoCompression)
@@ -159,14 +159,16 @@ class AggregationConfig(Table, path="aggregation"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.rule, PrivateFedAtt) and not isinstance(self.privacy, Gaussian):
+        if isinstance(self.rule, PrivateFedAttConfig) and not isinstance(
+            self.privacy, GaussianConfig
+        ):
             raise ValueError(
                 "`aggregation.rule.type` = 'private_fedatt' needs `aggregation.privacy.type` "
                 f"= 'gaussian', got {self.privacy.type!r}: it has fixed clip norms, and its "
                 "ratio needs the sum of each round, not a running sum."
             )
-        discrete = isinstance(self.privacy, Gaussian) and self.privacy.is_discrete
-        if discrete and not isinstance(self.rule, Mean):
+        discrete = isinstance(self.privacy, GaussianConfig) and self.privacy.is_discrete
+        if discrete and not isinstance(self.rule, MeanConfig):
             raise ValueError(
                 "`aggregation.privacy.distribution` = 'discrete' needs `aggregation.rule.type` = "
                 f"'mean', got {self.rule.type!r}: only sums of updates are on a grid."
@@ -190,7 +192,7 @@ class AggregationConfig(Table, path="aggregation"):
     def _check_projection(self) -> None:
         assert isinstance(self.privacy, MechanismConfig)
         size = self.privacy.noise_cohort_size
-        if size and not isinstance(self.rule, Mean):
+        if size and not isinstance(self.rule, MeanConfig):
             raise ValueError(
                 f"`aggregation.privacy.noise_cohort_size` = {size} needs `aggregation.rule.type` = "
                 f"'mean', got {self.rule.type!r}: only the noise of a mean decreases with the "
@@ -216,7 +218,7 @@ class AggregationConfig(Table, path="aggregation"):
                 f"got {self.client_weighting!r}: the privacy accounting assumes equal weights. "
                 "Change the weighting, or set the mechanism to 'none'."
             )
-        if isinstance(self.row_correction, TouchedRows):
+        if isinstance(self.row_correction, FedSubAvgConfig):
             raise ValueError(
                 f"`aggregation.row_correction.type` = 'fedsubavg' with {mechanism}: it would "
                 "release which client typed which word. A client changes one count for each of its "

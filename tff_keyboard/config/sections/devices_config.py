@@ -20,16 +20,16 @@ class DevicesConfig(Table, path="devices"):
       deadline_seconds: Time from the first seat of a round to its end. With `secure_sums`, seats
         above the minimum are given in the first quarter of this time, and devices must finish
         training in the first half.
-      least_share: Share of the report goal that is enough at the deadline. With fewer reports the
-        round is abandoned, and devices are selected again.
+      min_report_fraction: Share of the report goal that is enough at the deadline. With fewer
+        reports the round is abandoned, and devices are selected again.
       ram_gib: Minimum memory of a device.
       charging: Whether the device must be charging.
       unmetered: Whether its network must be unmetered.
       idle: Whether the device must not be in use.
       locale: Language and region such as "en_US", or a language alone; "" allows any.
       app_versions: Versions of the keyboard that may take part; empty allows all.
-      least_examples: Minimum number of messages in its cache.
-      least_days_between: Minimum number of days since it last took part.
+      min_examples: Minimum number of messages in its cache.
+      min_days_between: Minimum number of days since it last took part.
       secure_sums: Whether uploads are masked, so that the server learns only their sum. Against a
         malicious server, each device also needs `--known-devices` and `--min-devices-in-sum`.
       secure_neighbours: Number of devices that a device shares masks with; even, in 2..100, less
@@ -41,15 +41,15 @@ class DevicesConfig(Table, path="devices"):
 
     population: str = "keyboard"
     deadline_seconds: Positive = 600.0
-    least_share: Annotated[float, Range("in (0, 1]", lambda share: 0 < share <= 1)] = 0.8
+    min_report_fraction: Annotated[float, Range("in (0, 1]", lambda share: 0 < share <= 1)] = 0.8
     ram_gib: NotNegative = 2.0
     charging: bool = True
     unmetered: bool = True
     idle: bool = True
     locale: str = ""
     app_versions: tuple[str, ...] = ()
-    least_examples: FromOne = 1
-    least_days_between: NotNegative = 0.0
+    min_examples: FromOne = 1
+    min_days_between: NotNegative = 0.0
     secure_sums: bool = False
     secure_neighbours: Annotated[
         int, Range("even and in 2..100", lambda count: 2 <= count <= 100 and count % 2 == 0)

@@ -34,7 +34,7 @@ class _Model(Table, path="model"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cifg(_Model):
+class CifgConfig(_Model):
     """The CIFG of Hard et al. 2018, whose output table is its embedding.
 
     Attributes:
@@ -61,17 +61,17 @@ class _PaperModel(_Model):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Gru(_PaperModel):
+class GruConfig(_PaperModel):
     """The GRU of Ji et al. 2019."""
 
     type: Literal["gru"] = "gru"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Lstm2(_PaperModel):
+class Lstm2Config(_PaperModel):
     """The two-layer LSTM of Wu et al. 2020."""
 
     type: Literal["lstm2"] = "lstm2"
 
 
-ModelConfig: TypeAlias = Cifg | Gru | Lstm2
+ModelConfig: TypeAlias = CifgConfig | GruConfig | Lstm2Config

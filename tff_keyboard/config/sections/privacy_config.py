@@ -58,10 +58,10 @@ class MechanismConfig(Table, path="aggregation.privacy"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Gaussian(MechanismConfig):
+class GaussianConfig(MechanismConfig):
     """Fresh Gaussian noise in every round, with a fixed bound.
 
-    >>> Gaussian(clip_norm=0.5, noise_multiplier=0.8).is_discrete
+    >>> GaussianConfig(clip_norm=0.5, noise_multiplier=0.8).is_discrete
     False
 
     Attributes:
@@ -90,12 +90,12 @@ class Gaussian(MechanismConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GaussianAdaptive(MechanismConfig):
+class GaussianAdaptiveConfig(MechanismConfig):
     """Fresh Gaussian noise in every round, with a bound that follows a noisy quantile.
 
     Source: Andrew et al. 2021, https://arxiv.org/abs/1905.03871.
 
-    >>> GaussianAdaptive(noise_multiplier=0.8).target_unclipped_quantile
+    >>> GaussianAdaptiveConfig(noise_multiplier=0.8).target_unclipped_quantile
     0.5
 
     Attributes:
@@ -122,10 +122,10 @@ class GaussianAdaptive(MechanismConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Tree(MechanismConfig):
+class TreeConfig(MechanismConfig):
     """DP-FTRL: noise from a binary tree over rounds. Assumes nothing about sampling.
 
-    >>> Tree(noise_multiplier=7.0).type
+    >>> TreeConfig(noise_multiplier=7.0).type
     'tree'
     """
 
@@ -133,10 +133,10 @@ class Tree(MechanismConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Blt(MechanismConfig):
+class BltConfig(MechanismConfig):
     """DP-FTRL with buffered linear Toeplitz noise, optimised for the schedule.
 
-    >>> Blt(noise_multiplier=7.0, buffers=3).type
+    >>> BltConfig(noise_multiplier=7.0, buffers=3).type
     'blt'
 
     Attributes:
@@ -147,4 +147,4 @@ class Blt(MechanismConfig):
     buffers: Annotated[int, checks.between(1, 4)] = 2
 
 
-Privacy: TypeAlias = NoPrivacy | Gaussian | GaussianAdaptive | Tree | Blt
+Privacy: TypeAlias = NoPrivacy | GaussianConfig | GaussianAdaptiveConfig | TreeConfig | BltConfig

@@ -36,7 +36,7 @@ class _Rule(Table, path="aggregation.rule"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Mean(_Rule):
+class MeanConfig(_Rule):
     """The weighted mean; with `[aggregation.privacy]`, the noisy mean of clipped updates."""
 
     averages: ClassVar[bool] = True
@@ -45,7 +45,7 @@ class Mean(_Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FedAtt(_Rule):
+class FedAttConfig(_Rule):
     """Attention over clients (Ji et al. 2019).
 
     Attributes:
@@ -66,7 +66,7 @@ class FedAtt(_Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FedMed(_Rule):
+class FedMedConfig(_Rule):
     """Mediation between FedAvg and adaptive weights (Wu et al. 2020).
 
     Attributes:
@@ -91,7 +91,7 @@ class FedMed(_Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PrivateFedAtt(_Rule):
+class PrivateFedAttConfig(_Rule):
     """FedAtt as one Gaussian mechanism (docs/privacy/private_fedatt.md).
 
     `clip_norm` of `[aggregation.privacy]` bounds each layer, not the whole update.
@@ -109,7 +109,7 @@ class PrivateFedAtt(_Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Median(_Rule):
+class MedianConfig(_Rule):
     """The median of each coordinate."""
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
@@ -118,7 +118,7 @@ class Median(_Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrimmedMean(_Rule):
+class TrimmedMeanConfig(_Rule):
     """The mean of each coordinate without its extremes.
 
     Attributes:
@@ -132,7 +132,7 @@ class TrimmedMean(_Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BoundedTrimmedMean(_Rule):
+class BoundedTrimmedMeanConfig(_Rule):
     """The trimmed mean of bounded updates: a defence against attacks (docs/attacks.md).
 
     Attributes:
@@ -149,9 +149,17 @@ class BoundedTrimmedMean(_Rule):
 
 
 # They ignore the extremes of a cohort, and are robust while few of its clients attack.
-ORDER_STATISTICS = (Median, TrimmedMean, BoundedTrimmedMean)
+ORDER_STATISTICS = (MedianConfig, TrimmedMeanConfig, BoundedTrimmedMeanConfig)
 
-Rule: TypeAlias = Mean | FedAtt | FedMed | PrivateFedAtt | Median | TrimmedMean | BoundedTrimmedMean
+Rule: TypeAlias = (
+    MeanConfig
+    | FedAttConfig
+    | FedMedConfig
+    | PrivateFedAttConfig
+    | MedianConfig
+    | TrimmedMeanConfig
+    | BoundedTrimmedMeanConfig
+)
 RULES: Mapping[str, type[Rule]] = variants(Rule)
 
 

@@ -5,11 +5,10 @@ import itertools
 import json
 import pathlib
 import re
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 
 from tff_keyboard.config.sections.data_config import DataConfig, Source
-from tff_keyboard.data.sources import json_documents
+from tff_keyboard.data.sources import by_time, json_documents
 from tff_keyboard.data.sources.exports import (
     discord,
     messenger,
@@ -18,7 +17,7 @@ from tff_keyboard.data.sources.exports import (
     telegram,
     whatsapp,
 )
-from tff_keyboard.data.sources.messages import Message, Reading, Typed
+from tff_keyboard.data.sources.messages import Message, ParserState, Typed
 from tff_keyboard.data.sources.tables import csv_files, json_lines, parquet_files
 from tff_keyboard.data.sources.tables.columns import WantedColumns
 from tff_keyboard.storage import errors
@@ -189,24 +188,24 @@ def messages_of_file(path: pathlib.Path) -> Iterator[Message] | None:
     if source not in READ_HERE:
         return None
     config = DataConfig(source=source, input=str(path))
-    return read_messages(config, input_files(source, (path,)), Reading())
+    return read_messages(config, input_files(source, (path,)), ParserState())
 
 
 def read_messages(
-    config: DataConfig, files: Sequence[pathlib.Path], reading: Reading
+    config: DataConfig, files: Sequence[pathlib.Path], reading: ParserState
 ) -> Iterator[Message]:
     """Yields the messages of all files, each in its format, sorted by time if it is known."""
     wanted = WantedColumns(config.client_column, config.text_column, config.time_column)
     typed = itertools.chain.from_iterable(_each_file(config.source, files, reading, wanted))
     if config.time_column or config.source not in TABLES:
-        yield from _by_time(typed)
+        yield from by_time.by_time(typed)
     else:
         for _, user, text in typed:
             yield Message(user, text)
 
 
 def _each_file(
-    source: str, files: Sequence[pathlib.Path], reading: Reading, wanted: WantedColumns
+    source: str, files: Sequence[pathlib.Path], reading: ParserState, wanted: WantedColumns
 ) -> Iterator[Iterator[Typed]]:
     bytes_before = 0
     for path in files:
@@ -216,25 +215,3 @@ def _each_file(
         else:
             yield EXPORTS[name](path, reading, bytes_before=bytes_before)
         bytes_before += path.stat().st_size
-
-
-def _by_time(typed: Iterator[Typed]) -> Iterator[Message]:
-    """Yields the messages from the oldest to the newest. Equal times keep their order.
-
-    Memory does not grow with their number: they are kept in an unnamed temporary SQLite database,
-    which is removed when it is closed.
-    """
-    connection = sqlite3.connect("")
-    try:
-        connection.executescript(
-            """
-            PRAGMA journal_mode = OFF;
-            PRAGMA synchronous = OFF;
-            CREATE TABLE typed (time REAL, user TEXT, text TEXT);
-            """
-        )
-        connection.executemany("INSERT INTO typed VALUES (?, ?, ?)", typed)
-        for user, text in connection.execute("SELECT user, text FROM typed ORDER BY time, rowid"):
-            yield Message(user, text)
-    finally:
-        connection.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, cast
 
 from tff_keyboard.data.sources.lines import GZIP_MAGIC, UTF16_MARKS
-from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.storage import errors
 
 _CHUNK_BYTES = 1 << 16
@@ -40,7 +40,7 @@ def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[byt
                 yield chunk
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Check the inputs of `prepare`."
+            f"{path}: there is no such file. Check `data.input` or --input."
         ) from None
     except IsADirectoryError:
         raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.") from None
@@ -81,7 +81,7 @@ def read_json(path: pathlib.Path) -> object:
 
 
 def message_objects(
-    path: pathlib.Path, entries: Iterable[object], reading: Reading
+    path: pathlib.Path, entries: Iterable[object], reading: ParserState
 ) -> Iterator[dict[str, Any]]:
     """Yields the entries of a document that are JSON objects. Other entries are bad lines."""
     for number, entry in enumerate(entries, 1):

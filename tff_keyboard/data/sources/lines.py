@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.storage import errors
 
 MAX_LINE_BYTES = 1 << 20
@@ -26,7 +26,7 @@ _BLOCK_BYTES = 1 << 17
 
 
 def read_lines(
-    path: pathlib.Path, reading: Reading, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, *, bytes_before: int = 0
 ) -> Iterator[tuple[int, str]]:
     """Yields `(line number from 1, text without its line end)`.
 
@@ -58,7 +58,7 @@ def read_lines(
 
 
 def _sound_blocks(
-    path: pathlib.Path, reading: Reading, bytes_before: int
+    path: pathlib.Path, reading: ParserState, bytes_before: int
 ) -> Iterator[list[str] | None]:
     """Yields whole lines, block by block, as long as they are valid; None after the last one.
 
@@ -97,7 +97,7 @@ def _decoded(block: bytes, *, is_first: bool) -> list[str]:
 
 
 def _careful_lines(
-    path: pathlib.Path, reading: Reading, bytes_before: int, *, after: int
+    path: pathlib.Path, reading: ParserState, bytes_before: int, *, after: int
 ) -> Iterator[tuple[int, str]]:
     """Yields the lines of `read_lines` one at a time, after the first `after` valid lines."""
     number = 0
@@ -135,7 +135,7 @@ def _careful_lines(
             reading.on_position(bytes_before + raw.tell())
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Check the inputs of `prepare`."
+            f"{path}: there is no such file. Check `data.input` or --input."
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise errors.DataError(
@@ -149,7 +149,7 @@ def _careful_lines(
 
 
 def _decode(
-    line: bytes, rest: io.BufferedReader, path: pathlib.Path, number: int, reading: Reading
+    line: bytes, rest: io.BufferedReader, path: pathlib.Path, number: int, reading: ParserState
 ) -> str | None:
     """Returns the text of a line, or None if it is blank or (counted as) bad."""
     bad = functools.partial(reading.bad_line, path, number)

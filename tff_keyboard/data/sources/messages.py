@@ -48,7 +48,7 @@ def clean_text(text: str) -> str:
     return text.translate(_BLANKS).strip() if _NOT_ON_A_LINE.search(text) else text.strip()
 
 
-class Reading:
+class ParserState:
     """The treatment of bad lines, the counts of skipped lines, and the progress of the reader.
 
     For a bad line, "error" raises and "skip" counts. `on_position` is called from time to time with

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.sources import formats, plain_text, synthetic, tff_sqlite, tsv
-from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.data.sources.messages import Message, ParserState
 from tff_keyboard.storage import errors
 
 _READ_BYTES = 1 << 20
@@ -21,9 +21,9 @@ class Source:
     """Messages that can be read several times."""
 
     files: tuple[pathlib.Path, ...]  # input files in order; empty for synthetic text
-    total: float | None  # final value of `Reading.on_position`; None if unknown
+    total: float | None  # final value of `ParserState.on_position`; None if unknown
     unit: str
-    messages: Callable[[Reading], Iterator[Message]]
+    messages: Callable[[ParserState], Iterator[Message]]
 
 
 def open_source(config: DataConfig) -> Source:
@@ -67,7 +67,7 @@ def open_source(config: DataConfig) -> Source:
             "bytes",
             functools.partial(formats.read_messages, config, files),
         )
-    read: Callable[[Reading], Iterator[Message]] = functools.partial(tsv.read_messages, files)
+    read: Callable[[ParserState], Iterator[Message]] = functools.partial(tsv.read_messages, files)
     if config.is_published_text:
         files = tuple(plain_text.corpus_files(files))
         read = functools.partial(plain_text.read_articles, files)
@@ -86,8 +86,8 @@ def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:
     names = (config.input,) if isinstance(config.input, str) else config.input
     if not names:
         raise errors.DataError(
-            f"`data.source` = {config.source!r} requires a file. Pass it as an argument "
-            "of `prepare`, or set `data.input`."
+            f"`data.source` = {config.source!r} requires a file. Pass --input=FILE, or set "
+            "`data.input`."
         )
     return tuple(expand_path(name, "data.input") for name in names)
 
@@ -113,7 +113,7 @@ def file_sha256(path: pathlib.Path) -> str:
                 digest.update(block)
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Check the inputs of `prepare`."
+            f"{path}: there is no such file. Check `data.input` or --input."
         ) from None
     except IsADirectoryError:
         raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.") from None

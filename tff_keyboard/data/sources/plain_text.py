@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tff_keyboard.data.sources import lines, messages
-from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.data.sources.messages import Message, ParserState
 from tff_keyboard.storage import errors
 
 # File names of the three parts in common distributions.
@@ -52,7 +52,7 @@ def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
 
 
 def read_shards(
-    files: Sequence[pathlib.Path], reading: Reading, *, num_shards: int, seed: int
+    files: Sequence[pathlib.Path], reading: ParserState, *, num_shards: int, seed: int
 ) -> Iterator[Message]:
     """Yields every line that is not blank, dealt out to clients.
 
@@ -66,7 +66,7 @@ def read_shards(
         if population == messages.TRAIN:
             clients = num_shards
         else:
-            usable = sum(1 for _ in lines.read_lines(file, Reading("skip")))
+            usable = sum(1 for _ in lines.read_lines(file, ParserState("skip")))
             clients = max(1, round(usable / lines_per_client))
         count = 0
         order = np.arange(clients)
@@ -86,7 +86,7 @@ def read_shards(
         bytes_before += file.stat().st_size
 
 
-def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
+def read_articles(files: Sequence[pathlib.Path], reading: ParserState) -> Iterator[Message]:
     """Yields every line that is not blank. The client is the line's article.
 
     An article begins with its heading after a blank line, ` = Title = ` in WikiText. Neither ` = =

@@ -22,7 +22,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from tff_keyboard.data.sources import messages, split
-from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.data.sources.messages import Message, ParserState
 from tff_keyboard.storage import errors
 
 _REPORT_EVERY = 1000
@@ -50,7 +50,7 @@ FORMATS = {
 
 
 def read_messages(
-    path: pathlib.Path, layout: Format, reading: Reading, *, max_users: int = 0, seed: int = 0
+    path: pathlib.Path, layout: Format, reading: ParserState, *, max_users: int = 0, seed: int = 0
 ) -> Iterator[Message]:
     """Yields all messages, split by split, client by client.
 
@@ -121,7 +121,7 @@ def _read(
     connection: sqlite3.Connection,
     path: pathlib.Path,
     layout: Format,
-    reading: Reading,
+    reading: ParserState,
     max_users: int,
     seed: int,
 ) -> Iterator[Message]:

@@ -5,12 +5,12 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from tff_keyboard.data.sources import lines
-from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.data.sources.messages import Message, ParserState
 from tff_keyboard.data.sources.tables import csv_files
 from tff_keyboard.data.sources.tables.columns import CLIENT_NAMES, TEXT_NAMES, normal_name
 
 
-def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
+def read_messages(paths: Sequence[pathlib.Path], reading: ParserState) -> Iterator[Message]:
     """Yields the messages of UTF-8 TSV or TSV.gz files in order.
 
     The same name in two files is the same user. A first line of column names (`user<TAB>text` and

@@ -1,4 +1,4 @@
-"""The number of messages per client in a data card, and the resulting number of check-ins."""
+"""The number of messages per client in a data card, and the resulting sampling weights."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-def check_ins(
+def text_weights(
     messages: np.ndarray, of_round: float, factor: float = 0.0, people: np.ndarray | None = None
 ) -> np.ndarray:
     """Returns the number of rounds that clients' messages fill, for proportional sampling.
@@ -19,8 +19,8 @@ def check_ins(
 
         c = the largest with c <= factor * mean(min(rounds_k, c));   min(rounds_k, c)
 
-    A share s of the clients then has at most s * factor of all check-ins, whatever it claims: its
-    check-ins are at most s * c, and the mean is >= c / factor. Its share of the reports in a round
+    A share s of the clients then has at most s * factor of the total weight, whatever it claims:
+    its weight is at most s * c, and the mean is >= c / factor. Its share of the reports in a round
     can be larger if it drops out less often than other clients. A bound based on a mean or a
     quantile before the cut could be raised by false claims.
 
@@ -46,7 +46,7 @@ def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
     order = np.argsort(rounds)
     rounds, people = rounds[order], people[order]
     above = people.sum() - np.cumsum(people)
-    below = np.cumsum(people * rounds)  # check-ins of the clients up to this one
+    below = np.cumsum(people * rounds)  # weight of the clients up to this one
     mean = (below + above * rounds) / people.sum()  # mean if c is this value of `rounds`
     is_bound = rounds <= factor * mean
     is_bound[0] = True  # c = rounds[0] is the mean itself, up to rounding
@@ -86,7 +86,7 @@ class PersonSizes:
     def mean(
         self, value: Callable[[float], float], of_round: float = math.inf, factor: float = 0.0
     ) -> float:
-        """Returns the mean over check-ins of `value` (number of messages of a client).
+        """Returns the weighted mean of `value` (number of messages of a client).
 
         >>> people = PersonSizes(((4, 9), (40, 1)))
         >>> people.mean(float), people.mean(float, 6)
@@ -95,5 +95,5 @@ class PersonSizes:
         if not self.groups:
             return 0.0
         messages, people = np.array(self.groups).T
-        visits = people * check_ins(messages, of_round, factor, people)
-        return float(np.average([value(float(each)) for each in messages], weights=visits))
+        weights = people * text_weights(messages, of_round, factor, people)
+        return float(np.average([value(float(each)) for each in messages], weights=weights))

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 from tff_keyboard.data.store.store_card import CaseFacts, rate
 from tff_keyboard.data.text import casing
 from tff_keyboard.data.text.capitals import Capitals
-from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import DataError
 
-MOST_FORMS = 50_000  # the limit of an export's manifest
+MAX_FORMS = 50_000  # the limit of an export's manifest
 _LONGEST_FORM = 100
 
 
@@ -33,7 +33,7 @@ class FormReader:
     """Extracts forms of words from the capitals of messages."""
 
     def __init__(self, rules: NormalisationRules):
-        self._tokenizer = PythonTokenizer(dataclasses.replace(rules, lowercase=False))
+        self._tokenizer = FastTokenizer(dataclasses.replace(rules, lowercase=False))
         self._language = rules.language
 
     def forms(self, chunks: Iterable[str]) -> list[str]:
@@ -92,7 +92,7 @@ def choose_forms(
         in_lower_case = max(0, words.counts[word] - forms.anywhere.counts[word])
         if times > in_lower_case + others and forms.inside.people[best] >= min_users:
             table[word] = best
-    most = sorted(table, key=lambda word: (-words.counts[word], word))[:MOST_FORMS]
+    most = sorted(table, key=lambda word: (-words.counts[word], word))[:MAX_FORMS]
     return {word: table[word] for word in sorted(most)}
 
 

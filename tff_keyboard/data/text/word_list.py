@@ -8,7 +8,7 @@ import math
 import pathlib
 
 from tff_keyboard.data.sources.lines import read_lines
-from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
 from tff_keyboard.storage.errors import DataError
@@ -21,7 +21,7 @@ def read_word_list(path: pathlib.Path, rules: NormalisationRules) -> dict[str, f
     """
     tokenizer = PythonTokenizer(rules)
     found: dict[str, float] = {}
-    for number, line in read_lines(path, Reading()):
+    for number, line in read_lines(path, ParserState()):
         word, _, rest = line.partition("\t")
         try:
             frequency = float(rest)

@@ -28,7 +28,7 @@ from tff_keyboard.predictors.prefix_index import PrefixIndex
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
 _SCORES_AT_ONCE = 2**24  # float32: 64 MB
-_MOST_EXTRAS = 4000  # maximum number of OOV words, of several clients, in one prefix index
+_MAX_EXTRAS = 4000  # maximum number of OOV words, of several clients, in one prefix index
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _groups(text: TypedText, vocabulary: Vocabulary) -> Iterator[tuple[int, int]
     start, words = 0, set[str]()
     for person, messages in enumerate(text.messages):
         own = _unknown([*_before(text, person), *messages], vocabulary)
-        if person > start and len(words | own) > _MOST_EXTRAS:
+        if person > start and len(words | own) > _MAX_EXTRAS:
             yield start, person
             start, words = person, set()
         words |= own

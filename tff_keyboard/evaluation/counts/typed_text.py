@@ -77,19 +77,19 @@ def some_people(text: TypedText, which: slice) -> TypedText:
     )
 
 
-def first_messages(text: TypedText, most: int) -> TypedText:
-    """Returns the text with the first `most` messages of each client; all if `most` is 0."""
-    if not most:
+def first_messages(text: TypedText, max_messages: int) -> TypedText:
+    """Returns the text with the first messages of each client; all if `max_messages` is 0."""
+    if not max_messages:
         return text
-    return dataclasses.replace(text, messages=tuple(each[:most] for each in text.messages))
+    return dataclasses.replace(text, messages=tuple(each[:max_messages] for each in text.messages))
 
 
-def first_words(text: TypedText, most: int) -> TypedText:
-    """Returns the text with the first messages of each client, up to `most` words, at least one."""
+def first_words(text: TypedText, max_words: int) -> TypedText:
+    """Returns the text with each client's first messages, up to `max_words` words, at least one."""
 
     def until(messages: list[Message]) -> list[Message]:
         totals = itertools.accumulate(map(len, messages))
-        return messages[: max(1, sum(total <= most for total in totals))]
+        return messages[: max(1, sum(total <= max_words for total in totals))]
 
     return dataclasses.replace(text, messages=tuple(map(until, text.messages)))
 
@@ -101,9 +101,7 @@ def first_people(text: TypedText, *, max_words: int) -> TypedText:
     return some_people(text, slice(count))
 
 
-def from_text_file(
-    path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int = 50
-) -> TypedText:
+def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int) -> TypedText:
     """Reads a text file, plain or .gz, with one message per line, as blocks of pseudo-clients.
 
     Uses only the text of a `user<TAB>text` file, a table or an exported chat. An interval needs

@@ -10,8 +10,8 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from tff_keyboard.data.text.prefix_context import context_and_prefix
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
-from tff_keyboard.data.text.typed_so_far import context_and_prefix
 from tff_keyboard.predictors.predictor import Predictor, Suggestion
 from tff_keyboard.storage.errors import DataError
 

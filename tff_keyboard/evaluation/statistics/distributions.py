@@ -12,7 +12,7 @@ where I is computed from its continued fraction. Source: Abramowitz & Stegun 196
 import math
 from collections.abc import Callable
 
-_MOST_TERMS = 10_000  # terms of the fraction; about sqrt(n) are needed
+_MAX_TERMS = 10_000  # terms of the fraction; about sqrt(n) are needed
 _TINY, _LARGEST = 1e-300, 1e300
 
 
@@ -94,7 +94,7 @@ def _fraction(a: float, b: float, x: float) -> float:
 
     above, below = 1.0, 1 / large(1 - (a + b) * x / (a + 1))
     value = below
-    for m in range(1, _MOST_TERMS):
+    for m in range(1, _MAX_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):

@@ -113,7 +113,7 @@ def _forward(cell, pre, weights, steps):
         body,
         (
             0,
-            tuple(_zeros(steps.most_rows, size) for size in cell.state_sizes),
+            tuple(_zeros(steps.max_rows, size) for size in cell.state_sizes),
             _arrays(steps, cell.state_sizes[:1])[0],
             _arrays(steps, cell.state_sizes),
             _arrays(steps, cell.saved_sizes),
@@ -160,7 +160,7 @@ class _Steps:
         zeros = tf.zeros_like(counts)
         ended = counts - tf.concat([counts[1:], zeros[:1]], axis=0)
         self.number = tf.size(counts)
-        self.most_rows = tf.reduce_sum(counts[:1])  # 0 if there are no steps
+        self.max_rows = tf.reduce_sum(counts[:1])  # 0 if there are no steps
         self._begins = tf.stack([starts, zeros], axis=1)
         self._sizes = tf.stack([counts, zeros - 1], axis=1)  # -1: all columns
         self._paddings = tf.stack([tf.stack([zeros, ended], 1), tf.zeros_like(self._begins)], 1)

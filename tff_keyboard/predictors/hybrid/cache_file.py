@@ -18,7 +18,7 @@ _FORMATS = "tff-keyboard word cache "
 FORMAT = f"{_FORMATS}2"
 # 21,750 words and as many pairs of 40 characters each, all escaped: more than `WordCache` with the
 # default half life and floor can contain. The cache of a user takes about 30 kB.
-MOST_BYTES = 24_000_000
+MAX_BYTES = 24_000_000
 
 _BROKEN = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 
@@ -56,7 +56,7 @@ def load(path: str | os.PathLike[str]) -> WordCache:
         if not pathlib.Path(path).is_file() and pathlib.Path(path).exists():
             raise DataError(f"{path}: not a file. Choose another name for the word cache.")
         with pathlib.Path(path).open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
     first, _, text = data.partition(b"\n")
@@ -73,8 +73,8 @@ def load(path: str | os.PathLike[str]) -> WordCache:
     try:
         if not data:
             raise ValueError("it is empty")
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
         content = json.loads(text.decode("utf-8", errors="surrogatepass"))
         cache = WordCache(content["half_life"], content["floor"])
         cache.restore(content["words"], content["pairs"], content["uses"], content["kept"])

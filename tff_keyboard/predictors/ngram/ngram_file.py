@@ -51,11 +51,11 @@ FORMAT = b"tff-keyboard n-gram 1"
 _VALUES = 256
 _DIGEST_BYTES = 32
 _LONGEST_HEADER = 1 << 16
-_MOST_ROWS = 1 << 24  # over all orders
-_MOST_WORDS = 1 << 20
-_MOST_ORDERS = 16
-_MOST_WORD_BYTES = 64_000_000
-_MOST_INFLATION = 1032  # largest number of bytes from one deflated byte
+_MAX_ROWS = 1 << 24  # over all orders
+_MAX_WORDS = 1 << 20
+_MAX_ORDERS = 16
+_MAX_WORD_BYTES = 64_000_000
+_MAX_INFLATION = 1032  # largest number of bytes from one deflated byte
 _LOWEST_LOG = -80.0  # its exp is still representable in float32
 _SMALLEST_GAMMA = 1e-6
 
@@ -83,7 +83,7 @@ class _Header:
         right_kinds = (
             all(type(number) is int and number >= 0 for number in numbers)
             and all(type(value) is float and math.isfinite(value) for value in logs)
-            and len(self.contexts) == orders < _MOST_ORDERS
+            and len(self.contexts) == orders < _MAX_ORDERS
             and len(self.log_ranges) == len(self.part_bytes) == orders + 1
             and all(len(pair) == 2 for pair in self.log_ranges)
         )
@@ -96,9 +96,9 @@ class _Header:
             if not contexts <= min(before, rows):
                 raise ValueError("the numbers of its n-grams contradict each other")
             before = rows
-        if sum(self.rows) > _MOST_ROWS:
+        if sum(self.rows) > _MAX_ROWS:
             raise ValueError("it has too many n-grams")
-        if not NUM_SPECIAL < self.size <= _MOST_WORDS or self.word_bytes > _MOST_WORD_BYTES:
+        if not NUM_SPECIAL < self.size <= _MAX_WORDS or self.word_bytes > _MAX_WORD_BYTES:
             raise ValueError("its vocabulary is too large or empty")
         if sum(self.part_bytes) != stored_bytes:
             raise ValueError("its parts are longer or shorter than the file")
@@ -311,7 +311,7 @@ def _from_planes(data: bytes, start: int, count: int, planes: int) -> np.ndarray
 
 def _inflated(part: bytes, size: int) -> bytes:
     """Returns exactly `size` bytes. Raises before it allocates more than `part` can contain."""
-    if size > _MOST_INFLATION * len(part):
+    if size > _MAX_INFLATION * len(part):
         raise ValueError("a part is too short for its content")
     inflater = zlib.decompressobj()
     data = inflater.decompress(part, size + 1)

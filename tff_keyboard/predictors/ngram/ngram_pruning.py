@@ -88,8 +88,8 @@ class Pruner:
         of an n-gram may not stay, the n-gram may not either. None allows all.
 
     Attributes:
-      fewest: Number of n-grams that always stay, the unigrams.
-      most: Number of n-grams that may stay.
+      min_ngrams: Number of n-grams that always stay, the unigrams.
+      max_ngrams: Number of n-grams that may stay.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Pruner:
         allowed: Sequence[np.ndarray] | None = None,
     ):
         self._model = model
-        self.fewest = model.num_ngrams[0]
+        self.min_ngrams = model.num_ngrams[0]
         scores = relative_entropies(model, context_counts(model, messages))
         if allowed is not None:  # n-grams that are always dropped do not keep their beginnings
             scores = [np.where(may, s, -np.inf) for may, s in zip(allowed, scores, strict=True)]
@@ -118,20 +118,20 @@ class Pruner:
         if allowed is not None:
             may_stay = np.concatenate([np.zeros(0, bool), *allowed])
             self._ranking = self._ranking[may_stay[self._ranking]]
-        self.most = self.fewest + len(self._ranking)
+        self.max_ngrams = self.min_ngrams + len(self._ranking)
 
     def prune(self, num_ngrams: int) -> KneserNey:
         """Returns the model with `num_ngrams` n-grams including unigrams, or all if it has fewer.
 
-        Raises `ValueError` if `num_ngrams` is less than `fewest`.
+        Raises `ValueError` if `num_ngrams` is less than `min_ngrams`.
         """
-        if num_ngrams < self.fewest:
+        if num_ngrams < self.min_ngrams:
             raise ValueError(
-                f"{num_ngrams:,} n-grams are fewer than the {self.fewest:,} single words, which "
-                "pruning always keeps."
+                f"{num_ngrams:,} n-grams are fewer than the {self.min_ngrams:,} single words, "
+                "which pruning always keeps."
             )
         keep = np.zeros(self._bounds[-1], bool)
-        keep[self._ranking[: num_ngrams - self.fewest]] = True
+        keep[self._ranking[: num_ngrams - self.min_ngrams]] = True
         tables = []
         contexts = np.arange(self._model.vocabulary_size)  # remaining rows of the previous order
         for level, table in enumerate(self._model.tables):

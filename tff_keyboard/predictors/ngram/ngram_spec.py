@@ -22,7 +22,7 @@ DEFAULT_ORDER = 5
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>k|M|kB|MB)")
 _UNITS = {"k": 1000, "M": 10**6}
 _FILLED = 0.995  # share of the requested file size that is close enough
-_MOST_TRIALS = 12
+_MAX_TRIALS = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +82,7 @@ def train(
     vocabulary: Vocabulary,
     *,
     owners: Sequence[int] | None = None,
-    least_people: int = 1,
+    min_clients: int = 1,
 ) -> tuple[NGramPredictor, bytes | None]:
     """Trains a baseline: counts, smooths, prunes and rounds the n-grams of messages.
 
@@ -91,7 +91,7 @@ def train(
       messages: Ids [words] each, without BOS and EOS.
       vocabulary: The vocabulary.
       owners: The user of each message, numbers from 0 on.
-      least_people: Minimum number of users of each n-gram in a file.
+      min_clients: Minimum number of users of each n-gram in a file.
 
     Returns:
       The predictor, and the content of its file. The predictor is then read back from the file. The
@@ -103,9 +103,9 @@ def train(
     model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=spec.order)
     if spec.num_bytes is not None:
         allowed = None
-        if least_people > 1 and owners is not None:
+        if min_clients > 1 and owners is not None:
             counts = ngram_people.people_of_ngrams(model, messages, owners)
-            allowed = [count >= least_people for count in counts]
+            allowed = [count >= min_clients for count in counts]
         pruner = Pruner(model, messages, allowed)
         data = encode_within(pruner, vocabulary, spec.num_bytes)
         return NGramPredictor(*ngram_file.decode(data)), data
@@ -122,14 +122,14 @@ def encode_within(pruner: Pruner, vocabulary: Vocabulary, budget_bytes: int) -> 
     that fits. Otherwise it has at least 99.5 % of the budget, unless no trial came this close.
     Raises `ValueError` if even the single words do not fit.
     """
-    best = ngram_file.encode(pruner.prune(pruner.fewest), vocabulary)
+    best = ngram_file.encode(pruner.prune(pruner.min_ngrams), vocabulary)
     if len(best) > budget_bytes:
         raise ValueError(
             f"{budget_bytes:,} bytes are too few: the vocabulary and its unigrams need "
             f"{len(best):,}."
         )
-    low, high = (pruner.fewest, len(best)), (pruner.most, 0)
-    for _ in range(_MOST_TRIALS):
+    low, high = (pruner.min_ngrams, len(best)), (pruner.max_ngrams, 0)
+    for _ in range(_MAX_TRIALS):
         if len(best) >= _FILLED * budget_bytes or high[0] - low[0] <= 1:
             break
         if high[1] == 0:  # the first guess, somewhat above 2 bytes per n-gram
@@ -141,7 +141,7 @@ def encode_within(pruner: Pruner, vocabulary: Vocabulary, budget_bytes: int) -> 
         data = ngram_file.encode(pruner.prune(size), vocabulary)
         if len(data) <= budget_bytes:
             best, low = data, (size, len(data))
-            if size == pruner.most:
+            if size == pruner.max_ngrams:
                 break
         else:
             high = (size, len(data))

@@ -19,7 +19,7 @@ from tff_keyboard.privacy.mechanisms.keyed_normal import keyed_uint64, log_unifo
 BITS = 20  # a standard deviation has 2^20 steps, so rounding is far below the noise
 
 # A draw takes 1.3 tries on average, and never this many for any size that fits in memory.
-_MOST_TRIES = 400
+_MAX_TRIES = 400
 
 
 def keyed_discrete_normal(key: bytes, label: str, size: int, *, bits: int = BITS) -> np.ndarray:
@@ -41,7 +41,7 @@ def keyed_discrete_normal(key: bytes, label: str, size: int, *, bits: int = BITS
     scale = 1 << bits
     result = np.empty(size)
     missing = np.arange(size)
-    for number in range(_MOST_TRIES):
+    for number in range(_MAX_TRIES):
         if not len(missing):
             return result / scale
         steps, accepted = _try(key, f"{label} try {number}", len(missing), scale)

@@ -144,7 +144,7 @@ def mechanism_of(
     momentum: float = 0.0,
 ) -> Mechanism:
     """Returns the mechanism of a config for a schedule; see `optimal_mechanism`."""
-    if isinstance(privacy, privacy_config.Gaussian):
+    if isinstance(privacy, privacy_config.GaussianConfig):
         return Gaussian(is_discrete=privacy.is_discrete)
     return optimal_mechanism(
         privacy.type,

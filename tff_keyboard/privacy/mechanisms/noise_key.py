@@ -8,7 +8,7 @@
   it, so that a copy of the run directory does not reveal the noise. Without a secret only the nonce
   protects the noise.
 - facts: everything that the sums depend on, under one version of the code: the resolved config
-  without `[execution]` and the keys that may change on resume (`config/kept_keys.py`), the
+  without `[execution]` and the keys that may change on resume (`config/resume_policy.py`), the
   mechanism's coefficients, the hashes of the client store and of the general store, and the digest
   of the initial weights. Because of the
   facts, no two different sums share a noise stream even if a nonce is fixed or copied. Two runs

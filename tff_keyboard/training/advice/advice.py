@@ -15,7 +15,7 @@ from typing import Any
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.config.sections.model_config import Cifg
+from tff_keyboard.config.sections.model_config import CifgConfig
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.data.store.person_sizes import PersonSizes
 from tff_keyboard.training.advice import costs, reference
@@ -114,7 +114,7 @@ def _base_helps(card: Mapping[str, Any], config: config_lib.RunConfig) -> bool:
     data, model = config.data, config.model
     return (
         card["populations"]["train"]["words"] < LITTLE_TEXT_WORDS
-        and isinstance(model, Cifg)
+        and isinstance(model, CifgConfig)
         and model.units is model.embedding_size is None
         and isinstance(config.aggregation.privacy, NoPrivacy)
         and (data.language, data.mode, data.lowercase) == ("en", "words", True)
@@ -139,7 +139,7 @@ def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunCo
 
 def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -> costs.Cost | None:
     model, train, every = config.model, config.train, config.evaluation.every
-    if not isinstance(model, Cifg):
+    if not isinstance(model, CifgConfig):
         return None
     units, width = model.units or 670, model.embedding_size or 96
     judged = card["populations"]["validation"]

@@ -12,7 +12,7 @@ from tff_keyboard.training.advice.advice import advise
 from tff_keyboard.training.advice.advice_text import sentence
 
 
-def begun_or_advised(
+def load_or_recommend(
     workdir: pathlib.Path, store: pathlib.Path | None, overrides: Sequence[str] = ()
 ) -> RunConfig:
     """Returns the config, and prints a line with its origin.

@@ -13,7 +13,7 @@ from typing import Any
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms import federated_evaluation
-from tff_keyboard.algorithms.client_delivery import Handover
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.fine_tuning import rehearsal
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data.store.client_store import ClientStore
@@ -45,10 +45,10 @@ class Recipe:
         return dict(self.stores)[str(pathlib.Path(path))].open()
 
     def train_packs(
-        self, handover: Handover, round_num: int, groups: Sequence[Sequence[int]]
+        self, batcher: CohortBatcher, round_num: int, groups: Sequence[Sequence[int]]
     ) -> "list[TrainPack]":
         """Names the packs of a round: groups as `CohortInputs.round_plan` returns them."""
-        return [TrainPack(self, tuple(map(int, group)), handover, round_num) for group in groups]
+        return [TrainPack(self, tuple(map(int, group)), batcher, round_num) for group in groups]
 
     def evaluation_packs(
         self, store: ClientStore, groups: Sequence[Sequence[int]]
@@ -64,14 +64,14 @@ class TrainPack:
 
     recipe: Recipe
     clients: tuple[int, ...]
-    handover: Handover
+    batcher: CohortBatcher
     round_num: int
 
     def make(self) -> Any:
         """Returns the pack from this machine's copy of the store."""
         cohorts = _cohorts(self.recipe)
         batches = [cohorts.batches(self.round_num, client) for client in self.clients]
-        return self.handover.make(batches)
+        return self.batcher.make(batches)
 
 
 @dataclasses.dataclass(frozen=True)

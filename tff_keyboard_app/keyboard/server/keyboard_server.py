@@ -31,11 +31,11 @@ from werkzeug import exceptions, routing, wrappers
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.storage.errors import ProgramError, UserError
-from tff_keyboard_app.keyboard.owner import Owner
 from tff_keyboard_app.keyboard.server.server_access import HOST, Key, OwnersOnly
 from tff_keyboard_app.keyboard.server.server_connections import Server
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_app.keyboard.strip_events import KeyboardEvents
+from tff_keyboard_app.keyboard.user_history import UserHistory
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -68,7 +68,7 @@ class KeyboardApplication:
     def __init__(
         self,
         keyboards: Mapping[str, StripKeyboard],
-        owner: Owner | None = None,
+        owner: UserHistory | None = None,
         events: Sequence[KeyboardEvents] = (),
     ):
         self._keyboards = dict(keyboards)
@@ -176,7 +176,7 @@ class KeyboardApplication:
                 self._owner.forget_all()
             elif wish is not None:
                 self._owner.forget(wish.words)
-            own = self._owner.own_words()[:WORDS_SHOWN]
+            own = self._owner.personal_dictionary()[:WORDS_SHOWN]
             return {
                 "learns": True,
                 "remembered": self._owner.num_words,
@@ -215,7 +215,7 @@ def _told() -> Iterator[None]:
 def make_server(
     keyboards: Mapping[str, StripKeyboard],
     port: int,
-    owner: Owner | None = None,
+    owner: UserHistory | None = None,
     events: Sequence[KeyboardEvents] = (),
 ) -> "KeyboardServer":
     """Returns a server on the loopback interface that is bound to a port but does not serve yet.

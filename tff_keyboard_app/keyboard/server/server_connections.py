@@ -1,6 +1,6 @@
 """Limits the connections of the keyboard page's server, and the time of each request.
 
-A request must have arrived completely within `REQUEST_SECONDS`. At most `MOST_STRANGERS`
+A request must have arrived completely within `REQUEST_SECONDS`. At most `MAX_STRANGERS`
 connections that have not shown the key are open; for one more, the oldest is closed. A client that
 opens many silent connections therefore closes its own, and the owner can still connect. A
 connection that has shown the key is never closed for another one.
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
 
 REQUEST_SECONDS = 20.0
-MOST_STRANGERS = 32  # a browser opens six connections, and some in advance
-MOST_BYTES = 5_000_000  # of a request including its header; further bytes are not read
+MAX_STRANGERS = 32  # a browser opens six connections, and some in advance
+MAX_BYTES = 5_000_000  # of a request including its header; further bytes are not read
 
 
 class Server(serving.ThreadedWSGIServer):
@@ -43,7 +43,7 @@ class Server(serving.ThreadedWSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             self._strangers[request] = None
-            if len(self._strangers) > MOST_STRANGERS:
+            if len(self._strangers) > MAX_STRANGERS:
                 oldest = next(iter(self._strangers))
                 del self._strangers[oldest]
                 with contextlib.suppress(OSError):  # its thread has closed it meanwhile
@@ -89,7 +89,7 @@ class _Arriving(io.RawIOBase):
     def __init__(self, connection: socket.socket):
         self._connection = connection
         self._end = time.monotonic() + REQUEST_SECONDS
-        self._bytes_left = MOST_BYTES
+        self._bytes_left = MAX_BYTES
 
     def readable(self) -> bool:
         return True

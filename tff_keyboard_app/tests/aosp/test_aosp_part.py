@@ -28,7 +28,7 @@ def counts(**bigrams):
 
 
 def build(found, **options):
-    facts = {"date": 7, "least_people": 2}
+    facts = {"date": 7, "min_clients": 2}
     return aosp_part.build(found, VOCABULARY, **(facts | options))
 
 
@@ -56,9 +56,9 @@ def test_figures_are_shares_of_the_sums_on_aosps_scale():
 def test_words_of_one_user_are_not_listed():
     found = build(counts(i_alone=90.0, alone_the=5.0, i_the=30.0))
     assert "alone" not in found.to_bytes().decode()
-    assert "alone" in build(counts(), least_people=1).words
+    assert "alone" in build(counts(), min_clients=1).words
     with pytest.raises(ValueError, match="no word was typed by enough clients"):
-        build(counts(), least_people=10)
+        build(counts(), min_clients=10)
 
 
 def test_blocked_words_are_known_and_not_suggested():
@@ -69,7 +69,7 @@ def test_blocked_words_are_known_and_not_suggested():
 
 def test_the_likeliest_three_come_first_then_what_a_bigram_adds():
     sums = counts(i_the=31.0, i_home=30.0, i_singapore=3.0, i_dont=1.2, home_the=2.2)
-    listed = [build(sums, most_bigrams=n).bigrams for n in (1, 2, 3, 4, 9)]
+    listed = [build(sums, max_bigrams=n).bigrams for n in (1, 2, 3, 4, 9)]
     behind_i = {"home": scale(0.3), "the": scale(0.31), "singapore": scale(0.03)}
     assert listed[0] == {"I": {"home": behind_i["home"]}}  # 13 steps 30 times, "the" 4 steps
     assert listed[1] == {"I": {word: behind_i[word] for word in ("home", "the")}}
@@ -82,12 +82,12 @@ def test_a_list_fits_its_bytes():
     sums = counts(i_the=31.0, i_home=30.0, home_the=6.0, the_home=20.0)
     whole = build(sums)
     size = len(whole.to_bytes())
-    assert build(sums, most_bytes=size) == whole
-    smaller = build(sums, most_bytes=size - 1)
+    assert build(sums, max_bytes=size) == whole
+    smaller = build(sums, max_bytes=size - 1)
     assert smaller.words == whole.words
     assert smaller.num_bigrams == whole.num_bigrams - 1
     with pytest.raises(ValueError, match="words alone take more than 50 bytes"):
-        build(sums, most_bytes=50)
+        build(sums, max_bytes=50)
 
 
 def test_lexicon_words_share_the_oov_count():
@@ -102,4 +102,4 @@ def test_a_word_that_the_model_does_not_expect_is_kept():
     sums = counts()
     sums.unigrams[ROW["dont"]] = 0.0
     assert build(sums).words["dont"] == scale(0.5 / (200 - 2 + 0.5))
-    assert build(counts(), least_people=0).words["alone"] == scale(0.025)
+    assert build(counts(), min_clients=0).words["alone"] == scale(0.025)

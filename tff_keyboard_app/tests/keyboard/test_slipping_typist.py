@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from tff_keyboard.data.sources import synthetic
-from tff_keyboard_app.keyboard.owner import Owner
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_app.keyboard.typing_session import TypingSession
+from tff_keyboard_app.keyboard.user_history import UserHistory
 from tff_keyboard_app.tests.support import slipping_typist
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
-LEAST_KEPT = 0.95  # of the slips that are corrected at the start
-MOST_CHANGED = 0.005  # of the right words
+MIN_KEPT = 0.95  # of the slips that are corrected at the start
+MAX_CHANGED = 0.005  # of the right words
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_corrections_last(keyboard, messages, count, habitual, mends):
     assert len(chosen) == count
     typed = slipping_typist.type_messages(
         keyboard=keyboard,
-        owner=Owner([keyboard.predictor], cache),
+        owner=UserHistory([keyboard.predictor], cache),
         session=TypingSession(),
         messages=chosen,
         rng=np.random.default_rng(1),
@@ -70,8 +70,8 @@ def test_corrections_last(keyboard, messages, count, habitual, mends):
     )
     assert at_the_start.sum() >= 0.25 * len(typed.slips)
     lost = (at_the_start & ~at_the_end).sum()
-    assert lost <= max(1, (1.0 - LEAST_KEPT) * at_the_start.sum())
-    assert len(typed.changed) <= MOST_CHANGED * typed.right
+    assert lost <= max(1, (1.0 - MIN_KEPT) * at_the_start.sum())
+    assert len(typed.changed) <= MAX_CHANGED * typed.right
     if mends:
         assert sum(was for *_, was in typed.slips) >= at_the_start.sum()
 

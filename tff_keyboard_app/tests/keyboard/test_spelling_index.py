@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.keyboard.slip_costs import SlipCosts, slips_by_hand
-from tff_keyboard_app.keyboard.spelling_index import MOST_COST, SpellingIndex, edits_allowed
+from tff_keyboard_app.keyboard.spelling_index import MAX_COST, SpellingIndex, edits_allowed
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 COSTS = SlipCosts(slips_by_hand(LANGUAGES["en"]), LETTERS)
@@ -44,7 +44,7 @@ def test_all_words_within_the_edits_are_found_with_their_costs(words, typed):
     found = SpellingIndex(words, COSTS).near(typed)
     for word in words:
         cost = float(COSTS.costs(typed, COSTS.coded([word]))[0])
-        is_near = 0 < edits(word, typed) <= edits_allowed(len(typed)) and cost <= MOST_COST
+        is_near = 0 < edits(word, typed) <= edits_allowed(len(typed)) and cost <= MAX_COST
         has_like_letters = len(set(typed) ^ set(word)) <= 2
         if is_near and has_like_letters:
             assert found[word] == pytest.approx(math.exp(-cost), rel=1e-4)

@@ -90,7 +90,7 @@ def test_parts_are_in_the_order_typed_and_never_empty():
         assert [m for part in parts for m in part] == messages
         assert all(parts)
     assert [len(p) for p in Settings().parts([["a"]] * 100)] == [60, 20, 20]
-    latest = Settings(most_messages=10).parts([[str(i)] for i in range(100)])
+    latest = Settings(max_messages=10).parts([[str(i)] for i in range(100)])
     assert latest[0][0] == ["90"]
 
 
@@ -102,7 +102,7 @@ def test_parts_are_in_the_order_typed_and_never_empty():
         ({"validation_share": -0.1}, "`validation_share`"),
         ({"learning_rate": float("nan")}, "`learning_rate`"),
         ({"epochs": 0}, "`epochs`"),
-        ({"most_messages": 4}, "`most_messages`"),
+        ({"max_messages": 4}, "`max_messages`"),
     ],
 )
 def test_settings_out_of_range(changes, message):

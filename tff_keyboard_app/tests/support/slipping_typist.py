@@ -69,7 +69,7 @@ def type_messages(keyboard, owner, session, messages, rng, *, habitual=False, me
 
     Args:
       keyboard: A `StripKeyboard`.
-      owner: An `Owner`.
+      owner: A `UserHistory`.
       session: A `TypingSession`.
       messages: Lists of words.
       rng: Generator of the slips.

@@ -9,12 +9,12 @@ import time
 from tff_keyboard_fleet.wire import keys, messages
 from tff_keyboard_fleet.wire.messages import (
     Accepted,
-    Answer,
     CheckIn,
-    Later,
+    CheckinResponse,
     Loss,
     Refused,
-    Task,
+    Rejection,
+    TaskAssignment,
     Verdict,
 )
 
@@ -25,7 +25,7 @@ class FakeServer:
     Attributes:
       plan: The `Plan`.
       blobs: SHA-256 -> bytes.
-      task: What a check-in gets; None: `Later`.
+      task: What a check-in gets; None: `Rejection`.
       faults: Faults to come, in order, for requests whose path begins so: [(prefix, fault), ...];
         a fault is "drop", "cut", "busy", or a code of `REFUSALS`.
       seen: (method, path, bytes of the body) of every request.
@@ -59,7 +59,7 @@ class FakeServer:
         return self.url.replace("http:", "https:")
 
     def seat(self, model, *, round_num=1, seconds=60):
-        self.task = Task(
+        self.task = TaskAssignment(
             round=round_num,
             plan=self.plan.sha256,
             model=model,
@@ -83,8 +83,8 @@ class FakeServer:
             return self.blobs[name]
         if verb == "check-in":
             self.check_ins.append(messages.decode(CheckIn, body))
-            later = None if self.task else Later(retry_after_s=90, reason="full")
-            return messages.encode(Answer(task=self.task, later=later))
+            rejection = None if self.task else Rejection(retry_after_s=90, reason="full")
+            return messages.encode(CheckinResponse(task=self.task, rejection=rejection))
         if verb.endswith("/loss"):
             messages.decode(Loss, body)
             return messages.encode(self.verdicts.pop(0) if self.verdicts else Verdict(upload="yes"))

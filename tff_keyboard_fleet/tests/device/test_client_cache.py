@@ -28,7 +28,7 @@ def test_only_the_owner_may_read_it(cache, tmp_path):
 
 def test_newest_come_in_the_order_typed(cache):
     for day, word in enumerate(["one", "two", "three"]):
-        cache.add([Example(text=word)], now=day * DAY, most_per_category=9)
+        cache.add([Example(text=word)], now=day * DAY, max_per_category=9)
     assert texts(cache) == ["one", "two", "three"]
     assert [text for _, text in cache.newest(2)] == ["two", "three"]
 
@@ -36,19 +36,19 @@ def test_newest_come_in_the_order_typed(cache):
 def test_each_category_keeps_its_newest(cache):
     for number in range(5):
         chat, web = Example(text=f"chat {number}"), Example(text=f"web {number}", category="web")
-        cache.add([chat, web], now=number, most_per_category=2)
+        cache.add([chat, web], now=number, max_per_category=2)
     assert texts(cache) == ["chat 3", "web 3", "chat 4", "web 4"]
 
 
 def test_old_examples_are_deleted(cache):
     for day in (0, 10, 20):
-        cache.add([Example(text=f"day {day}")], now=day * DAY, most_per_category=9)
-    cache.remove_old(now=25 * DAY, ttl_days=15, most_per_category=9)
+        cache.add([Example(text=f"day {day}")], now=day * DAY, max_per_category=9)
+    cache.remove_old(now=25 * DAY, ttl_days=15, max_per_category=9)
     assert texts(cache) == ["day 10", "day 20"]
 
 
 def test_deleted_text_is_overwritten_in_the_file(cache, tmp_path):
-    cache.add([Example(text="a secret phrase")] * 50, now=0, most_per_category=99)
+    cache.add([Example(text="a secret phrase")] * 50, now=0, max_per_category=99)
     assert b"secret phrase" in (tmp_path / "cache.db").read_bytes()
     cache.delete([number for number, _ in cache.newest(0)])
     cache.delete([1])  # gone already
@@ -58,18 +58,18 @@ def test_deleted_text_is_overwritten_in_the_file(cache, tmp_path):
 
 def test_a_number_is_not_given_twice(cache):
     """If ids were reused, a kill between use and deletion could delete text typed since."""
-    cache.add([Example(text="used")], now=0, most_per_category=9)
+    cache.add([Example(text="used")], now=0, max_per_category=9)
     [(used, _)] = cache.newest(0)
     cache.delete([used])
-    cache.add([Example(text="typed since")], now=1, most_per_category=9)
+    cache.add([Example(text="typed since")], now=1, max_per_category=9)
     cache.delete([used])
     assert texts(cache) == ["typed since"]
 
 
 def test_recall_of_the_decoder(cache):
     shown = [("see", ["i", "see", "the"]), ("you", ["you", "the", "it"]), ("gwen", ["to", "at"])]
-    cache.add([Example(text="see you gwen", candidates=shown)], now=0, most_per_category=9)
-    cache.add([Example(text="without")], now=0, most_per_category=9)
+    cache.add([Example(text="see you gwen", candidates=shown)], now=0, max_per_category=9)
+    cache.add([Example(text="without")], now=0, max_per_category=9)
     recall = cache.decoder_recall()
     assert (recall.words, recall.hits) == (3, {1: 1, 3: 2})
     assert str(recall) == "decoder: top-1 33.33 %, top-3 66.67 % of 3 words"
@@ -114,15 +114,15 @@ def test_other_file_is_not_a_cache(tmp_path):
 
 
 def test_full_disk_is_not_reported_as_damage(cache):
-    cache.add([Example(text="ok")], now=0, most_per_category=9)
+    cache.add([Example(text="ok")], now=0, max_per_category=9)
     cache._connection.execute("pragma max_page_count = 1")  # becomes what it has
     with pytest.raises(ProgramError, match=r"cannot be written now .*full"):
-        cache.add([Example(text="long " * 1_000)], now=1, most_per_category=9)
+        cache.add([Example(text="long " * 1_000)], now=1, max_per_category=9)
     assert texts(cache) == ["ok"]
 
 
 def test_schema_can_be_read_by_other_programs(cache, tmp_path):
-    cache.add([Example(text="ok")], now=5, most_per_category=9)
+    cache.add([Example(text="ok")], now=5, max_per_category=9)
     with sqlite3.connect(tmp_path / "cache.db") as reader:
         found = reader.execute("select typed_at, category, text, candidates from examples")
         assert found.fetchall() == [(5.0, "chat", "ok", None)]

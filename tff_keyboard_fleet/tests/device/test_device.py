@@ -13,13 +13,13 @@ import pytest
 
 from tff_keyboard.storage.errors import ExportError, ProgramError, UsageError
 from tff_keyboard_fleet.device.cache import ClientCache, Example
-from tff_keyboard_fleet.device.client import RoundClient, ServerAway
+from tff_keyboard_fleet.device.client import RoundClient, ServerUnavailable
 from tff_keyboard_fleet.device.device import AGAIN_SECONDS, LATER_SECONDS, Device
 from tff_keyboard_fleet.device.eligibility import DeviceFacts
 from tff_keyboard_fleet.device.store import DeviceStore
 from tff_keyboard_fleet.device.training_process import Done
 from tff_keyboard_fleet.tests.device.fake_server import FakeServer
-from tff_keyboard_fleet.wire import messages, model_delta, weights
+from tff_keyboard_fleet.wire import messages, model_patch, weights
 from tff_keyboard_fleet.wire.messages import UploadHeader, Verdict
 from tff_keyboard_fleet.wire.plan import Cache, Codec, Conditions, Plan
 
@@ -30,7 +30,7 @@ GRAPH = b"TFL3" * 9_000  # several pieces
 DAY = 86_400.0
 MODEL = weights.to_bytes(np.arange(50_000, dtype=np.float32))
 NEWER = weights.to_bytes(np.arange(50_000, dtype=np.float32) * np.float32(1.001))
-CONDITIONS = Conditions(least_examples=2)
+CONDITIONS = Conditions(min_examples=2)
 
 
 def make_plan(**changes):
@@ -85,7 +85,7 @@ class Phone:
         store = DeviceStore(directory)
         cache = ClientCache(store.cache)
         typed = [Example(text=f"secret {number}") for number in range(3)]
-        cache.add(typed, now=self.now, most_per_category=99)
+        cache.add(typed, now=self.now, max_per_category=99)
         cache.close()
         store.close()
 
@@ -150,7 +150,7 @@ def test_a_whole_participation(phone, server):
 def test_the_next_round_shows_the_token_and_fetches_only_what_is_new(phone, server):
     phone.attempt()
     cache = ClientCache(phone.directory / "cache.db")
-    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.add([Example(text="more")], now=phone.now, max_per_category=9)
     cache.close()
     server.seen.clear()
     server.seat(weights.sha256(MODEL), round_num=2)
@@ -163,9 +163,9 @@ def test_the_next_round_shows_the_token_and_fetches_only_what_is_new(phone, serv
 @pytest.mark.parametrize(
     ("given", "requests"),
     [
-        (model_delta.make(MODEL, NEWER), 1),
+        (model_patch.make(MODEL, NEWER), 1),
         (NEWER, 1),  # a server that does not know the older one
-        (model_delta.make(MODEL, NEWER)[:-1], 2),
+        (model_patch.make(MODEL, NEWER)[:-1], 2),
         (b"nothing", 2),
     ],
     ids=["what changed", "all", "damaged", "nonsense"],
@@ -173,7 +173,7 @@ def test_the_next_round_shows_the_token_and_fetches_only_what_is_new(phone, serv
 def test_fetches_the_delta_of_newer_weights(given, requests, phone, server):
     phone.attempt()
     cache = ClientCache(phone.directory / "cache.db")
-    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.add([Example(text="more")], now=phone.now, max_per_category=9)
     cache.close()
     server.seen.clear()
     server.blobs[weights.sha256(NEWER)] = NEWER
@@ -217,7 +217,7 @@ def test_ineligible_device_only_fetches_the_plan(phone, server):
 def test_old_text_does_not_count(phone, server):
     phone.now += 31 * 86_400
     phone.attempt()
-    assert phone.said == ["not eligible: least_examples"]
+    assert phone.said == ["not eligible: min_examples"]
     assert phone.texts() == []
 
 
@@ -237,11 +237,11 @@ def test_old_text_is_deleted_without_a_server(phone, server):
     assert phone.attempt() == 90  # the plan's 30 days are known
     server.close()
     phone.now += 29 * DAY
-    with pytest.raises(ServerAway):
+    with pytest.raises(ServerUnavailable):
         phone.attempt()
     assert len(phone.texts()) == 3
     phone.now += 2 * DAY
-    with pytest.raises(ServerAway):
+    with pytest.raises(ServerUnavailable):
         phone.attempt()
     assert phone.texts() == []
 
@@ -307,7 +307,7 @@ def test_a_download_goes_on_where_it_was_cut(phone, server):
 
 def test_a_download_goes_on_after_a_restart(phone, server):
     server.faults = [("/v1/models/", "cut")] + 6 * [("/v1/models/", "drop")]
-    with pytest.raises(ServerAway):
+    with pytest.raises(ServerUnavailable):
         phone.attempt()
     server.faults.clear()
     server.seen.clear()
@@ -355,7 +355,7 @@ def test_a_blob_that_was_damaged_on_the_disk_is_fetched_again(phone, server):
     server.uploads.clear()
     (phone.directory / "blobs" / weights.sha256(MODEL)).write_bytes(b"damaged")
     cache = ClientCache(phone.directory / "cache.db")
-    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.add([Example(text="more")], now=phone.now, max_per_category=9)
     cache.close()
     with pytest.raises(ProgramError, match="downloaded again"):
         phone.attempt()
@@ -381,7 +381,7 @@ def test_busy_servers_are_asked_again_as_they_say(phone, server):
 
 def test_a_server_that_stays_away(phone, server):
     server.faults = [("/v1/plan", "drop")] * 6
-    with pytest.raises(ServerAway, match="no answer"):
+    with pytest.raises(ServerUnavailable, match="no answer"):
         phone.attempt()
     assert len(phone.waits) == 5
     assert phone.waits[-1] > phone.waits[0]
@@ -404,7 +404,7 @@ def test_an_upload_that_is_not_taken_is_dropped_and_its_text_kept(code, phone, s
 def test_a_token_that_the_server_does_not_know_is_forgotten(phone, server):
     phone.attempt()
     cache = ClientCache(phone.directory / "cache.db")
-    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.add([Example(text="more")], now=phone.now, max_per_category=9)
     cache.close()
     server.faults = [("/v1/check-in", "forged_token")]
     phone.attempt()
@@ -421,7 +421,7 @@ def test_a_plan_that_is_another_by_now_is_fetched_at_once(phone, server):
 
 def test_a_round_that_closed_meanwhile_is_left(phone, server):
     server.faults = [("/v1/models/", "drop")] * 6
-    with pytest.raises(ServerAway):
+    with pytest.raises(ServerUnavailable):
         phone.attempt()
     phone.now += 61
     server.seat(weights.sha256(MODEL), round_num=2)
@@ -435,7 +435,7 @@ def test_a_round_that_closed_meanwhile_is_left(phone, server):
 def test_asks_after_the_deadline_whether_a_sent_upload_counted(counted, phone, server):
     server.lost_answers = 6 * counted
     server.faults = [] if counted else [("/v1/rounds/", "drop")] * 6 + [("/v1/rounds/", "late")]
-    with pytest.raises(ServerAway):
+    with pytest.raises(ServerUnavailable):
         phone.attempt()
     phone.now += 61
     server.task = None
@@ -448,7 +448,7 @@ def test_asks_after_the_deadline_whether_a_sent_upload_counted(counted, phone, s
 
 def test_an_upload_that_was_sent_is_not_made_anew(phone, server):
     server.lost_answers = 6
-    with pytest.raises(ServerAway):
+    with pytest.raises(ServerUnavailable):
         phone.attempt()
     (phone.directory / "upload").unlink()
     assert phone.attempt() == LATER_SECONDS
@@ -571,7 +571,7 @@ def test_server_certificate_is_checked(server, phone, tmp_path):
 
 def test_the_state_holds_no_text(phone, server):
     server.faults = [("/v1/rounds/", "drop")] * 6
-    with pytest.raises(ServerAway):
+    with pytest.raises(ServerUnavailable):
         phone.attempt()
     state = json.loads((phone.directory / "state.json").read_text())
     assert state["task"]["used"] == [2, 3]

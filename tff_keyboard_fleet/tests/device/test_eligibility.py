@@ -12,7 +12,7 @@ FACTS = DeviceFacts(
     ram_gib=2.0, charging=True, unmetered=True, idle=True, locale="en_US", app_version="7.3"
 )
 CONDITIONS = Conditions(
-    ram_gib=2.0, locale="en_US", app_versions=["7.3"], least_examples=5, least_days_between=1.0
+    ram_gib=2.0, locale="en_US", app_versions=["7.3"], min_examples=5, min_days_between=1.0
 )
 
 
@@ -35,8 +35,8 @@ def test_all_are_met_on_their_edge():
         ("idle", {"idle": False}),
         ("locale", {"locale": "en_GB"}),
         ("app_versions", {"app_version": "7.2"}),
-        ("least_examples", {"examples": 4}),
-        ("least_days_between", {"days_since": 0.9}),
+        ("min_examples", {"examples": 4}),
+        ("min_days_between", {"days_since": 0.9}),
     ],
 )
 def test_each_alone_keeps_a_device_out(name, change):
@@ -44,7 +44,7 @@ def test_each_alone_keeps_a_device_out(name, change):
 
 
 def test_conditions_that_a_plan_does_not_have():
-    free = Conditions(ram_gib=0, charging=False, unmetered=False, idle=False, least_examples=0)
+    free = Conditions(ram_gib=0, charging=False, unmetered=False, idle=False, min_examples=0)
     facts = {"ram_gib": 0.5, "charging": False, "unmetered": False, "idle": False, "locale": "xx"}
     assert unmet(0, 0.0, free, **facts) == []
 

@@ -32,7 +32,7 @@ class Phone:
         self.directory, self.url, self.delta, self.said = directory, url, delta, []
         store = DeviceStore(directory)
         with contextlib.closing(ClientCache(store.cache)) as cache:
-            cache.add([Example(text="secret")], now=time.time(), most_per_category=9)
+            cache.add([Example(text="secret")], now=time.time(), max_per_category=9)
         store.close()
         self.start()
 
@@ -67,7 +67,7 @@ class Phone:
 
 @pytest.fixture
 def fleet(tmp_path):
-    with contextlib.closing(Server(tmp_path, goal=8, most=8, deadline_seconds=100)) as server:
+    with contextlib.closing(Server(tmp_path, goal=8, max_seats=8, deadline_seconds=100)) as server:
         port = free_port()
         http = RoundServer(lambda *request: server.app(*request), "127.0.0.1", port)
         server.time = time.time()

@@ -13,7 +13,7 @@ NOISE = {"clip_norm": 0.5, "noise_multiplier": 0.25}
 PLAIN = {"client_weighting": "uniform", "protection": tables.FixedClipping(clip_norm=0.5)}
 PRIVATE = {
     "client_weighting": "uniform",
-    "privacy": privacy_config.Gaussian(distribution="discrete", **NOISE),
+    "privacy": privacy_config.GaussianConfig(distribution="discrete", **NOISE),
 }
 
 
@@ -30,24 +30,30 @@ def test_the_grid_of_a_mean_and_of_a_private_mean():
 @pytest.mark.parametrize(
     "fields, message",
     [
-        ({"rule": rule_config.FedAtt()}, "'fedatt' cannot be used with secure sums"),
-        ({"rule": rule_config.FedMed()}, "'fedmed' cannot be used with secure sums"),
-        ({"rule": rule_config.Median()}, "'median' cannot be used with secure sums"),
-        ({"rule": rule_config.TrimmedMean()}, "'trimmed_mean' cannot"),
-        ({"rule": rule_config.BoundedTrimmedMean()}, "'bounded_trimmed_mean' cannot"),
+        ({"rule": rule_config.FedAttConfig()}, "'fedatt' cannot be used with secure sums"),
+        ({"rule": rule_config.FedMedConfig()}, "'fedmed' cannot be used with secure sums"),
+        ({"rule": rule_config.MedianConfig()}, "'median' cannot be used with secure sums"),
+        ({"rule": rule_config.TrimmedMeanConfig()}, "'trimmed_mean' cannot"),
+        ({"rule": rule_config.BoundedTrimmedMeanConfig()}, "'bounded_trimmed_mean' cannot"),
         (
-            {"rule": rule_config.PrivateFedAtt(), "privacy": privacy_config.Gaussian(**NOISE)},
+            {
+                "rule": rule_config.PrivateFedAttConfig(),
+                "privacy": privacy_config.GaussianConfig(**NOISE),
+            },
             "'private_fedatt' cannot be used with secure sums",
         ),
-        ({"privacy": privacy_config.Gaussian(**NOISE)}, "privacy.distribution` = 'continuous'"),
-        ({"privacy": privacy_config.Tree(**NOISE)}, "privacy.type` = 'tree' cannot"),
+        (
+            {"privacy": privacy_config.GaussianConfig(**NOISE)},
+            "privacy.distribution` = 'continuous'",
+        ),
+        ({"privacy": privacy_config.TreeConfig(**NOISE)}, "privacy.type` = 'tree' cannot"),
         ({"client_weighting": "tokens"}, "which needs the claim of each client. Use 'uniform'"),
         ({"protection": tables.AutoProtection()}, "type` = 'auto' cannot"),
         ({"protection": tables.NoClipping()}, "type` = 'off' cannot"),
         ({"protection": tables.AdaptiveClipping(zeroing=False)}, "type` = 'adaptive' cannot"),
         ({"protection": tables.FixedClipping(zeroing=True)}, "drops updates by their values"),
         ({"compression": tables.UniformQuantization()}, "no codec can compress them. Use 'none'"),
-        ({"row_correction": tables.TouchedRows()}, "it reveals which client typed which word"),
+        ({"row_correction": tables.FedSubAvgConfig()}, "it reveals which client typed which word"),
     ],
 )
 def test_settings_that_do_not_compose_are_rejected(fields, message):
@@ -59,7 +65,9 @@ def test_settings_that_do_not_compose_are_rejected(fields, message):
 
 
 def test_a_grid_too_fine_for_64_bits_is_refused():
-    tiny = privacy_config.Gaussian(distribution="discrete", clip_norm=1.0, noise_multiplier=1e-14)
+    tiny = privacy_config.GaussianConfig(
+        distribution="discrete", clip_norm=1.0, noise_multiplier=1e-14
+    )
     with pytest.raises(ConfigError, match="more than 64"):
         grid(client_weighting="uniform", privacy=tiny)
 

@@ -14,7 +14,7 @@ from tff_keyboard_fleet.wire.plan import Plan
 SECURE = (
     *PLAIN,
     "aggregation.client_weighting=uniform",
-    "devices.least_share=1.0",
+    "devices.min_report_fraction=1.0",
     "devices.secure_neighbours=2",
     "devices.secure_sums=true",
     "train.rounds=3",

@@ -1,4 +1,4 @@
-"""Unsupported configs are rejected by key; supported ones give a plan and terms."""
+"""Unsupported configs are rejected by key; supported ones give a plan and round_settings."""
 
 import dataclasses
 
@@ -6,8 +6,8 @@ import pytest
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError
-from tff_keyboard.config.kept_keys import MAY_CHANGE, what_rounds_compute
-from tff_keyboard_fleet.on_devices.served_config import as_served, plan_of, terms_of
+from tff_keyboard.config.resume_policy import MAY_CHANGE, numerics_config
+from tff_keyboard_fleet.on_devices.served_config import as_served, plan_of, round_settings_of
 from tff_keyboard_fleet.wire.secure_sums.neighbours import failure
 
 SERVED = (
@@ -27,7 +27,7 @@ def served(*overrides):
 def test_the_shipped_config_is_served():
     config = as_served(config_lib.load("configs/fleet.toml"))
     assert config.model.initial_model == "models/base"
-    assert terms_of(config).least == 60
+    assert round_settings_of(config).min_reports == 60
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ SECURE = (
             "aggregation.compression={type='uniform_quantization', bits=4}",
             "no codec can compress",
         ),
-        ("devices.secure_neighbours=10", "`devices.least_share` .* can be as few as 8"),
+        ("devices.secure_neighbours=10", "`devices.min_report_fraction` .* can be as few as 8"),
         ("devices.secure_neighbours=5", "must be even and in 2..100"),
         ("train.over_selection=1.3", r"10 of 13 seats .* Use less `train\.over_selection`"),
     ],
@@ -96,10 +96,18 @@ def test_impossible_secure_sums_are_rejected(override, message):
 
 def test_over_selection_alone_loses_no_sum_of_the_shipped_config():
     secure = [x for x in SECURE if x.startswith(("aggregation", "devices.secure_sums"))]
-    terms = terms_of(as_served(config_lib.load("configs/fleet.toml", secure)))
-    degree, threshold = terms.sums.degree, terms.sums.threshold
+    round_settings = round_settings_of(as_served(config_lib.load("configs/fleet.toml", secure)))
+    degree, threshold = round_settings.sums.degree, round_settings.sums.threshold
     assert (degree, threshold) == (56, 30)
-    assert failure(terms.most, degree, threshold, terms.most - terms.goal) < 1e-6
+    assert (
+        failure(
+            round_settings.max_seats,
+            degree,
+            threshold,
+            round_settings.max_seats - round_settings.goal,
+        )
+        < 1e-6
+    )
     for neighbours in (20, 50):
         few = config_lib.load("configs/fleet.toml", [*secure, f"{NEIGHBOURS}={neighbours}"])
         with pytest.raises(ConfigError, match=r"100 of 130 seats .* at least 52 neighbours"):
@@ -114,8 +122,10 @@ def test_over_selection_alone_loses_no_sum_of_the_shipped_config():
 def test_the_threshold_is_the_highest_that_dropouts_permit(neighbours, over_selection, expected):
     secure = [x for x in SECURE if x.startswith(("aggregation", "devices.secure_sums"))]
     changed = [f"{NEIGHBOURS}={neighbours}", f"train.over_selection={over_selection}"]
-    terms = terms_of(as_served(config_lib.load("configs/fleet.toml", [*secure, *changed])))
-    assert terms.sums.threshold == expected
+    round_settings = round_settings_of(
+        as_served(config_lib.load("configs/fleet.toml", [*secure, *changed]))
+    )
+    assert round_settings.sums.threshold == expected
 
 
 def test_a_device_of_another_protocol_of_sums_stays_away():
@@ -144,7 +154,7 @@ def test_a_plan_with_secure_sums():
         "protocol": 2,
     }
     assert type(plan).from_bytes(plan.to_bytes()) == plan
-    assert terms_of(config, 3).sums.size == 3
+    assert round_settings_of(config, 3).sums.size == 3
     clear = dataclasses.replace(plan, secure_sums=None)
     with pytest.raises(ValueError, match="belong together"):
         type(plan).from_bytes(clear.to_bytes())
@@ -153,9 +163,9 @@ def test_a_plan_with_secure_sums():
 def test_a_run_keeps_its_secure_sums():
     assert "devices.deadline_seconds" in MAY_CHANGE
     assert not {"devices.secure_sums", "devices.secure_neighbours"} & set(MAY_CHANGE)
-    kept = what_rounds_compute(served(*SECURE, "devices.locale=en_US"))
+    kept = numerics_config(served(*SECURE, "devices.locale=en_US"))
     assert kept["devices"] == {"secure_sums": True, "secure_neighbours": 6}
-    assert "devices" not in what_rounds_compute(served("devices.secure_neighbours=6"))
+    assert "devices" not in numerics_config(served("devices.secure_neighbours=6"))
 
 
 def test_rounds_are_checkpointed_before_they_are_released():
@@ -163,8 +173,15 @@ def test_rounds_are_checkpointed_before_they_are_released():
 
 
 def test_terms():
-    terms = terms_of(served("devices.least_share=0.75", "train.min_separation_rounds=4"))
-    assert (terms.goal, terms.most, terms.least, terms.separation) == (10, 13, 8, 4)
+    round_settings = round_settings_of(
+        served("devices.min_report_fraction=0.75", "train.min_separation_rounds=4")
+    )
+    assert (
+        round_settings.goal,
+        round_settings.max_seats,
+        round_settings.min_reports,
+        round_settings.separation,
+    ) == (10, 13, 8, 4)
 
 
 def test_plan_follows_the_config():
@@ -185,7 +202,7 @@ def test_plan_follows_the_config():
     assert type(plan).from_bytes(plan.to_bytes()) == plan
 
 
-@pytest.mark.parametrize("key", ["least_share=0", "deadline_seconds=0", "cache_days=-1"])
+@pytest.mark.parametrize("key", ["min_report_fraction=0", "deadline_seconds=0", "cache_days=-1"])
 def test_devices_have_ranges(key):
     with pytest.raises(ConfigError, match=f"`devices.{key.partition('=')[0]}`"):
         served(f"devices.{key}")

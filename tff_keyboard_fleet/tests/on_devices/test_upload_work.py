@@ -8,9 +8,9 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_keyboard.algorithms import variable_model
-from tff_keyboard.algorithms.client_delivery import Handover
 from tff_keyboard.algorithms.client_packing.packed_process import PackedProcess
 from tff_keyboard.algorithms.client_training import build_client_training
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.composition import compose_process
 from tff_keyboard_fleet.on_devices import upload_work
 from tff_keyboard_fleet.on_devices.upload_work import build_upload_work, element, hand_over
@@ -44,7 +44,7 @@ def test_a_round_adds_the_weighted_mean_of_the_deltas(per_pack):
     run = PackedProcess(process())
     state = run.initialize()
     uploads = [element(*upload) for upload in zip(DELTAS, WEIGHTS, LOSSES, strict=True)]
-    output = run.next(state, hand_over(uploads, Handover(per_pack), PARAMETERS))
+    output = run.next(state, hand_over(uploads, CohortBatcher(per_pack), PARAMETERS))
     before = [np.asarray(w) for w in run.get_model_weights(state).trainable]
     after = [np.asarray(w) for w in run.get_model_weights(output.state).trainable]
     assert [w.shape for w in after] == SHAPES
@@ -79,6 +79,6 @@ def test_elements_are_freed_when_their_packs_are_made(monkeypatch):
         "make_pack",
         lambda *given: left.append(sum(one is not None for one in uploads)) or make(*given),
     )
-    hand_over(uploads, Handover(2), 3)
+    hand_over(uploads, CohortBatcher(2), 3)
     assert left == [4, 2, 0]
     assert not uploads

@@ -14,23 +14,25 @@ from tff_keyboard_fleet.round_server import limits
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication, delta_of
 from tff_keyboard_fleet.round_server.blobs import Blobs
 from tff_keyboard_fleet.round_server.round_store import RoundStore
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.tests.support.devices import Device, code_of, key_of
-from tff_keyboard_fleet.wire import keys, messages, model_delta, tokens, weights
+from tff_keyboard_fleet.wire import keys, messages, model_patch, tokens, weights
 
 PARAMETERS = 5
 MODEL = weights.to_bytes(np.arange(PARAMETERS))
 DELTA = np.ones(PARAMETERS, np.float32)
 SERVER = key_of("server")
-TERMS = Terms(goal=2, most=3, least=1, deadline_seconds=100, separation=2)
+ROUND_SETTINGS = RoundSettings(
+    goal=2, max_seats=3, min_reports=1, deadline_seconds=100, separation=2
+)
 
 
 class World:
     """A server whose store is on disk, a clock that tests set, and its devices."""
 
-    def __init__(self, folder, terms=TERMS):
+    def __init__(self, folder, round_settings=ROUND_SETTINGS):
         self.now = 1_800_000_000.0
-        self.store = RoundStore(folder, terms, self.clock)
+        self.store = RoundStore(folder, round_settings, self.clock)
         self.blobs = Blobs(folder / "blobs")
         population = Population(
             name="keyboard", run=self.store.run_id, parameters=PARAMETERS, codec=messages.RAW
@@ -61,13 +63,13 @@ def world(tmp_path):
 def test_a_round(world):
     a, b, c, d = map(world.device, "abcd")
     tasks = [device.check_in().task for device in (a, b, c)]
-    assert d.check_in().later.reason == "running"
+    assert d.check_in().rejection.reason == "running"
     assert tasks[0].upload_before_s == 100
     np.testing.assert_array_equal(a.model(tasks[0]), np.arange(PARAMETERS))
     assert b.upload(tasks[1], 2 * DELTA, weight=3.0, loss=0.5).accepted == 1
     assert a.upload(tasks[0], DELTA).accepted == 2
     assert c.upload(tasks[2], DELTA) == "surplus"
-    assert c.check_in().later.reason == "aggregating"
+    assert c.check_in().rejection.reason == "aggregating"
     first, second = world.store.uploads(1, 1)
     np.testing.assert_array_equal(delta_of(first, PARAMETERS), 2 * DELTA)
     assert (first.weight, first.loss, second.weight) == (3.0, 0.5, 1.0)
@@ -105,7 +107,9 @@ def test_a_lost_answer_is_asked_for_again(world):
 
 
 def test_only_the_top_of_a_round_uploads(tmp_path):
-    world = World(tmp_path, dataclasses.replace(TERMS, goal=3, most=4, top=lambda m: -(-m // 2)))
+    world = World(
+        tmp_path, dataclasses.replace(ROUND_SETTINGS, goal=3, max_seats=4, top=lambda m: -(-m // 2))
+    )
     with contextlib.closing(world.store):
         world.open_round(1)
         a, b, c, d = map(world.device, "abcd")
@@ -159,7 +163,7 @@ def test_an_upload_of_another_or_to_another_round_is_unknown(world):
     a, b = map(world.device, "ab")
     task = a.check_in().task
     assert b.upload(task, DELTA) == "unknown_round"
-    other = messages.Task(**(vars(task) | {"round": 2}))
+    other = messages.TaskAssignment(**(vars(task) | {"round": 2}))
     assert a.upload(other, DELTA) == "unknown_round"
 
 
@@ -203,7 +207,7 @@ def test_delta_of_newer_weights_is_fetched(world):
         world.blobs.show(name)
     for _ in range(2):
         answer = device.get(path + names[old])
-        assert model_delta.apply(old, answer.get_data()) == newer
+        assert model_patch.apply(old, answer.get_data()) == newer
         assert answer.headers["ETag"] != device.get(path).headers["ETag"]
     for other in ("", "0" * 64, "../run", names[newer], names[b"a graph"]):
         assert device.get(path + other).get_data() == newer
@@ -273,7 +277,7 @@ def test_before_the_first_round(tmp_path):
         answer = world.device("a").get("/v1/plan")
         assert (answer.status_code, answer.get_json()["code"]) == (503, "busy")
         assert int(answer.headers["Retry-After"]) >= 5
-        assert world.device("a").check_in("0" * 64).later.reason == "starting"
+        assert world.device("a").check_in("0" * 64).rejection.reason == "starting"
         assert world.device("a").get(f"/v1/models/{'0' * 64}").status_code == 503
         world.open_round(1)
         assert world.device("a").get(f"/v1/models/{'0' * 64}").status_code == 404
@@ -296,7 +300,7 @@ def test_only_a_device_with_too_many_requests_is_slowed_down(world):
 
 
 def test_crowds_are_spread():
-    pace = limits.Pace(5.0, lambda: 0.0)
+    pace = limits.PaceSteering(5.0, lambda: 0.0)
     few = max(pace.seconds() for _ in range(10))
     many = [pace.seconds() for _ in range(20_000)]
     assert 5 <= few <= 10
@@ -305,7 +309,7 @@ def test_crowds_are_spread():
 
 def test_a_crowd_before_the_clock_was_set_back_is_forgotten():
     times = [3600.0] * 1_000 + [0.0]
-    pace = limits.Pace(5.0, lambda: times.pop(0))
+    pace = limits.PaceSteering(5.0, lambda: times.pop(0))
     assert [pace.seconds() for _ in range(1_001)][-1] <= 10
 
 

@@ -9,12 +9,14 @@ import pytest
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 from tff_keyboard_fleet.round_server import rounds
 from tff_keyboard_fleet.round_server.round_store import RoundStore
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.round_server.tables import FILE, Upload
 from tff_keyboard_fleet.wire.messages import Refused
 from tff_keyboard_fleet.wire.tokens import Participation
 
-TERMS = Terms(goal=2, most=3, least=2, deadline_seconds=100, separation=2)
+ROUND_SETTINGS = RoundSettings(
+    goal=2, max_seats=3, min_reports=2, deadline_seconds=100, separation=2
+)
 A, B, C, D = (bytes([n]) * 16 for n in b"ABCD")
 
 
@@ -39,14 +41,14 @@ def folder(tmp_path):
 
 @pytest.fixture
 def store(folder, clock):
-    with contextlib.closing(RoundStore(folder, TERMS, clock)) as store:
+    with contextlib.closing(RoundStore(folder, ROUND_SETTINGS, clock)) as store:
         store.open_round(1, "m0", "p")
         yield store
 
 
 def opened_again(folder, clock):
     """Opens the store as after a kill, with another SQLite connection."""
-    return contextlib.closing(RoundStore(folder, TERMS, clock))
+    return contextlib.closing(RoundStore(folder, ROUND_SETTINGS, clock))
 
 
 def seat(store, device):
@@ -184,8 +186,8 @@ def test_release_deletes_uploads(store):
 
 @pytest.mark.parametrize("separation", [1, 2, 3])
 def test_a_lost_answer_is_asked_for_again_when_its_round_is_released(folder, clock, separation):
-    terms = dataclasses.replace(TERMS, separation=separation)
-    with contextlib.closing(RoundStore(folder, terms, clock)) as store:
+    round_settings = dataclasses.replace(ROUND_SETTINGS, separation=separation)
+    with contextlib.closing(RoundStore(folder, round_settings, clock)) as store:
         store.open_round(1, "m0", "p")
         (_, sent), _ = upload(store, A), upload(store, B)
         store.release(1)
@@ -234,7 +236,7 @@ def test_waiting_ends(store):
 def test_a_file_that_is_no_database_is_told(folder, clock):
     (folder / FILE).write_bytes(b"something else, longer than a header of SQLite" * 10)
     with pytest.raises(ProgramError, match=FILE):
-        RoundStore(folder, TERMS, clock)
+        RoundStore(folder, ROUND_SETTINGS, clock)
 
 
 def test_file_has_mode_0600(store, folder):

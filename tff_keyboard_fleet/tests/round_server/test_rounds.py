@@ -5,9 +5,11 @@ import dataclasses
 import pytest
 
 from tff_keyboard_fleet.round_server import rounds
-from tff_keyboard_fleet.round_server.rounds import Round, Terms
+from tff_keyboard_fleet.round_server.rounds import Round, RoundSettings
 
-TERMS = Terms(goal=3, most=4, least=2, deadline_seconds=100, separation=1)
+ROUND_SETTINGS = RoundSettings(
+    goal=3, max_seats=4, min_reports=2, deadline_seconds=100, separation=1
+)
 NEW = Round(number=1, model="m", plan="p")
 
 
@@ -15,10 +17,10 @@ def after(seats, uploads, seconds):
     """Returns a round whose first seat was given at 1,000 s."""
     round_ = NEW
     for _ in range(seats):
-        round_ = rounds.with_seat(round_, TERMS, 1000.0)
+        round_ = rounds.with_seat(round_, ROUND_SETTINGS, 1000.0)
     for _ in range(uploads):
-        round_ = rounds.with_upload(round_, TERMS)
-    return rounds.at(round_, TERMS, 1000.0 + seconds)
+        round_ = rounds.with_upload(round_, ROUND_SETTINGS)
+    return rounds.at(round_, ROUND_SETTINGS, 1000.0 + seconds)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,9 @@ def test_states(seats, uploads, seconds, state):
     assert (found.state, found.seats, found.accepted) == (state, seats, uploads)
 
 
-TOP = Terms(goal=5, most=6, least=2, deadline_seconds=100, separation=1, top=lambda m: -(-m // 2))
+TOP = RoundSettings(
+    goal=5, max_seats=6, min_reports=2, deadline_seconds=100, separation=1, top=lambda m: -(-m // 2)
+)
 
 
 @pytest.mark.parametrize(
@@ -85,29 +89,29 @@ def test_an_abandoned_round_is_selected_anew():
 
 
 def test_clock_restarts_after_a_server_restart():
-    found = rounds.begun_again(after(4, 1, 0), TERMS, 1090.0)
-    assert rounds.at(found, TERMS, 1189.0).state == rounds.RUNNING
-    assert rounds.begun_again(NEW, TERMS, 5.0) == NEW
+    found = rounds.begun_again(after(4, 1, 0), ROUND_SETTINGS, 1090.0)
+    assert rounds.at(found, ROUND_SETTINGS, 1189.0).state == rounds.RUNNING
+    assert rounds.begun_again(NEW, ROUND_SETTINGS, 5.0) == NEW
     closed = after(3, 3, 0)
-    assert rounds.begun_again(closed, TERMS, 5.0) == closed
+    assert rounds.begun_again(closed, ROUND_SETTINGS, 5.0) == closed
 
 
 def test_a_clock_set_back_starts_anew():
     begun = after(4, 1, 0)
-    found = rounds.at(begun, TERMS, begun.begun - 3600.0)
+    found = rounds.at(begun, ROUND_SETTINGS, begun.begun - 3600.0)
     assert found == dataclasses.replace(begun, begun=begun.begun - 3600.0)
-    assert rounds.seconds_left(found, TERMS, found.begun + 40.0) == 60
+    assert rounds.seconds_left(found, ROUND_SETTINGS, found.begun + 40.0) == 60
 
 
 def test_seconds_left():
-    assert rounds.seconds_left(NEW, TERMS, 5.0) == 100
-    assert rounds.seconds_left(after(1, 0, 0), TERMS, 1030.5) == 69
-    assert rounds.seconds_left(after(1, 0, 0), TERMS, 2000.0) == 0
+    assert rounds.seconds_left(NEW, ROUND_SETTINGS, 5.0) == 100
+    assert rounds.seconds_left(after(1, 0, 0), ROUND_SETTINGS, 1030.5) == 69
+    assert rounds.seconds_left(after(1, 0, 0), ROUND_SETTINGS, 2000.0) == 0
 
 
 @pytest.mark.parametrize(
-    "change", [{"goal": 0}, {"least": 4}, {"most": 2}, {"deadline_seconds": 0}]
+    "change", [{"goal": 0}, {"min_reports": 4}, {"max_seats": 2}, {"deadline_seconds": 0}]
 )
 def test_impossible_terms_are_refused(change):
     with pytest.raises(ValueError, match="no round"):
-        Terms(**(vars(TERMS) | change))
+        RoundSettings(**(vars(ROUND_SETTINGS) | change))

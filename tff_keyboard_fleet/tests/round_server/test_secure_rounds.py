@@ -21,7 +21,7 @@ from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard_fleet.round_server import rounds
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.round_server.secure_rounds import SecureRoundStore
 from tff_keyboard_fleet.tests.support import devices
 from tff_keyboard_fleet.tests.support.devices import Device, code_of, key_of
@@ -40,9 +40,17 @@ SUMS = SecureSums(clip_norm=1.0, step=2.0**-20, bits=32, degree=6, threshold=4)
 class Server:
     """A server of one secure round, which may be killed between any two requests."""
 
-    def __init__(self, folder, size=5, **terms):
-        terms = {"goal": 10, "most": 10, "least": 7, "deadline_seconds": 600, **terms}
-        self.terms = Terms(separation=1, sums=secure_steps.settings(SUMS, size), **terms)
+    def __init__(self, folder, size=5, **round_settings):
+        round_settings = {
+            "goal": 10,
+            "max_seats": 10,
+            "min_reports": 7,
+            "deadline_seconds": 600,
+            **round_settings,
+        }
+        self.round_settings = RoundSettings(
+            separation=1, sums=secure_steps.settings(SUMS, size), **round_settings
+        )
         self.folder, self.time, self.store = folder, 1e9, None
         self.blobs = Blobs(folder / "blobs")
         graph = self.blobs.keep(b"graph")
@@ -64,7 +72,7 @@ class Server:
 
     def start(self):
         """Starts a process, however the previous one ended."""
-        self.store = SecureRoundStore(self.folder, self.terms, lambda: self.time)
+        self.store = SecureRoundStore(self.folder, self.round_settings, lambda: self.time)
         population = Population(
             name="keyboard",
             run=self.store.run_id,
@@ -451,8 +459,8 @@ def test_sum_with_other_terms_is_not_resumed(server):
         upload.go_on()
     server.time += 301
     assert server.store.round.state == rounds.RUNNING
-    server.terms = dataclasses.replace(server.terms, least=9)
-    with pytest.raises(RunDirectoryError, match="least_share"):
+    server.round_settings = dataclasses.replace(server.round_settings, min_reports=9)
+    with pytest.raises(RunDirectoryError, match="min_report_fraction"):
         server.kill()
 
 

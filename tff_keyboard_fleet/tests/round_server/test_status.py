@@ -7,15 +7,17 @@ import pytest
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard_fleet.round_server import status
 from tff_keyboard_fleet.round_server.round_store import RoundStore
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.round_server.tables import FILE, Upload
 
-TERMS = Terms(goal=2, most=3, least=2, deadline_seconds=100, separation=1)
+ROUND_SETTINGS = RoundSettings(
+    goal=2, max_seats=3, min_reports=2, deadline_seconds=100, separation=1
+)
 
 
 def test_status_of_a_running_run(tmp_path):
     now = [0.0]
-    with contextlib.closing(RoundStore(tmp_path, TERMS, lambda: now[0])) as store:
+    with contextlib.closing(RoundStore(tmp_path, ROUND_SETTINGS, lambda: now[0])) as store:
         assert status.read_status(tmp_path).newest is None
         for number in (1, 2, 3):
             store.open_round(number, "m", "p")
@@ -34,7 +36,7 @@ def test_status_of_a_running_run(tmp_path):
     assert (found.released, found.abandoned, found.uploads) == (3, 1, 6)
     assert found.devices == 3  # of this round and the one before it
     assert (found.seconds_a_round, found.uploads_a_round) == (60.0, 2.0)
-    assert dict(status.read_status(tmp_path).lines(10, TERMS.goal)) == {
+    assert dict(status.read_status(tmp_path).lines(10, ROUND_SETTINGS.goal)) == {
         "rounds released": "3 of 10",
         "newest round": "4, attempt 2, selecting: 1 seats, 0 of 2 uploads",
         "attempts abandoned": "1",

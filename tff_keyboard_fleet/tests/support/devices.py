@@ -64,7 +64,7 @@ class Device:
             token=self.token,
         )
         status, data = self.send("POST", "/v1/check-in", messages.encode(message))
-        return messages.decode(messages.Answer, data) if status == 200 else code_of(data)
+        return messages.decode(messages.CheckinResponse, data) if status == 200 else code_of(data)
 
     def model(self, task):
         data = self.get(f"/v1/models/{task.model}").get_data()

@@ -28,13 +28,15 @@ from tff_keyboard.storage import files
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
 from tff_keyboard_fleet.round_server.round_store import RoundStore
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.tests.support import devices
 from tff_keyboard_fleet.tests.support.devices import Device, key_of
 from tff_keyboard_fleet.wire import messages
 
 ROUNDS, DEVICES, PARAMETERS = 3, 2, 4
-TERMS = Terms(goal=DEVICES, most=DEVICES, least=1, deadline_seconds=600, separation=1)
+ROUND_SETTINGS = RoundSettings(
+    goal=DEVICES, max_seats=DEVICES, min_reports=1, deadline_seconds=600, separation=1
+)
 PLAN = dataclasses.replace(devices.PLAN, vocabulary="", parameters=PARAMETERS)
 # Where a server may die, in the order of a round.
 PLACES = (
@@ -118,7 +120,7 @@ class DyingStore(RoundStore):
 
     def __init__(self, folder, die):
         self._die = lambda place: None
-        super().__init__(folder, TERMS, time.time)
+        super().__init__(folder, ROUND_SETTINGS, time.time)
         self._die = die
 
     def take_seat(self, device, assignment):

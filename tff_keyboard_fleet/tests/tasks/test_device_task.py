@@ -26,7 +26,7 @@ def typed(tmp_path):
 
 @pytest.fixture
 def server():
-    server = FakeServer(make_plan(conditions=Conditions(locale="de", least_examples=3)), {})
+    server = FakeServer(make_plan(conditions=Conditions(locale="de", min_examples=3)), {})
     yield server
     server.close()
 
@@ -43,11 +43,11 @@ def test_adds_typed_messages_and_prints_decoder_recall(tmp_path, typed, capsys):
 
 
 def test_flags_are_the_facts(tmp_path, typed, server, capsys):
-    run(tmp_path, typed=typed, server=server.url, once=True, charging=True)
+    run(tmp_path, typed=typed, server=server.url, once=True, charging=True, ram_gib=1.0)
     shown = capsys.readouterr().err
     (key,) = re.findall("public key ([0-9a-f]{64})$", shown, re.MULTILINE)
     assert key == keys.public_hex(keys.open_key(tmp_path / "device" / "key.pem"))
-    assert "not eligible: unmetered, idle, locale, least_examples" in shown
+    assert "not eligible: ram_gib, unmetered, idle, locale, min_examples" in shown
     assert "see" not in shown
 
 
@@ -56,7 +56,7 @@ def test_a_file_of_facts_is_read_instead(tmp_path, typed, server, capsys):
     path = tmp_path / "facts.json"
     path.write_text(json.dumps(facts | {"app_version": "1"}))
     run(tmp_path, typed=typed, server=server.url, once=True, facts=path)
-    assert "not eligible: least_examples" in capsys.readouterr().err
+    assert "not eligible: min_examples" in capsys.readouterr().err
     path.write_text("{}")
     with pytest.raises(UsageError, match="does not have the state of a device"):
         run(tmp_path / "another", server=server.url, once=True, facts=path)

@@ -21,7 +21,7 @@ from tff_keyboard.storage import typed_json
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
 from tff_keyboard_fleet.round_server.round_store import RoundStore
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.tests.support import devices
 from tff_keyboard_fleet.tests.support.devices import key_of
 from tff_keyboard_fleet.wire import keys, messages, weights
@@ -43,10 +43,16 @@ PLAN = dataclasses.replace(
 class Recorder:
     """A server with a fixed clock and fixed randomness, and the messages sent to it."""
 
-    def __init__(self, folder, plan=PLAN, kept=RoundStore, **terms):
+    def __init__(self, folder, plan=PLAN, kept=RoundStore, **round_settings):
         self.now, self.plan = float(NOW), plan
-        terms = {"goal": 1, "most": 2, "least": 1, "deadline_seconds": 600, "separation": 2} | terms
-        self.store = kept(folder, Terms(**terms), lambda: self.now)
+        round_settings = {
+            "goal": 1,
+            "max_seats": 2,
+            "min_reports": 1,
+            "deadline_seconds": 600,
+            "separation": 2,
+        } | round_settings
+        self.store = kept(folder, RoundSettings(**round_settings), lambda: self.now)
         blobs = Blobs(folder / "blobs")
         self.model, named = blobs.keep(MODEL), blobs.keep(plan.to_bytes())
         for name in (self.model, named):

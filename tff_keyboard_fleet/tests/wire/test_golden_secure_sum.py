@@ -122,7 +122,7 @@ def play(recorder):
     parts = {}
     for name, delta in DELTAS.items():
         recorder.check_in(f"{name}: a seat", name)
-        task = messages.decode(messages.Answer, answer_of(recorder)).task
+        task = messages.decode(messages.CheckinResponse, answer_of(recorder)).task
         parts[name] = masked_upload(Said(recorder, name), task, PLAN, delta)
     assert parts["a"].go_on() == 5
     keys = recorder.exchanges[-1]["request"]
@@ -161,7 +161,7 @@ def standing_still(patch):
         test_golden.Recorder,
         plan=PLAN,
         kept=SecureRoundStore,
-        **{"goal": 5, "most": 6, "least": 5, "sums": secure_steps.settings(SUMS, 3)},
+        **{"goal": 5, "max_seats": 6, "min_reports": 5, "sums": secure_steps.settings(SUMS, 3)},
     )
     with test_golden.standing_still(patch, make) as recorder:
         yield recorder

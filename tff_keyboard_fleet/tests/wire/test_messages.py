@@ -27,9 +27,11 @@ PLAN = dataclasses.replace(
     "message",
     [
         messages.CheckIn(protocol=1, population="p", plan=HASH, token=None),
-        messages.Answer(later=messages.Later(retry_after_s=5, reason="running")),
-        messages.Answer(
-            task=messages.Task(round=1, plan=HASH, model=HASH, assignment="a", upload_before_s=60)
+        messages.CheckinResponse(rejection=messages.Rejection(retry_after_s=5, reason="running")),
+        messages.CheckinResponse(
+            task=messages.TaskAssignment(
+                round=1, plan=HASH, model=HASH, assignment="a", upload_before_s=60
+            )
         ),
         HEADER,
         messages.Accepted(token="r.1.1.00", accepted=1),
@@ -73,7 +75,7 @@ def test_task_names_must_be_hashes(field):
     for name in NO_HASHES:
         answer = json.dumps({"task": task | {field: name}}).encode()
         with pytest.raises(messages.Refused, match=f"`{field}` must be a SHA-256"):
-            messages.decode(messages.Answer, answer)
+            messages.decode(messages.CheckinResponse, answer)
 
 
 @hypothesis.given(strategies.binary(max_size=200))

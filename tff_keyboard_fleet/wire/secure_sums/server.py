@@ -45,16 +45,16 @@ class Server:
 
     Args:
       settings: Settings of the sum.
-      least: Number of devices that must report, > `degree`. A sum of fewer devices is not made.
+      min_devices: Number of devices that must report, > `degree`.
 
     Attributes:
       reported: Devices whose vectors are in the sum.
     """
 
-    def __init__(self, settings: Settings, *, least: int):
-        if least <= settings.degree:
-            raise ValueError(f"`least` must be > {settings.degree}, got {least}.")
-        self._settings, self._least = settings, least
+    def __init__(self, settings: Settings, *, min_devices: int):
+        if min_devices <= settings.degree:
+            raise ValueError(f"`min_devices` must be > {settings.degree}, got {min_devices}.")
+        self._settings, self._min_devices = settings, min_devices
         self._context = settings.context
         self._step = _ADVERTISE
         self._adverts: dict[bytes, Advert] = {}
@@ -257,8 +257,10 @@ class Server:
 
     def _close(self, step: str, count: int, following: str) -> None:
         self._require(step, True, "")
-        if count < self._least:
-            raise SecureSumError(f"A secure sum needs {self._least} devices, got {count}: {step}.")
+        if count < self._min_devices:
+            raise SecureSumError(
+                f"A secure sum needs {self._min_devices} devices, got {count}: {step}."
+            )
         self._step = following
 
     def _require(self, step: str, rule: bool, problem: str) -> None:

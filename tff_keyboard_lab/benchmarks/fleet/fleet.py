@@ -61,7 +61,7 @@ over_selection = 1.3
 min_separation_rounds = {separation}
 [devices]
 deadline_seconds = {deadline}
-least_share = 0.6
+min_report_fraction = 0.6
 [evaluation]
 every = 1
 clients = 30
@@ -90,7 +90,7 @@ class Server:
 
     def start(self) -> None:
         """Starts the server with the same command, as an operator does after a crash."""
-        command = children.signalled_when_orphaned(self._command, signal.SIGKILL)
+        command = children.with_parent_death_signal(self._command, signal.SIGKILL)
         self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
 
     def is_there(self) -> bool:
@@ -186,7 +186,7 @@ def main() -> int:
                 _begin(person, server.url, out, args)
         if time.monotonic() - began > args.seconds:
             server.process.kill()
-            print("The fleet did not end in time.", file=sys.stderr)
+            print("no end in sight", file=sys.stderr)
         time.sleep(0.05)
     server.look()
     for person in people:
@@ -239,7 +239,7 @@ def _begin(person: Person, url: str, out: pathlib.Path, args: argparse.Namespace
     person.began, person.round = time.monotonic(), 0
     module = [sys.executable, "-m", "tff_keyboard_lab.benchmarks.fleet.one_device"]
     words = [url, str(person.directory), str(out / "copies"), args.libcifg]
-    command = children.signalled_when_orphaned([*module, *words], signal.SIGKILL)
+    command = children.with_parent_death_signal([*module, *words], signal.SIGKILL)
     log = (person.directory / "log").open("ab")
     person.process = subprocess.Popen(command, stdout=log, stderr=log)
     log.close()

@@ -23,26 +23,28 @@ import time
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tff_keyboard_fleet.device.client import RoundClient, ServerAway
+from tff_keyboard_fleet.device.client import RoundClient, ServerUnavailable
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
 from tff_keyboard_fleet.round_server.round_store import RoundStore
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.round_server.serving import RoundServer
 from tff_keyboard_fleet.wire import keys, messages, weights
-from tff_keyboard_fleet.wire.messages import Answer, CheckIn, Refused, UploadHeader
+from tff_keyboard_fleet.wire.messages import CheckIn, CheckinResponse, Refused, UploadHeader
 
 PARAMETERS = 350_000  # 1.4 MB of float32
 GOAL = 100
 PLAN = b'{"plan": "of a benchmark"}'
 MESSAGE = CheckIn(protocol=1, population="load", plan=weights.sha256(PLAN), token=None)
-MOST_A_SECOND = 1_500  # check-ins of each of two processes
+MAX_A_SECOND = 1_500  # check-ins of each of two processes
 
 
 def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
     """Runs the server's process: rounds of `GOAL` uploads until there were enough."""
-    terms = Terms(goal=GOAL, most=2 * GOAL, least=GOAL, deadline_seconds=3600, separation=1)
-    store = RoundStore(folder, terms, time.time)
+    round_settings = RoundSettings(
+        goal=GOAL, max_seats=2 * GOAL, min_reports=GOAL, deadline_seconds=3600, separation=1
+    )
+    store = RoundStore(folder, round_settings, time.time)
     blobs = Blobs(folder / "blobs")
     model, plan = blobs.keep(weights.to_bytes(np.zeros(PARAMETERS))), blobs.keep(PLAN)
     for name in (model, plan):
@@ -94,7 +96,7 @@ def work(url: str, seconds: float, pipe) -> None:
                 _timed(found["upload"], client.upload, task.round, body)
             except Refused as error:
                 failures.append(error.code)
-            except ServerAway:
+            except ServerUnavailable:
                 return
         client.close()
 
@@ -114,7 +116,7 @@ def crowd(url: str, is_kept: bool, seconds: float, pipe) -> None:
     times: list[float] = []
     failures: list[str] = []
     body = messages.encode(MESSAGE)
-    keys_of = (Ed25519PrivateKey.generate() for _ in range(int(MOST_A_SECOND * seconds)))
+    keys_of = (Ed25519PrivateKey.generate() for _ in range(int(MAX_A_SECOND * seconds)))
     asked = [_signed(key, body) for key in keys_of]
     host, port = url.removeprefix("http://").split(":")
 
@@ -171,7 +173,7 @@ def _in_threads(call) -> None:
         thread.join()
 
 
-def _timed(into: list[float], call, *arguments) -> Answer:
+def _timed(into: list[float], call, *arguments) -> CheckinResponse:
     start = time.perf_counter()
     found = call(*arguments)
     into.append(time.perf_counter() - start)
@@ -257,7 +259,7 @@ def main() -> None:
             cpu = ours.recv() - before
             found["server CPU ms"] = round(1000 * cpu / found["check-in"]["count"], 3)
             result[f"crowd, {name}"] = found
-        result["load after"] = os.getloadavg()
+        result["load behind"] = os.getloadavg()
         ours.send(False)
         server.join()
     print(json.dumps(result))

@@ -36,7 +36,7 @@ class Person:
         cache = ClientCache(self.directory / "cache.db")
         if len(cache) < count:
             examples = [Example(text=text) for text in now]
-            cache.add(examples, now=time.time(), most_per_category=1000)
+            cache.add(examples, now=time.time(), max_per_category=1000)
         cache.close()
 
 

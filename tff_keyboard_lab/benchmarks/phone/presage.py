@@ -30,7 +30,7 @@ from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 Suggest = Callable[[str], Sequence[str]]  # text before the cursor -> at most three words
 SOURCE = pathlib.Path(__file__).with_name("presage_strips.cc")
-_MOST_WORDS = 30
+_MAX_WORDS = 30
 
 
 def best_of(keyboard: StripKeyboard, text: str) -> list[str]:
@@ -53,7 +53,7 @@ def type_messages(suggest: Suggest, messages: list[list[str]]) -> dict[str, int]
     counts: collections.Counter[str] = collections.Counter()
     for message in messages:
         before = ""
-        for word in message[:_MOST_WORDS]:
+        for word in message[:_MAX_WORDS]:
             if word.isalpha():
                 typed, is_best = letters_needed(suggest, before, word)
                 counts["words"] += 1
@@ -109,9 +109,7 @@ def main() -> None:
     )
     parser.add_argument("--model", type=pathlib.Path, default=BASE)
     parser.add_argument("--text", type=pathlib.Path, action="append", required=True)
-    parser.add_argument(
-        "--messages", type=int, default=2_000, help="number of messages of all texts together"
-    )
+    parser.add_argument("--messages", type=int, default=2_000, help="of all texts together")
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
     keyboard = StripKeyboard(open_keyboard(flags.model))

@@ -29,7 +29,7 @@ SLIPS = 0.05  # of the right words of two letters and more
 KINDS = {
     "letter more": 4,
     "left out": 4,
-    "neighbouring key": 4,
+    "key beside": 4,
     "swapped": 4,
     "no space": 1,
     "letter for space": 1,
@@ -39,7 +39,7 @@ KINDS = {
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _ABOVE_BAR = "cvbnm"
-_MOST_WORDS = 30
+_MAX_WORDS = 30
 
 
 def beside(letter: str) -> list[str]:
@@ -58,7 +58,7 @@ def slipped(word: str, following: str, kind: str, rng: random.Random) -> tuple[s
         return word[:place] + rng.choice(_LETTERS) + word[place:], word
     if kind == "left out":
         return word[:place] + word[place + 1 :], word
-    if kind == "neighbouring key":
+    if kind == "key beside":
         return word[:place] + rng.choice(beside(word[place])) + word[place + 1 :], word
     if kind == "digit":
         first = next((letter for letter in word if letter in _ROWS[0]), "")
@@ -90,7 +90,7 @@ def type_messages(
     """Types messages; returns counts by what became of words, and of slips by kind."""
     counts: collections.Counter[str] = collections.Counter()
     for message in messages:
-        words, place, before = message[:_MOST_WORDS], 0, ""
+        words, place, before = message[:_MAX_WORDS], 0, ""
         while place < len(words):
             word = words[place]
             following = words[place + 1] if place + 1 < len(words) else ""
@@ -129,9 +129,7 @@ def main() -> None:
     parser.add_argument("--model", type=pathlib.Path, default=BASE)
     parser.add_argument("--text", type=pathlib.Path, action="append", required=True)
     parser.add_argument("--frequencies", type=pathlib.Path, required=True)
-    parser.add_argument(
-        "--messages", type=int, default=2_000, help="number of messages of all texts together"
-    )
+    parser.add_argument("--messages", type=int, default=2_000, help="of all texts together")
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
     keyboard = StripKeyboard(open_keyboard(flags.model))

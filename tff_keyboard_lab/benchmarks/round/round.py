@@ -124,8 +124,8 @@ def run(
     import tensorflow_federated as tff
 
     from tff_keyboard.algorithms import fed_avg as algorithms
-    from tff_keyboard.algorithms.client_delivery import build_delivery
     from tff_keyboard.algorithms.client_packing.local_context import local_context
+    from tff_keyboard.algorithms.cohort_batcher import prepare_process
     from tff_keyboard.algorithms.optimizers import optimizers
     from tff_keyboard.data import batches
     from tff_keyboard.models import build_model
@@ -146,10 +146,10 @@ def run(
         def ours(config, clients, process=None):
             """Returns a round as training runs it: clients in packs."""
             process = process or build_process.build_process(config, model, joined=True)
-            delivery = build_delivery(process)
+            prepared = prepare_process(process)
             sizes = [num_tokens([client]) for client in clients]
-            data = delivery.deliver(clients, sizes)
-            return TffRound(delivery.process, data, own, [], initial)
+            data = prepared.batcher(clients, sizes)
+            return TffRound(prepared.process, data, own, [], initial)
 
         # TFF's context and its server with their defaults: no limits, all threads.
         local = tff.backends.native.create_sync_local_cpp_execution_context()
@@ -281,28 +281,18 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--store", type=pathlib.Path, help="client store; without it, messages are random words"
-    )
+    parser.add_argument("--store", type=pathlib.Path, help="random words if left out or missing")
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument(
-        "--messages", type=int, default=256, help="number of messages of each client"
-    )
+    parser.add_argument("--messages", type=int, default=256, help="of each client")
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument(
-        "--longest", type=int, default=20, help="largest number of targets of a message"
-    )
+    parser.add_argument("--longest", type=int, default=20, help="targets of a message")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument(
-        "--threads", type=int, default=0, help="number of packs that this project trains at a time"
-    )
-    parser.add_argument(
-        "--no-parts", action="store_true", help="do not measure the parts of a round"
-    )
+    parser.add_argument("--threads", type=int, default=0, help="packs of ours at a time")
+    parser.add_argument("--no-parts", action="store_true", help="leave out where a round goes")
     for name in ("torch", "pfl", "flower"):
         parser.add_argument(f"--{name}-python", help=f"Python that can import {name}")
-    parser.add_argument("--out", type=pathlib.Path, help="write the result to this JSON file, too")
+    parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
     flags = parser.parse_args()
 
     # A script's background jobs ignore SIGINT, and so would stock TFF's server, which TFF ends with
@@ -334,7 +324,7 @@ def main():
         if (python := getattr(flags, f"{name}_python"))
     }
     for name in {"torch", "pfl", "flower"} - set(pythons):
-        print(f"{name} is skipped: pass --{name}-python.", flush=True)
+        print(f"{name} is left out: pass --{name}-python.", flush=True)
     result = {
         "date": datetime.date.today().isoformat(),
         "commit": commit(),

@@ -78,16 +78,16 @@ def words(size):
 
 def measure_cohorts(cohorts, messages, repeats, seed):
     """Returns rows of {"clients", "tokens", "seconds", "cpu_seconds", "peak_megabytes"}."""
-    from tff_keyboard.algorithms.client_delivery import build_delivery
+    from tff_keyboard.algorithms.cohort_batcher import prepare_process
 
     rows: list[dict] = []
     config = config_for(max(cohorts))
-    delivery = build_delivery(build(config, words(VOCABULARY), joined=True))
+    prepared = prepare_process(build(config, words(VOCABULARY), joined=True))
     for cohort in sorted(cohorts):
         clients = synthetic_clients(cohort, messages, 16, 20, seed)
         sizes = [num_tokens([client]) for client in clients]
-        packs = delivery.deliver(clients, sizes)
-        seconds, cpu, peak = timed_rounds(delivery.process, packs, repeats, warm=not rows)
+        packs = prepared.batcher(clients, sizes)
+        seconds, cpu, peak = timed_rounds(prepared.process, packs, repeats, warm=not rows)
         rows.append(
             {
                 "clients": cohort,
@@ -128,12 +128,12 @@ def measure_populations(populations, cohort, repeats, seed):
       Rows of {"clients", "open_seconds", "input_seconds", "round_seconds", "store_megabytes"}.
       `input_seconds` is the time to choose the cohort, read its messages and make batches.
     """
-    from tff_keyboard.algorithms.client_delivery import build_delivery
+    from tff_keyboard.algorithms.cohort_batcher import prepare_process
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.training import client_inputs
 
     rows = []
-    delivery = None
+    prepared = None
     for population in populations:
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory)
@@ -143,14 +143,14 @@ def measure_populations(populations, cohort, repeats, seed):
             config = config_for(cohort, store=path)
             inputs = client_inputs.CohortInputs(config, store)
             open_seconds = time.perf_counter() - start
-            delivery = delivery or build_delivery(build(config, store.vocabulary, joined=True))
-            state = delivery.process.initialize()
+            prepared = prepared or prepare_process(build(config, store.vocabulary, joined=True))
+            state = prepared.process.initialize()
             input_seconds, round_seconds = [], []
             for round_num in range(1, repeats + 2):
                 start = time.perf_counter()
-                packs, _ = inputs.round_input(round_num, delivery.deliver)
+                packs, _ = inputs.round_input(round_num, prepared.batcher)
                 middle = time.perf_counter()
-                delivery.process.next(state, packs)
+                prepared.process.next(state, packs)
                 if round_num > 1:
                     input_seconds.append(middle - start)
                     round_seconds.append(time.perf_counter() - middle)
@@ -174,7 +174,7 @@ def measure_rules(cohorts, messages, repeats, seed):
     Returns:
       Rows of {"clients", "rule", "seconds", "over_mean", "cpu_over_mean"}.
     """
-    from tff_keyboard.algorithms.client_delivery import build_delivery
+    from tff_keyboard.algorithms.cohort_batcher import prepare_process
 
     rows = []
     for cohort in cohorts:
@@ -183,8 +183,8 @@ def measure_rules(cohorts, messages, repeats, seed):
         processes, states, packs = {}, {}, {}
         for rule in RULES:
             config = config_for(cohort, rule, protections=False)
-            delivery = build_delivery(build(config, words(VOCABULARY), joined=True))
-            processes[rule], packs[rule] = delivery.process, delivery.deliver(clients, sizes)
+            prepared = prepare_process(build(config, words(VOCABULARY), joined=True))
+            processes[rule], packs[rule] = prepared.process, prepared.batcher(clients, sizes)
             states[rule] = processes[rule].initialize()
         seconds: dict[str, list[float]] = {rule: [] for rule in RULES}
         cpu: dict[str, list[float]] = {rule: [] for rule in RULES}
@@ -254,24 +254,14 @@ def main():
     parser.add_argument("--cohorts", type=int, nargs="+", default=[10, 100, 1_000, 10_000])
     parser.add_argument("--populations", type=int, nargs="+", default=[10**n for n in range(2, 7)])
     parser.add_argument("--rule-cohorts", type=int, nargs="+", default=[10, 100])
-    parser.add_argument(
-        "--messages", type=int, default=1, help="messages of each client in the part 'cohorts'"
-    )
-    parser.add_argument(
-        "--rule-messages", type=int, default=64, help="messages of each client in the part 'rules'"
-    )
+    parser.add_argument("--messages", type=int, default=1, help="of a client, for the cohorts")
+    parser.add_argument("--rule-messages", type=int, default=64, help="of a client, for the rules")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--only", choices=["cohorts", "populations", "rules"], help="measure only this part"
-    )
-    parser.add_argument(
-        "--parts", type=pathlib.Path, nargs="+", help="plot these files of earlier runs (--out)"
-    )
-    parser.add_argument(
-        "--plot", type=pathlib.Path, help="PNG file with the plots of cohorts and populations"
-    )
-    parser.add_argument("--out", type=pathlib.Path, help="write the result to this JSON file, too")
+    parser.add_argument("--only", choices=["cohorts", "populations", "rules"], help="one part")
+    parser.add_argument("--parts", type=pathlib.Path, nargs="+", help="plot these earlier --out")
+    parser.add_argument("--plot", type=pathlib.Path, help="picture, of cohorts and populations")
+    parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
     flags = parser.parse_args()
     if flags.plot and flags.only:
         parser.error("--plot needs all parts: leave --only out, or pass --parts")

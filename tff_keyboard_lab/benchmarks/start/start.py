@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "train-server": (["train-server", "--like=runs/demo", "--workdir={new}"], ROUND),
     "study --plan": (["study", "{study}", "--workdir={new}", "--plan"], ""),
     "attack": (["attack", *DEMO, "--workdir={new}"], ROUND),
-    "audit-tail": (["audit-tail", *DEMO, "--workdir={new}", "--left-out=0"], ROUND),
+    "audit-tail": (["audit-tail", *DEMO, "--workdir={new}", "--excluded-client=0"], ROUND),
     "evaluate": (["evaluate", "runs/demo"], ""),
     "compare": (["compare", "runs/demo", "unigram", "--out={new}"], ""),
     "compare exports": ([*EXPORTS, "--text={text}", "--out={new}"], ""),
@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "play nothing.tflite": (["play", "nothing.tflite"], ""),
     "verify": (["verify", "{model}"], ""),
     "doctor": (["doctor"], ""),
-    "prepare": (["prepare", "{people}", "--out={new}"], ""),
+    "prepare": (["prepare", "--input={people}", "--out={new}"], ""),
     "advise": (["advise", "data/demo"], ""),
     "merge-vocabulary": (["merge-vocabulary", "data/demo", "data/demo", "--out={new}"], ""),
     "report": (["report", "runs/demo", "--out={new}"], ""),
@@ -77,9 +77,7 @@ config = "{}/configs/demo.toml"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkout", type=pathlib.Path, default=ROOT)
-    parser.add_argument(
-        "--only", default=",".join(COMMANDS), help="commands to measure, separated by commas"
-    )
+    parser.add_argument("--only", default=",".join(COMMANDS), help="commands, with commas")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     signal.signal(

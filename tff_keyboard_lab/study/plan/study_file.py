@@ -34,7 +34,7 @@ from typing import Literal
 
 from tff_keyboard.config.reading import tables
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
-from tff_keyboard.evaluation.named import references
+from tff_keyboard.evaluation.model_specs import references
 from tff_keyboard.storage import checks
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.storage.toml import tomllib
@@ -142,7 +142,7 @@ class Study(tables.Table):
     populations: tuple[Population, ...] = ("validation", "held_out")
     # Columns of the tables; the first one decides.
     metrics: tuple[str, ...] = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
-    most_messages: checks.FromZero = 0  # evaluated messages of each client; 0 for all
+    max_messages: checks.FromZero = 0  # evaluated messages of each client; 0 for all
     # Validation perplexity for the column "rounds to target"; 0 for none.
     target: checks.NotNegative = 0.0
     # A curve is flat if the last quarter of its rounds lowered the validation perplexity by at most

@@ -10,8 +10,8 @@ import pathlib
 
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import run_evaluation
-from tff_keyboard.evaluation.named import trained_here
-from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+from tff_keyboard.evaluation.model_specs import baselines
+from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
 from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
@@ -19,7 +19,7 @@ from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Model, Study
-from tff_keyboard_lab.study.runs.judge import Judge
+from tff_keyboard_lab.study.runs.evaluator import StudyEvaluator
 
 _DIGEST_LETTERS = 12
 
@@ -31,12 +31,12 @@ class Models:
       UsageError: If a model needs an n-gram that cannot exist.
     """
 
-    def __init__(self, study: Study, judge: Judge, store: str, folder: pathlib.Path):
+    def __init__(self, study: Study, evaluator: StudyEvaluator, store: str, folder: pathlib.Path):
         self._study = study
-        self._judge = judge
+        self._evaluator = evaluator
         self._path = store
         self._folder = folder
-        self._specs = {m.name: trained_here.read_spec(m.model) for m in study.models}
+        self._specs = {m.name: baselines.read_spec(m.model) for m in study.models}
 
     @functools.cached_property
     def _store(self) -> ClientStore:
@@ -64,20 +64,20 @@ class Models:
         if run is not None:
             word = word.replace(f"{{{model.arm}}}", str(run.path))
             made_of.append(run_evaluation.weights_digest(run.path))
-            made_of.append(f"n-grams of {trained_here.LEAST_PEOPLE} people")
+            made_of.append(f"n-grams of {baselines.MIN_CLIENTS} people")
         digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:_DIGEST_LETTERS]
 
         def open_model() -> Predictor:
-            text = trained_here.read_train_text(store)
+            text = baselines.read_train_text(store)
             spec = self._specs[model.name]
             if run is None:
-                return trained_here.open_baseline(word, model.name, spec, text, store).predictor
+                return baselines.open_baseline(word, model.name, spec, text, store).predictor
             network = KerasPredictor(*load_model(run.path))
             named = NamedPredictor(model.name, "keras", network, {}, word)
-            return trained_here.join_hybrid(named, spec, text, store).predictor
+            return baselines.join_hybrid(named, spec, text, store).predictor
 
         files.make_directory(self._folder)
-        return self._judge.judge(
+        return self._evaluator.evaluate(
             open_model,
             ModelFacts(name=model.name, source=word),
             lambda label: self._folder / f"{model.name}_{label}_{digest}.json",

@@ -203,7 +203,7 @@ class _Pool:
         # `train` rejects a run that began with another number of rounds.
         length = [f"--set={each}" for each in rounds_of_cosines(run.config)]
         words = [*self._command, *run.command, *length, *self._share(run)]
-        command = children.signalled_when_orphaned(words, signal.SIGTERM)
+        command = children.with_parent_death_signal(words, signal.SIGTERM)
         with log_of(run).open("ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.working.append((run, process))

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms.fine_tuning.test_server_transfer import client_dataset, run_config, tiny_model
-from tests.algorithms.test_client_delivery import CLIENTS, cohort, config_of, process_of
+from tests.algorithms.test_cohort_batcher import CLIENTS, cohort, config_of, process_of
 from tests.support import fakes
-from tff_keyboard.algorithms import client_delivery
-from tff_keyboard.algorithms.client_delivery import Handover
+from tff_keyboard.algorithms import cohort_batcher
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.training import build_process
@@ -57,7 +57,7 @@ def test_a_lie_about_the_weight_is_capped_whatever_the_rule(store, overrides):
     process = build_process.build_process(
         config, build_process.build_initial_model(config, users.vocabulary), wrap_client_work=lie
     )
-    datasets, _ = CohortInputs(config, users).round_input(1, Handover(None))
+    datasets, _ = CohortInputs(config, users).round_input(1, CohortBatcher(None))
     output = process.next(process.initialize(), datasets)
     found = output.metrics["aggregator"]
     if config.aggregation.client_weighting == "uniform":
@@ -73,9 +73,9 @@ def test_wrapped_work_goes_into_packs_too():
 
     config = config_of()
     process = process_of(config, wrap_client_work=wrap, joined=True)
-    delivery = client_delivery.build_delivery(process, clients_per_pack=3)
-    output = delivery.process.next(
-        delivery.process.initialize(), delivery.deliver(cohort(1), [1] * CLIENTS)
+    prepared = cohort_batcher.prepare_process(process, clients_per_pack=3)
+    output = prepared.process.next(
+        prepared.process.initialize(), prepared.batcher(cohort(1), [1] * CLIENTS)
     )
     assert output.metrics["aggregator"]["refused_non_finite"] == CLIENTS
 
@@ -86,9 +86,9 @@ def test_colluding_attacks_run_in_tffs_context(capsys):
         return attackers.build_attacked_client_work(work, sorted(COLLUDING)[0], share=1.0, seed=1)
 
     process = process_of(config_of(), wrap_client_work=wrap, joined=True)
-    delivery = client_delivery.build_delivery(process, clients_per_pack=3)
-    assert delivery.process is process
-    assert delivery.pop_aggregation_seconds() is None
+    prepared = cohort_batcher.prepare_process(process, clients_per_pack=3)
+    assert prepared.process is process
+    assert prepared.pop_aggregation_seconds() is None
     assert "starts a server process" in capsys.readouterr().out
-    (dataset,) = delivery.deliver(cohort(1)[1:2], [3])
+    (dataset,) = prepared.batcher(cohort(1)[1:2], [3])
     assert dataset.element_spec == batches_lib.ELEMENT_SPEC

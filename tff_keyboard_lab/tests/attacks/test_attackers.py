@@ -9,7 +9,7 @@ from tests.support.bigram_model import SGD, BigramModel, batches, dataset, fed_a
 from tff_keyboard.aggregators.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.rule_config import FedAtt
+from tff_keyboard.config.sections.rule_config import FedAttConfig
 from tff_keyboard.training.build_aggregator import build_aggregator
 from tff_keyboard_lab.attacks import attackers
 
@@ -44,7 +44,9 @@ def test_each_attack_sends_its_update(attack, factor):
 
 @pytest.mark.slow
 def test_nan_clients_are_refused_by_the_guard_and_counted():
-    protected = build_aggregator(AggregationConfig(rule=FedAtt()), clients_per_round=4, seed=0)
+    protected = build_aggregator(
+        AggregationConfig(rule=FedAttConfig()), clients_per_round=4, seed=0
+    )
     step, output = step_of(attacked_process("nan", 1.0, protected), [batches(1), batches(2)])
     assert all(np.all(x == 0) for x in step)
     assert output.metrics["aggregator"]["refused_non_finite"] == 2

@@ -8,7 +8,7 @@ from tests.support.noise_fakes import KEY
 from tests.support.truth import canary_audit
 from tff_keyboard.aggregators.private.host_noise import NoisedProcess
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import Blt, Gaussian
+from tff_keyboard.config.sections.privacy_config import BltConfig, GaussianConfig
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.mechanisms.mechanism import optimal_mechanism
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
@@ -17,7 +17,7 @@ from tff_keyboard.training.build_aggregator import build_aggregator
 DIM, ROUNDS, PER_ROUND, CLIP, DELTA = 4000, 6, 40, 0.5, 1e-5
 NUM = ROUNDS * PER_ROUND
 WEIGHT = tff.to_type(np.float32)
-MECHANISMS = {"gaussian": Gaussian, "blt": Blt}
+MECHANISMS = {"gaussian": GaussianConfig, "blt": BltConfig}
 
 
 def stated(mechanism, z):

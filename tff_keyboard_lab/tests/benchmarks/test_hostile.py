@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
 from tff_keyboard_fleet.round_server.round_store import RoundStore
-from tff_keyboard_fleet.round_server.rounds import Terms
+from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.round_server.serving import RoundServer
 from tff_keyboard_fleet.tests.wire.test_golden import PLAN
 from tff_keyboard_fleet.wire import messages, weights
@@ -20,12 +20,14 @@ from tff_keyboard_lab.benchmarks.fleet import hostile
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    terms = Terms(goal=50, most=100, least=1, deadline_seconds=600, separation=2)
+    round_settings = RoundSettings(
+        goal=50, max_seats=100, min_reports=1, deadline_seconds=600, separation=2
+    )
     blobs = Blobs(folder / "blobs")
     plan, model = blobs.keep(PLAN.to_bytes()), blobs.keep(bytes(12))
     for name in (plan, model):
         blobs.show(name)
-    with contextlib.closing(RoundStore(folder, terms, time.time)) as store:
+    with contextlib.closing(RoundStore(folder, round_settings, time.time)) as store:
         population = Population(name="keyboard", run=store.run_id, parameters=3, codec=messages.RAW)
         app = RoundApplication(store, blobs, population, Ed25519PrivateKey.generate())
         store.open_round(1, model, plan)

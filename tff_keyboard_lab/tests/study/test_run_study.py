@@ -25,7 +25,7 @@ AN_HOUR = """
 """
 
 
-class Judge:
+class StudyEvaluator:
     """A judge that finds all runs equal."""
 
     def __init__(self, study, control):
@@ -39,7 +39,7 @@ class Judge:
 def folder(tmp_path, monkeypatch):
     script = tmp_path / "trainer.py"
     script.write_text(TRAINER + AN_HOUR)
-    monkeypatch.setattr(run_study, "Judge", Judge)
+    monkeypatch.setattr(run_study, "StudyEvaluator", StudyEvaluator)
     monkeypatch.setattr(report.run_facts, "facts_of", lambda run, study: FACTS)
     return tmp_path
 

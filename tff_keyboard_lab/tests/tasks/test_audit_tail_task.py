@@ -75,19 +75,19 @@ def pair(tmp_path_factory):
         ([], "Pass two run directories"),
         (["runs/a"], "got 1 arguments"),
         (["a", "b", "c"], "got 3 arguments"),
-        (["a", "b", "--left_out=1"], "require --config"),
+        (["a", "b", "--excluded-client=1"], "require --config"),
         (["a", "b", "--workdir=c"], "require --config"),
         (["a", "b", "--set=train.rounds=1"], "require --config"),
-        (["--config=configs/demo.toml", "--left_out=1"], "--workdir"),
-        (["--config=configs/demo.toml", "--workdir=w"], "--left-out=POSITIONS"),
-        (["--config=configs/demo.toml", "--workdir=w", "--left_out=1,x"], "--left-out=1,x"),
-        (["--config=configs/demo.toml", "--workdir=w", "--left_out=1", "extra"], "'extra'"),
-        (["a", "b", "--texts=99"], "99 is not integer >= 100"),
-        (["a", "b", "--words=0"], "0 is not a positive integer"),
-        (["a", "b", "--seed=-1"], "-1 is not a non-negative integer"),
+        (["--config=configs/demo.toml", "--excluded-client=1"], "--workdir"),
+        (["--config=configs/demo.toml", "--workdir=w"], "--excluded-client=POSITIONS"),
+        (["--config=configs/demo.toml", "--workdir=w", "--excluded-client=1,x"], "got '1,x'"),
+        (["--config=configs/demo.toml", "--workdir=w", "--excluded-client=1", "extra"], "'extra'"),
+        (["a", "b", "--texts=99"], "--texts must be >= 100, got 99"),
+        (["a", "b", "--words=0"], "--words must be >= 1, got 0"),
+        (["a", "b", "--seed=-1"], "--seed must be >= 0, got -1"),
         (["a", "b", "--delta=0"], "--delta must be in (0, 1), got 0.0"),
         (["a", "b", "--delta=1"], "--delta must be in (0, 1), got 1.0"),
-        (["a", "b", "--epsilon=-0.5"], "-0.5 is not a non-negative number"),
+        (["a", "b", "--epsilon=-0.5"], "--epsilon must be >= 0, got -0.5"),
     ],
 )
 def test_wrong_flags_are_one_line(arguments, message, capsys):
@@ -300,7 +300,7 @@ def test_a_tiny_federation_is_trained_and_audited(config, tmp_path, capsys):
     workdir = tmp_path / "audit"
     words = [f"--set={word}" for word in [*TINY, f"data.store={config.data.store}"]]
     words += ["--config=configs/demo.toml", f"--workdir={workdir}", "--texts=1000", "--words=5"]
-    words += [f"--left_out={joined},{never}", "--delta=0.01"]
+    words += [f"--excluded-client={joined},{never}", "--delta=0.01"]
     assert cli.launch(audit_tail, words) == cli.OK
     first = (workdir / "audit_tail.json").read_bytes()
     result = json.loads(first)

@@ -15,14 +15,14 @@ from tests.support.damage import damaged, damaged_json, is_one_line
 from tests.support.examples import examples
 from tff_keyboard.data.sources import formats
 from tff_keyboard.data.sources.exports import sms_backup, whatsapp
-from tff_keyboard.data.sources.messages import Reading, clean_text
+from tff_keyboard.data.sources.messages import ParserState, clean_text
 from tff_keyboard.data.sources.tables.columns import WantedColumns
 from tff_keyboard.storage.errors import DataError, UserError
 
 
 def read_file(source, path, on_bad_line="error"):
     """Returns `(user, text)` in the order of the file, and the counts."""
-    reading = Reading(on_bad_line)
+    reading = ParserState(on_bad_line)
     if source in formats.EXPORTS:
         found = list(formats.EXPORTS[source](path, reading))
     else:

@@ -7,14 +7,14 @@ import pytest
 from tests.support import exported_chats
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.sources import formats, open_source
-from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.storage.errors import DataError
 
 
 def users_and_texts(path):
     """Returns the messages of a file or folder whose format is detected."""
     source = open_source.open_source(DataConfig(source=formats.format_of(path), input=str(path)))
-    return [(message.user, message.text) for message in source.messages(Reading())]
+    return [(message.user, message.text) for message in source.messages(ParserState())]
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.data.sources.messages import Reading, Typed, clean_text
+from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables import json_lines
 from tff_keyboard.data.sources.tables.columns import WantedColumns
 from tff_keyboard.storage.errors import DataError
 
 
 def read(path, on_bad_line="error", **wanted):
-    reading = Reading(on_bad_line)
+    reading = ParserState(on_bad_line)
     return list(json_lines.read_messages(path, reading, WantedColumns(**wanted))), reading
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.damage import damaged, is_one_line
 from tests.support.examples import examples
 from tff_keyboard.data.sources import formats
-from tff_keyboard.data.sources.messages import Reading, Typed, clean_text
+from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables import parquet_files
 from tff_keyboard.data.sources.tables.columns import WantedColumns
 from tff_keyboard.storage.errors import DataError
@@ -19,7 +19,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def read(path, on_bad_line="error", **wanted):
-    reading = Reading(on_bad_line)
+    reading = ParserState(on_bad_line)
     return list(parquet_files.read_messages(path, reading, WantedColumns(**wanted))), reading
 
 
@@ -68,7 +68,7 @@ def test_types_of_real_tables(tmp_path):
 def test_position_ends_at_the_size_of_the_file(tmp_path):
     path = write(tmp_path, user=["a", "b"], text=["x", "y"])
     positions = []
-    reading = Reading(on_position=positions.append)
+    reading = ParserState(on_position=positions.append)
     list(parquet_files.read_messages(path, reading, WantedColumns(), bytes_before=5))
     assert positions == [5 + path.stat().st_size]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tff_keyboard.data.sources import json_documents
-from tff_keyboard.data.sources.messages import Reading, Typed, clean_text
+from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables.columns import seconds_of
 from tff_keyboard.storage import errors
 
@@ -24,7 +24,7 @@ def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def read_messages(
-    path: pathlib.Path, reading: Reading, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the messages of users on one day. A client is a user id.
 

@@ -14,7 +14,7 @@ import xml.parsers.expat
 from collections.abc import Iterator
 
 from tff_keyboard.data.sources import json_documents
-from tff_keyboard.data.sources.messages import Reading, Typed, clean_text
+from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables.columns import seconds_of
 from tff_keyboard.storage import errors
 
@@ -36,7 +36,7 @@ _PERSON = re.compile(r"\+?[0-9 ()./-]{7,}\Z|[^@\s]+@[^@\s]+\Z")
 class _Handler:
     """Collects the messages of one chunk of the file."""
 
-    def __init__(self, path: pathlib.Path, reading: Reading):
+    def __init__(self, path: pathlib.Path, reading: ParserState):
         self.typed: list[Typed] = []
         self.is_backup = False
         self._path, self._reading = path, reading
@@ -91,7 +91,7 @@ class _Handler:
 
 
 def read_messages(
-    path: pathlib.Path, reading: Reading, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the text messages of a backup: received ones by number, sent ones as `OWNER`.
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 
 from tff_keyboard.data.sources import lines
-from tff_keyboard.data.sources.messages import Reading, Typed, clean_text
+from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.storage import errors
 
 _MARKS = "\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff"
@@ -79,7 +79,7 @@ def is_beginning(line: str) -> bool:
 
 
 def read_messages(
-    path: pathlib.Path, reading: Reading, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the messages of users, in the order of the file.
 
@@ -119,7 +119,7 @@ def read_messages(
         )
 
 
-def _message(user: str, parts: list[str], reading: Reading) -> Iterator[Typed]:
+def _message(user: str, parts: list[str], reading: ParserState) -> Iterator[Typed]:
     """Yields the message of a user, given its lines, unless it is WhatsApp's or has no text."""
     if not parts:
         return

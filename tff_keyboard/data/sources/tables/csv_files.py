@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from tff_keyboard.data.sources import lines
-from tff_keyboard.data.sources.messages import Reading, Typed
+from tff_keyboard.data.sources.messages import ParserState, Typed
 from tff_keyboard.data.sources.tables import columns
 from tff_keyboard.data.sources.tables.columns import Columns, WantedColumns
 from tff_keyboard.storage import errors
@@ -22,7 +22,7 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\Z", re.IGNORECASE)  # a line that Excel w
 
 
 def read_messages(
-    path: pathlib.Path, reading: Reading, wanted: WantedColumns, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, wanted: WantedColumns, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the messages of a UTF-8 CSV file, plain or gzip.
 

@@ -7,13 +7,13 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.sources import json_documents, lines
-from tff_keyboard.data.sources.messages import Reading, Typed
+from tff_keyboard.data.sources.messages import ParserState, Typed
 from tff_keyboard.data.sources.tables import columns
 from tff_keyboard.data.sources.tables.columns import Columns, WantedColumns
 
 
 def read_messages(
-    path: pathlib.Path, reading: Reading, wanted: WantedColumns, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, wanted: WantedColumns, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the messages of a UTF-8 file of JSON lines, or of one JSON array; plain or gzip.
 
@@ -53,7 +53,7 @@ def read_messages(
 
 
 def _parsed(
-    path: pathlib.Path, numbered: Iterable[tuple[int, str]], reading: Reading
+    path: pathlib.Path, numbered: Iterable[tuple[int, str]], reading: ParserState
 ) -> Iterator[tuple[int, object]]:
     for number, line in numbered:
         try:

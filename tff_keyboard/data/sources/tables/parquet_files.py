@@ -4,7 +4,7 @@ import functools
 import pathlib
 from collections.abc import Iterator
 
-from tff_keyboard.data.sources.messages import Reading, Typed
+from tff_keyboard.data.sources.messages import ParserState, Typed
 from tff_keyboard.data.sources.tables import columns
 from tff_keyboard.data.sources.tables.columns import WantedColumns
 from tff_keyboard.storage import errors
@@ -18,7 +18,7 @@ def dataset_files(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def read_messages(
-    path: pathlib.Path, reading: Reading, wanted: WantedColumns, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, wanted: WantedColumns, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the messages of a Parquet file, in batches. Reads only the wanted columns.
 
@@ -54,7 +54,7 @@ def read_messages(
                 reading.on_position(bytes_before + int(size * done))
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Check the inputs of `prepare`."
+            f"{path}: there is no such file. Check `data.input` or --input."
         ) from None
     except (pyarrow.ArrowException, UnicodeDecodeError, KeyError):
         raise errors.DataError(

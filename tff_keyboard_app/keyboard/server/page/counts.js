@@ -2,7 +2,7 @@
 
 import { element, textarea } from "./field.js";
 
-const LEAST_SHOWN = -99; // after select-all and one letter the share is meaningless
+const MIN_SHOWN = -99; // after select-all and one letter the share is meaningless
 
 let keystrokes = 0;
 let charactersSent = 0;
@@ -30,7 +30,7 @@ export function showCounts() {
   const characters = charactersSent + [...textarea.value].length;
   const saved = characters - keystrokes;
   const share = characters ? Math.round((100 * saved) / characters) : 0;
-  const shown = share < LEAST_SHOWN ? `< ${LEAST_SHOWN}%` : `${share}%`;
+  const shown = share < MIN_SHOWN ? `< ${MIN_SHOWN}%` : `${share}%`;
   element("saved").textContent = saved;
   element("share").textContent = shown;
   element("bar-saved").textContent = saved < 0 ? "none saved" : `${share}% saved`;

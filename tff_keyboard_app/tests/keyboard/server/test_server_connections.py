@@ -43,7 +43,7 @@ def application():
 
 @pytest.fixture
 def port(application, monkeypatch):
-    monkeypatch.setattr(server_connections, "MOST_STRANGERS", 3)
+    monkeypatch.setattr(server_connections, "MAX_STRANGERS", 3)
     server = application.server = Server(HOST, 0, application)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -129,7 +129,7 @@ def test_a_body_that_never_ends_is_left(port, monkeypatch, capfd):
 
 def test_unread_body_is_not_buffered(port, monkeypatch):
     """The body of a rejected request is not read into memory."""
-    monkeypatch.setattr(server_connections, "MOST_BYTES", 1000)
+    monkeypatch.setattr(server_connections, "MAX_BYTES", 1000)
     head = b"POST /owner HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10000000\r\n\r\n"
     sent = ask(port, head + b"x" * 500)
     assert b" 200 " in sent

@@ -14,7 +14,7 @@ SETTINGS = Settings(label=b"run 1", size=50, bits=32, degree=6, threshold=4)
 class Round:
     """Devices and a server in this process. `vectors` are random integers by device."""
 
-    def __init__(self, count=10, settings=SETTINGS, least=None, seed=0):
+    def __init__(self, count=10, settings=SETTINGS, min_devices=None, seed=0):
         rng = np.random.default_rng(seed)
         keys = [Ed25519PrivateKey.generate() for _ in range(count)]
         devices = [Device(settings, key) for key in keys]
@@ -24,7 +24,7 @@ class Round:
             name: rng.integers(-(2**40), 2**40, size=settings.size) for name in self.devices
         }
         self.settings = settings
-        self.server = Server(settings, least=least or settings.degree + 1)
+        self.server = Server(settings, min_devices=min_devices or settings.degree + 1)
 
     def advertise(self):
         for device in self.devices.values():

@@ -24,7 +24,7 @@ def test_the_shipped_settings_add_up_exactly(lost, size):
     settings = Settings(
         label=b"0123456789abcdef/1/1", size=size, bits=32, degree=DEGREE, threshold=THRESHOLD
     )
-    whole = Round(COUNT, settings=settings, least=60)
+    whole = Round(COUNT, settings=settings, min_devices=60)
     whole.advertise()
     gone = dropouts(whole, lost)
     seconds, sizes = {}, {}

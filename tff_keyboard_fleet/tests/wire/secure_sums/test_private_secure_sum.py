@@ -15,7 +15,9 @@ def test_a_secure_sum_is_the_same_mean():
     """The query sums the same integers that devices round to the grid and mask."""
     run, values = discrete_process(0.5, lambda label, size: np.zeros(size)), clients()
     result = run.next(run.initialize(), values).result
-    privacy = privacy_config.Gaussian(clip_norm=0.75, distribution="discrete", noise_multiplier=0.5)
+    privacy = privacy_config.GaussianConfig(
+        clip_norm=0.75, distribution="discrete", noise_multiplier=0.5
+    )
     config = AggregationConfig(privacy=privacy, client_weighting="uniform")
     grid = secure_grid(config, clients_per_round=CLIENTS)
     settings = Settings(label=b"r", size=SIZE, bits=grid.bits, degree=4, threshold=3)

@@ -63,7 +63,7 @@ def test_sum_is_exact_for_any_dropouts(lost, bits, seed):
 @pytest.mark.parametrize("size", [9, pytest.param(1_412_250, marks=pytest.mark.slow)])
 def test_thirty_devices_of_which_nine_are_lost(size):
     settings = Settings(label=b"r", size=size, bits=32, degree=20, threshold=11)
-    whole = reporting(30, settings=settings, least=21)
+    whole = reporting(30, settings=settings, min_devices=21)
     gone = list(whole.devices)[:9]
     start = time.process_time()
     whole.report(gone)
@@ -416,7 +416,7 @@ def test_with_too_few_confirmations_a_device_waits():
 
 
 def test_server_rejects_late_repeated_or_malformed_messages():
-    whole = reporting(least=8)
+    whole = reporting(min_devices=8)
     name, other = list(whole.devices)[:2]
     server, report = whole.server, whole.masked(name)
     with pytest.raises(SecureSumError, match="is at step 'report', not 'share'"):
@@ -450,5 +450,5 @@ def test_settings_that_would_show_both_secrets_are_refused(change, message):
 
 
 def test_a_sum_of_few_is_refused():
-    with pytest.raises(ValueError, match="`least` must be > 6, got 6"):
-        Server(SETTINGS, least=6)
+    with pytest.raises(ValueError, match="`min_devices` must be > 6, got 6"):
+        Server(SETTINGS, min_devices=6)

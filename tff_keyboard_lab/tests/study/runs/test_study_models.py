@@ -8,7 +8,7 @@ from tests.support import fakes
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.counts import typed_text
-from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.evaluation.results.result import ModelFacts
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
@@ -17,7 +17,7 @@ from tff_keyboard.storage.errors import UsageError
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Arm, Model, Study
 from tff_keyboard_lab.study.results.report import Results
-from tff_keyboard_lab.study.runs.judge import Judge
+from tff_keyboard_lab.study.runs.evaluator import StudyEvaluator
 from tff_keyboard_lab.study.runs.models import Models
 from tff_keyboard_lab.tests.study.results.test_rows import FACTS
 
@@ -48,7 +48,7 @@ def runs(store, tmp_path):
 
 def models_of(study, runs, tmp_path):
     config = runs["control", 1].config
-    return Models(study, Judge(study, config), config.data.store, tmp_path / "models")
+    return Models(study, StudyEvaluator(study, config), config.data.store, tmp_path / "models")
 
 
 def metrics(models, run):
@@ -66,10 +66,10 @@ def test_a_hybrid_has_the_digits_of_compare_and_a_baseline_comes_with_the_contro
     assert list(ours) == ["both"]
     opened = ClientStore(store)
     word = f"hybrid:{runs['other', 1].path}"
-    text = trained_here.read_train_text(opened)
+    text = baselines.read_train_text(opened)
     predictor = KerasPredictor(*load_model(runs["other", 1].path))
-    named = trained_here.NamedPredictor("both", "keras", predictor, {}, word)
-    hybrid = trained_here.join_hybrid(named, trained_here.read_spec(word), text, opened)
+    named = baselines.NamedPredictor("both", "keras", predictor, {}, word)
+    hybrid = baselines.join_hybrid(named, baselines.read_spec(word), text, opened)
     held_out = typed_text.of_population(opened, "held_out")
     expected = run_evaluation.evaluate_named(
         hybrid.predictor, ModelFacts(name="both"), held_out, store=opened
@@ -86,7 +86,7 @@ def test_evaluations_are_stored_until_their_inputs_change(runs, tmp_path, monkey
     models = models_of(study, runs, tmp_path)
     found = metrics(models, runs["control", 1])
     with monkeypatch.context() as patched:
-        patched.setattr(trained_here, "train_baseline", None)  # would fail
+        patched.setattr(baselines, "train_baseline", None)  # would fail
         assert metrics(models, runs["control", 2]) == found
     other = models_of(study_of(Model(name="ngram", model="ngram:2")), runs, tmp_path)
     assert metrics(other, runs["control", 1]) != found
@@ -116,7 +116,7 @@ def test_rows_of_models_have_a_difference_and_no_facts_of_training(runs, tmp_pat
     monkeypatch.setattr(
         "tff_keyboard_lab.study.results.run_facts.facts_of", lambda run, study: FACTS
     )
-    results.add(control, Judge(study, control.config).evaluations(control))
+    results.add(control, StudyEvaluator(study, control.config).evaluations(control))
     for name, evaluations in models.of_run(control).items():
         results.add_model(name, 1, evaluations)
     text = results.write(tmp_path / "out")

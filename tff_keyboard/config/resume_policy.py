@@ -32,7 +32,7 @@ MAY_CHANGE = (
 )
 
 
-def what_rounds_compute(config: RunConfig) -> Toml:
+def numerics_config(config: RunConfig) -> Toml:
     """Returns the resolved config without `MAY_CHANGE` and `[execution]`, as nested plain values.
 
     If this config, the data and the initial weights of two runs are equal, the runs compute the

@@ -36,7 +36,7 @@ from absl import flags
 from .. import predictors
 from ..options import Cluster, Population, Positional, TaskOptions
 from tff_keyboard import config as config_lib
-from tff_keyboard.evaluation.named import references
+from tff_keyboard.evaluation.model_specs import references
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.privacy.ledger.ledger import refuse_shared_noise
 from tff_keyboard.privacy.ledger.lineage import ledger_of
@@ -63,7 +63,10 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Text file to compare on instead of a store, one message per line; plain or .gz.",
     ] = None
-    most_messages: Annotated[
+    blocks: Annotated[
+        int, "With --text: number of pseudo-clients that share its lines.", flags.IntegerParser(2)
+    ] = 50
+    max_messages: Annotated[
         int,
         "Maximum number of messages per client, from the first one. 0: all.",
         flags.IntegerParser(0),
@@ -72,6 +75,9 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Public word list for `hybrid+tail:`, with lines of word<TAB>frequency.",
     ] = None
+    max_length: Annotated[
+        int, "Maximum number of words per message. 0: all.", flags.IntegerParser(0)
+    ] = 0
     out: Annotated[
         pathlib.Path | None, "Folder for comparison.json and comparison.csv, for `report`."
     ] = None
@@ -91,9 +97,9 @@ def run(options: Options) -> "Comparison":
         )
     if options.cluster and options.text is not None:
         raise UsageError("--cluster cannot be used with --text: nodes read only client stores.")
-    if options.cluster and options.most_messages:
+    if options.cluster and options.max_messages:
         raise UsageError(
-            "--cluster cannot be used with --most-messages: nodes evaluate whole populations."
+            "--cluster cannot be used with --max-messages: nodes evaluate whole populations."
         )
     if options.word_list and not any(map(references.has_tail, options.models)):
         raise UsageError("--word-list requires a `hybrid+tail:` model; none of the models is one.")
@@ -102,7 +108,7 @@ def run(options: Options) -> "Comparison":
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.evaluation.counts import typed_text
-    from tff_keyboard.evaluation.named.named_predictor import common_rules
+    from tff_keyboard.evaluation.model_specs.named_predictor import common_rules
     from tff_keyboard.evaluation.report import comparison_text, slice_text
     from tff_keyboard.training.on_cluster.evaluation_on_nodes import on_nodes
 
@@ -110,12 +116,13 @@ def run(options: Options) -> "Comparison":
     store = ClientStore(store_path) if store_path and needs_store else None
     opened = predictors.open_predictors(options.models, store, options.word_list)
     text = typed_text.first_messages(
-        _text(options, store, common_rules(opened)), options.most_messages
+        _text(options, store, common_rules(opened)), options.max_messages
     )
     with on_nodes(options.cluster) as elsewhere:
         comparison = run_evaluation.compare_models(
             opened,
             text,
+            max_length=options.max_length,
             store=store,
             compute=elsewhere(store, options.clients) if elsewhere and store else None,
         )
@@ -156,6 +163,6 @@ def _text(
 
     if options.text is not None:
         tokenize = PythonTokenizer(rules).tokenize
-        return typed_text.from_text_file(options.text, tokenize)
+        return typed_text.from_text_file(options.text, tokenize, blocks=options.blocks)
     assert store is not None
     return typed_text.of_population(store, options.clients, rules=rules)

@@ -27,10 +27,10 @@ DOUBTED_USES = 4
 _HABIT = 2.5  # occurrences: three, less the decay of the cache
 _SHARE_OF_HABIT = 0.25
 _ALWAYS_DOUBTED = 2  # letters; any two letters are plausible as a word
-_LEAST_TOTAL = 1_000  # words; in a small cache every word would look frequent
+_MIN_TOTAL = 1_000  # words; in a small cache every word would look frequent
 
 
-class OwnWords:
+class PersonalDictionary:
     """The user's own words of a keyboard. They are updated when the cache changes.
 
     A network alone has none.
@@ -112,7 +112,7 @@ class OwnWords:
             return False
         uses = self._keyboard.cache.uses
         oftener = {other: count for other, count in uses.items() if count > uses[word]}
-        total = max(_LEAST_TOTAL, sum(uses.values()))
+        total = max(_MIN_TOTAL, sum(uses.values()))
         shares = {other: count / total for other, count in oftener.items()}
         candidates = [other for other in own if other in oftener]
         meant, share = self._autocorrect.slip_without_context(word, candidates, shares)

@@ -20,8 +20,8 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.text.word_list import read_word_list
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary, is_mask
 from tff_keyboard.evaluation.counts import hybrid_stream, typed_text
-from tff_keyboard.evaluation.named import references
-from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+from tff_keyboard.evaluation.model_specs import references
+from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.predictors.hybrid import mixture
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor, Network
@@ -30,7 +30,7 @@ from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, counted
 from tff_keyboard.storage.errors import UsageError
 
-LEAST_PEOPLE = 2  # minimum number of users of an n-gram or word that a hybrid lists
+MIN_CLIENTS = 2  # minimum number of users of an n-gram or word that a hybrid lists
 TAIL_WORDS = 20_000  # default number of words in a lexicon
 
 _FIT_WORDS = 60_000  # of validation clients; more words change no weight in the second digit
@@ -142,7 +142,7 @@ def train_for_hybrid(
     the vocabulary alone is larger than the requested size.
     """
     predictor, data = ngram_spec.train(
-        spec, text.messages, vocabulary, owners=text.owners, least_people=LEAST_PEOPLE
+        spec, text.messages, vocabulary, owners=text.owners, min_clients=MIN_CLIENTS
     )
     assert data is not None, spec
     return predictor, data
@@ -155,7 +155,7 @@ def people_needed(store: ClientStore, wanted: int = 0) -> int:
     would break.
     """
     store.require_exact_counts()
-    return max(LEAST_PEOPLE, wanted or store.card["vocabulary"].get("min_word_users", 0))
+    return max(MIN_CLIENTS, wanted or store.card["vocabulary"].get("min_word_users", 0))
 
 
 def count_tail(
@@ -163,7 +163,7 @@ def count_tail(
     size: int,
     word_list: pathlib.Path | None = None,
     *,
-    least_people: int = 0,
+    min_clients: int = 0,
 ) -> TailLexicon:
     """Builds the lexicon of the train users' OOV words and a public list.
 
@@ -171,17 +171,17 @@ def count_tail(
       store: The store.
       size: Maximum number of words.
       word_list: The public list, a file of `word_list.py`.
-      least_people: Minimum number of users of a word that is not on the list; see `people_needed`.
+      min_clients: Minimum number of users of a word that is not on the list; see `people_needed`.
 
     Raises:
       DataError: If the list is missing, and as for `people_needed`.
       UsageError: If no word is left.
     """
     known = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
-    least = people_needed(store, least_people)
+    least = people_needed(store, min_clients)
     typed = (store.words("train", person) for person in store.client_ids("train"))
     try:
-        return counted(typed, store.vocabulary, size=size, least_people=least, frequencies=known)
+        return counted(typed, store.vocabulary, size=size, min_clients=least, frequencies=known)
     except ValueError as error:
         raise UsageError(
             f"{store.directory}: {error}. Pass a public list with --word-list, or leave out the "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.algorithms.client_packing import dealing, round_form
+from tff_keyboard.algorithms.client_packing import load_balancing, round_form
 from tff_keyboard.algorithms.client_packing.packed_process import PackedProcess
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError
 from tff_keyboard.data import batches as batches_lib
@@ -24,18 +24,18 @@ from tff_keyboard.execution.engine import Engine
 _TOKENS_PER_CLIENT = 60
 
 # (batches of each client, [messages, time + 1] int32 arrays; tokens of each) -> input of `next`.
-Deliver: TypeAlias = Callable[[Sequence[Sequence[np.ndarray]], Sequence[int]], list[Any]]
+RoundInput: TypeAlias = Callable[[Sequence[Sequence[np.ndarray]], Sequence[int]], list[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Handover:
-    """Makes the input of `next` from a cohort: a `Deliver` of two steps, which can be pickled.
+class CohortBatcher:
+    """Makes the input of `next` from a cohort: a `RoundInput` of two steps, which can be pickled.
 
     `plan` needs only the sizes of the clients, and `make` needs only the clients of one pack, so
     `make` can run on another node.
     """
 
-    clients_per_pack: int | None = 0  # see `dealing.num_packs`; None: one dataset per client
+    clients_per_pack: int | None = 0  # see `load_balancing.num_packs`; None: one dataset per client
     is_joined: bool = False  # whether a client's batches are one element, see `data/elements.py`
 
     def __call__(self, clients: Sequence[Sequence[np.ndarray]], sizes: Sequence[int]) -> list[Any]:
@@ -46,7 +46,9 @@ class Handover:
         if self.clients_per_pack is None:
             return [[position] for position in range(len(sizes))]
         costs = [size + _TOKENS_PER_CLIENT for size in sizes]
-        return dealing.deal(costs, dealing.num_packs(len(sizes), self.clients_per_pack))
+        return load_balancing.balance_load(
+            costs, load_balancing.num_packs(len(sizes), self.clients_per_pack)
+        )
 
     def make(self, clients: Sequence[Sequence[np.ndarray]]) -> Any:
         """Returns a pack of clients, or the dataset of one client, from the batches of each."""
@@ -79,11 +81,11 @@ class ProcessAround(Protocol):
         """Returns this process around another form of `process`, with the same states."""
 
 
-class Delivery(NamedTuple):
-    """A process as the training runs it, and its `Handover`."""
+class PreparedProcess(NamedTuple):
+    """A process as the training runs it, and its `CohortBatcher`."""
 
     process: Any
-    deliver: Handover
+    batcher: CohortBatcher
     packed: PackedProcess | None  # inside of `process`; None without packs
 
     def pop_aggregation_seconds(self) -> float | None:
@@ -91,10 +93,10 @@ class Delivery(NamedTuple):
         return self.packed.pop_aggregation_seconds() if self.packed else None
 
 
-def build_delivery(
+def prepare_process(
     process: Any, *, clients_per_pack: int = 0, engine: Engine | None = None
-) -> Delivery:
-    """Returns the process as the training runs it, and the `Handover` of its clients.
+) -> PreparedProcess:
+    """Returns the process as the training runs it, and the `CohortBatcher` of its clients.
 
     Args:
       process: A learning process or a `ProcessAround`.
@@ -102,12 +104,12 @@ def build_delivery(
       engine: Computes the packs. None means threads of this process.
     """
     if isinstance(process, ProcessAround):
-        _, handover, packed = build_delivery(
+        _, batcher, packed = prepare_process(
             process.process, clients_per_pack=clients_per_pack, engine=engine
         )
         if process.wants_each_model:
-            handover = dataclasses.replace(handover, clients_per_pack=1)
-        return Delivery(process.around(packed or process.process), handover, packed)
+            batcher = dataclasses.replace(batcher, clients_per_pack=1)
+        return PreparedProcess(process.around(packed or process.process), batcher, packed)
     try:
         packed = PackedProcess(process, engine)
     except CannotPackError as error:
@@ -115,8 +117,8 @@ def build_delivery(
             "Cannot train clients in packs, so they train in TFF's own context, which is slower "
             f"and starts a server process: {error}"
         )
-        return Delivery(process, Handover(None), None)
+        return PreparedProcess(process, CohortBatcher(None), None)
     is_joined = len(tf.nest.flatten(packed.element_spec)) > len(
         tf.nest.flatten(batches_lib.ELEMENT_SPEC)
     )
-    return Delivery(packed, Handover(clients_per_pack, is_joined), packed)
+    return PreparedProcess(packed, CohortBatcher(clients_per_pack, is_joined), packed)

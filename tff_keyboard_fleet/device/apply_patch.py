@@ -1,4 +1,4 @@
-"""Applies a model delta to older weights: `python -m tff_keyboard_fleet.device.apply_change`.
+"""Applies a model delta to older weights: `python -m tff_keyboard_fleet.device.apply_patch`.
 
 It runs in a process of its own, as training does, so that NumPy and the arrays leave memory when it
 ends.
@@ -25,13 +25,13 @@ def run_in_child(old: pathlib.Path, change: pathlib.Path, new: pathlib.Path) -> 
 
 def main(old: str, change: str, new: str) -> int:
     """Returns the exit code: 1 if the delta cannot be applied."""
-    from tff_keyboard_fleet.wire import model_delta
+    from tff_keyboard_fleet.wire import model_patch
 
     delta = files.read_bytes(pathlib.Path(change))
-    if not delta.startswith(model_delta.MAGIC):
+    if not delta.startswith(model_patch.MAGIC):
         return 1
     try:
-        weights = model_delta.apply(files.read_bytes(pathlib.Path(old)), delta)
+        weights = model_patch.apply(files.read_bytes(pathlib.Path(old)), delta)
     except DataError:
         return 1
     files.write_atomically(pathlib.Path(new), [weights], mode=files.OWNER_ONLY)

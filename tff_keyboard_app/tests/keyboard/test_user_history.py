@@ -12,10 +12,10 @@ from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import EDGE, WordCache
 from tff_keyboard.storage.errors import DataError, ExportError, ProgramError
 from tff_keyboard_app.keyboard import terminal_keyboard
-from tff_keyboard_app.keyboard.owner import Owner, held_cache
 from tff_keyboard_app.keyboard.sentences import sentence_of, sentences_of
 from tff_keyboard_app.keyboard.server import keyboard_server
 from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.user_history import UserHistory, held_cache
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 
@@ -37,7 +37,7 @@ def keyboard(opened):
 
 @pytest.fixture
 def owner(keyboard, tmp_path):
-    return Owner([keyboard], keyboard.cache, tmp_path / "words.cache")
+    return UserHistory([keyboard], keyboard.cache, tmp_path / "words.cache")
 
 
 def test_a_message_is_learnt_sentence_by_sentence(owner):
@@ -60,7 +60,7 @@ def test_the_last_sentence_is_the_one_the_strip_reads(text):
 def test_codes_and_passwords_with_digits_are_never_learnt(owner, tmp_path, word):
     for _ in range(5):
         owner.learn(f"see {word} later", kept=[word])
-    assert owner.own_words() == []
+    assert owner.personal_dictionary() == []
     assert word not in (tmp_path / "words.cache").read_text()
 
 
@@ -116,7 +116,7 @@ def test_words_of_the_table_are_not_own_words(owner):
     owner.learn("see you johann")
     owner.learn("see you johann")
     owner.learn("zoë")
-    assert [word for word, _ in owner.own_words()] == ["johann", "zoë"]
+    assert [word for word, _ in owner.personal_dictionary()] == ["johann", "zoë"]
     assert owner.num_words == 4
     assert EDGE in owner.cache.words
 
@@ -209,7 +209,7 @@ def test_the_largest_cache_that_can_be_is_read_again(tmp_path, size):
         if next(number) > 200_000:
             break
     cache_file.save(cache, tmp_path / "c")
-    assert (tmp_path / "c").stat().st_size < cache_file.MOST_BYTES
+    assert (tmp_path / "c").stat().st_size < cache_file.MAX_BYTES
     assert cache_file.load(tmp_path / "c") == cache
 
 
@@ -336,7 +336,7 @@ def test_terminal_has_a_private_mode(keyboard, owner):
     session, shown = typed(keyboard, owner, "/private\nsee johann\n/private\nsee zoë\n")
     assert session.messages == ["see johann", "see zoë"]
     assert "(not learnt)" in shown
-    assert [word for word, _ in owner.own_words()] == ["zoë"]
+    assert [word for word, _ in owner.personal_dictionary()] == ["zoë"]
 
 
 def test_terminal_reports_write_errors(keyboard, owner, monkeypatch):

@@ -6,7 +6,7 @@ from tests.support import fakes
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Arm, Study
-from tff_keyboard_lab.study.runs.judge import Judge
+from tff_keyboard_lab.study.runs.evaluator import StudyEvaluator
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_digits_are_those_of_evaluate(run):
         arms=(Arm(name="control", config="config.toml"),),
         populations=("held_out",),
     )
-    judged = Judge(study, run.config).evaluations(run)["held_out"]
+    judged = StudyEvaluator(study, run.config).evaluations(run)["held_out"]
     evaluated = run_evaluation.evaluate_run(run.path, "held_out")
     assert judged.metrics == evaluated.metrics
     cut = run_evaluation.evaluate_run(run.path, "held_out", max_length=3)

@@ -5,9 +5,9 @@ import pathlib
 import pytest
 
 from tff_keyboard_app.keyboard import terminal_keyboard
-from tff_keyboard_app.keyboard.own_words import DOUBTED_USES
-from tff_keyboard_app.keyboard.owner import Owner
+from tff_keyboard_app.keyboard.personal_dictionary import DOUBTED_USES
 from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.user_history import UserHistory
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 SLIPS = {
@@ -37,7 +37,7 @@ def keyboard(opened):
 
 @pytest.fixture
 def owner(keyboard):
-    return Owner([keyboard.predictor], keyboard.predictor.cache)
+    return UserHistory([keyboard.predictor], keyboard.predictor.cache)
 
 
 def typed(keyboard, owner, text):
@@ -99,10 +99,10 @@ def test_a_name_is_learnt_by_its_second_use_and_forgotten(keyboard, owner):
     owner.learn("see fatma")
     assert keyboard.offers("fatma")
     assert "fatma" in shown(keyboard, "see fat")
-    assert ("fatma", 2) in owner.own_words()
+    assert ("fatma", 2) in owner.personal_dictionary()
     owner.forget("fatma")
     assert "fatma" not in shown(keyboard, "see fat")
-    assert owner.own_words() == []
+    assert owner.personal_dictionary() == []
 
 
 def test_a_doubted_word_that_is_typed_often_is_the_owners(keyboard, owner):
@@ -141,7 +141,7 @@ def test_a_blocked_word_fills_no_place(keyboard):
 def test_a_slip_before_punctuation_is_corrected_and_not_learnt(keyboard, owner, text, sent):
     _, messages = typed(keyboard, owner, f"{text}\r")
     assert messages == [sent]
-    assert owner.own_words() == []
+    assert owner.personal_dictionary() == []
 
 
 @pytest.mark.parametrize("name", ["Jim", "Sven", "Karla"])
@@ -190,7 +190,7 @@ def test_command_is_not_corrected_and_reports_its_effect(keyboard, owner):
         owner.learn("see yuo and hapy bob")
     screen, _ = typed(keyboard, owner, "/forget yuo hapy zorb yuo\r")
     assert "Forgotten: yuo, hapy. Not remembered: zorb." in screen
-    assert [word for word, _ in owner.own_words()] == ["bob"]
+    assert [word for word, _ in owner.personal_dictionary()] == ["bob"]
     assert "Unknown command." in typed(keyboard, owner, "/forgte bob\r")[0]
     _, messages = typed(keyboard, None, "/forget hapy\r")  # a text like any other
     assert messages == ["/forget happy"]
@@ -198,7 +198,7 @@ def test_command_is_not_corrected_and_reports_its_effect(keyboard, owner):
 
 def test_a_pair_that_was_typed_three_times_is_on_the_strip():
     base = StripKeyboard(open_keyboard(pathlib.Path("models/base/keyboard.tflite")))
-    owner = Owner([base.predictor], base.predictor.cache)
+    owner = UserHistory([base.predictor], base.predictor.cache)
 
     def shown(text):
         return {slot.word.lower() for slot in base.strip_for(text).slots if slot is not None}

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from tff_keyboard.evaluation.named import references
+from tff_keyboard.evaluation.model_specs import references
 from tff_keyboard.storage.errors import UsageError
 
 

@@ -9,7 +9,7 @@ from tests.support.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.evaluation.counts import hybrid_stream, predictor_evaluation, typed_text
-from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 
 
@@ -19,8 +19,8 @@ def test_weights_are_fitted_on_many_clients(monkeypatch):
     everybody = typed_text.TypedText("validation", ("much", *text.people), (much, *text.messages))
     monkeypatch.setattr(typed_text, "of_population", lambda store, population: everybody)
     found = hybrid()
-    assert trained_here.fit_on_validation(found, None, "it") == "7 clients of 'validation'"
-    of_one = trained_here._FIT_WORDS_OF_ONE // 3
+    assert baselines.fit_on_validation(found, None, "it") == "7 clients of 'validation'"
+    of_one = baselines._FIT_WORDS_OF_ONE // 3
     heard = typed_text.TypedText("", everybody.people, (much[:of_one], *text.messages))
     wanted = hybrid_stream.fit_weights(hybrid(), heard)
     np.testing.assert_array_equal(found.weights.table, wanted.table)
@@ -29,38 +29,38 @@ def test_weights_are_fitted_on_many_clients(monkeypatch):
 def test_ngrams_of_one_user_are_in_baselines_but_not_in_hybrids():
     own = np.array([4, 5, 6, 7, 8, 9, 10])
     messages = [own, own, *messages_of(3, 200)]
-    text = trained_here.TrainText(messages, [0, 0, *(1 + i % 9 for i in range(200))])
-    spec = trained_here.read_spec("hybrid:6kB:RUN")
-    baseline = trained_here.train_baseline("", "", spec, messages, vocabulary_of(30)).predictor
-    beside, data = trained_here.train_for_hybrid(spec, text, vocabulary_of(30))
+    text = baselines.TrainText(messages, [0, 0, *(1 + i % 9 for i in range(200))])
+    spec = baselines.read_spec("hybrid:6kB:RUN")
+    baseline = baselines.train_baseline("", "", spec, messages, vocabulary_of(30)).predictor
+    beside, data = baselines.train_for_hybrid(spec, text, vocabulary_of(30))
     assert len(data) <= 6_000
     words = [vocabulary_of(30).words[i] for i in own[:6]]
     assert baseline.next_word(words)[10] > 0.5 > beside.next_word(words)[10]
-    several = trained_here.TrainText(messages, list(range(len(messages))))
-    shared, _ = trained_here.train_for_hybrid(spec, several, vocabulary_of(30))
+    several = baselines.TrainText(messages, list(range(len(messages))))
+    shared, _ = baselines.train_for_hybrid(spec, several, vocabulary_of(30))
     assert shared.next_word(words)[10] > 0.5
 
 
 def test_every_word_gets_a_row_after_the_vocabulary():
     table = hybrid().vocabulary
     messages = [["i", "zzz", "<url>"], ["yes", "zzz", "home"], ["abc"]]
-    found, ids = trained_here.every_word(messages, table)
+    found, ids = baselines.every_word(messages, table)
     assert found.words == (*table.words, "zzz", "abc", "yes")
     assert [[found.words[i] for i in own] for own in ids] == [
         ["i", "zzz", found.words[OOV]],
         ["yes", "zzz", "home"],
         ["abc"],
     ]
-    assert trained_here.every_word([WORDS], table)[0] == table
+    assert baselines.every_word([WORDS], table)[0] == table
 
 
 def test_baseline_with_own_words_is_ngram_and_cache(store):
     """Both components have every word, and learnt words add to the n-gram's share."""
     opened = ClientStore(store)
-    text = trained_here.read_train_text(opened)
+    text = baselines.read_train_text(opened)
 
     def made(word):
-        return trained_here.open_baseline(word, word, trained_here.read_spec(word), text, opened)
+        return baselines.open_baseline(word, word, baselines.read_spec(word), text, opened)
 
     plain, every, own = (made(f"ngram{more}:2").predictor for more in ("", "+all", "+all+own"))
     typed = {w for c in opened.client_ids("train") for m in opened.words("train", c) for w in m}
@@ -90,4 +90,4 @@ def test_ngram_without_network_is_computed_once():
 
 def test_lexicon_uses_the_min_word_users_of_the_store():
     store = mock.Mock(card={"vocabulary": {"min_word_users": 5}})
-    assert [trained_here.people_needed(store, wanted) for wanted in (0, 3)] == [5, 3]
+    assert [baselines.people_needed(store, wanted) for wanted in (0, 3)] == [5, 3]

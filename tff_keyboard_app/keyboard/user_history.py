@@ -20,7 +20,7 @@ from tff_keyboard_app.keyboard import sentences
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 
-class Owner:
+class UserHistory:
     """The words of one owner, shared by one or several keyboards.
 
     Not thread-safe, like the keyboards.
@@ -103,7 +103,7 @@ class Owner:
         self.cache.forget_all()
         self._save()
 
-    def own_words(self) -> list[tuple[str, int]]:
+    def personal_dictionary(self) -> list[tuple[str, int]]:
         """Returns the words that some table lacks, with uses; those typed most and latest first."""
         tables = [keyboard.vocabulary for keyboard in self._keyboards]
         counts = self.cache.words

@@ -21,14 +21,14 @@ def num_packs(num_clients: int, clients_per_pack: int) -> int:
     return -(-num_clients // clients_per_pack)
 
 
-def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
-    """Deals clients to packs of similar size.
+def balance_load(sizes: Sequence[float], packs: int) -> list[list[int]]:
+    """Distributes clients over packs of similar size (longest processing time first).
 
     The largest client is first. Each client goes to the pack with the smallest sum; if sums are
     equal, to the one with the fewest clients, then to the first. If the sizes differ much, one pack
     may have one client and another pack many.
 
-    >>> deal([10, 40, 20, 30], 2)
+    >>> balance_load([10, 40, 20, 30], 2)
     [[1, 0], [3, 2]]
 
     Args:
@@ -37,12 +37,12 @@ def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
 
     Returns:
       For each pack, largest first, positions in `sizes`, largest first. No pack is empty if there
-      are at least `packs` clients.
+      are at smallest `packs` clients.
     """
-    dealt: list[list[int]] = [[] for _ in range(packs)]
+    groups: list[list[int]] = [[] for _ in range(packs)]
     heap = [(0.0, 0, pack) for pack in range(packs)]  # (sum of sizes, number of clients, pack)
     for position in sorted(range(len(sizes)), key=lambda p: -sizes[p]):  # stable
-        total, clients, least = heap[0]
-        dealt[least].append(position)
-        heapq.heapreplace(heap, (total + sizes[position], clients + 1, least))
-    return sorted(dealt, key=lambda pack: -sum(sizes[p] for p in pack))
+        total, clients, smallest = heap[0]
+        groups[smallest].append(position)
+        heapq.heapreplace(heap, (total + sizes[position], clients + 1, smallest))
+    return sorted(groups, key=lambda pack: -sum(sizes[p] for p in pack))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tff_keyboard import config as config_lib
-from tff_keyboard.algorithms import client_delivery
+from tff_keyboard.algorithms import cohort_batcher
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.models import build_model
 from tff_keyboard.training.build_process import build_process
@@ -74,7 +74,7 @@ def built(*overrides, joined=False):
 @functools.cache
 def delivered(*overrides):
     """The same in packs, as a training on this machine hands it out."""
-    return client_delivery.build_delivery(built(*overrides, joined=True), clients_per_pack=3)
+    return cohort_batcher.prepare_process(built(*overrides, joined=True), clients_per_pack=3)
 
 
 def process_of(config, **options):
@@ -110,16 +110,16 @@ def assert_close(first, second, rtol=1e-6):
 @given(st.lists(st.integers(0, 1000), max_size=40), st.integers(0, 7))
 @examples(50)
 def test_every_client_is_in_one_pack(sizes, clients_per_pack):
-    groups = client_delivery.Handover(clients_per_pack).plan(sizes)
+    groups = cohort_batcher.CohortBatcher(clients_per_pack).plan(sizes)
     assert sorted(p for group in groups for p in group) == list(range(len(sizes)))
-    assert len(groups) == client_delivery.dealing.num_packs(len(sizes), clients_per_pack)
+    assert len(groups) == cohort_batcher.load_balancing.num_packs(len(sizes), clients_per_pack)
 
 
 def test_a_round_changes_the_weights():
-    delivery = delivered()
-    state = delivery.process.initialize()
-    output = delivery.process.next(state, delivery.deliver(cohort(1), [1] * CLIENTS))
-    weights = (delivery.process.get_model_weights(s).trainable for s in (state, output.state))
+    prepared = delivered()
+    state = prepared.process.initialize()
+    output = prepared.process.next(state, prepared.batcher(cohort(1), [1] * CLIENTS))
+    weights = (prepared.process.get_model_weights(s).trainable for s in (state, output.state))
     assert any(np.any(a != b) for a, b in zip(*weights, strict=True))
     assert output.metrics["client_work"]["train"]["tokens"] > 0
 
@@ -130,14 +130,14 @@ def test_a_round_changes_the_weights():
 def test_rounds_equal_stock_tff(rule, stock_tff):
     config = config_of(*RULES.get(rule, ()))
     process, joined = process_of(config), process_of(config, joined=True)
-    delivery = client_delivery.build_delivery(joined, clients_per_pack=3)
-    assert delivery.packed is not None
+    prepared = cohort_batcher.prepare_process(joined, clients_per_pack=3)
+    assert prepared.packed is not None
     state = process.initialize()
     for round_num in (1, 2):
         clients = cohort(round_num)
         with stock_tff():
             expected = process.next(state, [batches_lib.batches_dataset(c) for c in clients])
-        output = delivery.process.next(state, delivery.deliver(clients, [1] * CLIENTS))
+        output = prepared.process.next(state, prepared.batcher(clients, [1] * CLIENTS))
         if rule in HASHED:
             assert_close(output.metrics["client_work"], expected.metrics["client_work"])
             break
@@ -152,6 +152,6 @@ def test_rounds_equal_stock_tff(rule, stock_tff):
 def test_empty_cohort():
     process = delivered().process
     state = process.initialize()
-    output = process.next(state, delivered().deliver([], []))
+    output = process.next(state, delivered().batcher([], []))
     assert output.metrics["client_work"]["train"]["tokens"] == 0
     assert_close(process.get_model_weights(output.state), process.get_model_weights(state))

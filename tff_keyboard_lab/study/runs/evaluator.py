@@ -24,7 +24,7 @@ from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Study
 
 
-class Judge:
+class StudyEvaluator:
     """Evaluates runs on the populations of a study: whole messages, as `evaluate` does.
 
     Raises:
@@ -41,13 +41,13 @@ class Judge:
         """
         directory = RunDirectory(run.path)
         digest = run_evaluation.weights_digest(run.path)
-        return self.judge(
+        return self.evaluate(
             lambda: KerasPredictor(*load_model(run.path)),
             ModelFacts(name=run.path.name, source=str(run.path)),
             lambda label: directory.evaluation_path(label, digest),
         )
 
-    def judge(
+    def evaluate(
         self,
         open_model: Callable[[], Predictor],
         facts: ModelFacts,
@@ -92,5 +92,5 @@ def _text(study: Study, control: config_lib.RunConfig, name: str) -> tuple[Clien
             )
     opened = ClientStore(store)
     text = typed_text.of_population(opened, population)
-    text = typed_text.first_messages(text, study.most_messages)
+    text = typed_text.first_messages(text, study.max_messages)
     return opened, dataclasses.replace(text, name=name)
