@@ -178,6 +178,21 @@ def test_proportional_sampling():
     assert sampling_weights(config_lib.loads("").train, messages, max_examples=8) is None
 
 
+@pytest.mark.parametrize(("over_selection", "separation", "size"), [(1.0, 1, 10), (1.3, 2, 13)])
+def test_proportional_cohorts_have_whole_sizes(over_selection, separation, size):
+    """apple/pfl-research #98: cohorts drawn by weight once had a fraction as their size."""
+    config = sampled(
+        "clients_per_round = 10",
+        f"over_selection = {over_selection}",
+        f"min_separation_rounds = {separation}",
+    ).train
+    messages = np.random.default_rng(0).integers(1, 400, 60)
+    sampler = CohortSampler(config, 60, sampling_weights(config, messages, max_examples=8))
+    for round_num in range(1, 100):
+        chosen = sampler.cohort(round_num).selected
+        assert len(chosen) == len(set(chosen.tolist())) == size
+
+
 @pytest.mark.parametrize("accounts", [3, 30, 150])  # 0.1, 1 and 5 %
 def test_claims_of_much_text_do_not_fill_the_cohort(accounts):
     honest = np.random.default_rng(0).geometric(0.1, 3000 - accounts)

@@ -4,8 +4,10 @@ import hashlib
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
+from tflite_export.runtime import interpreters
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 FOLDER = pathlib.Path("models")
@@ -50,6 +52,31 @@ def test_shipped_model_suggests_common_phrases(name, context, one_of):
     strip = [word for word, _ in keyboard.suggest(context.split())]
     assert one_of & set(strip)
     assert all(word.startswith("don") for word, _ in keyboard.suggest(["your"], "don"))
+
+
+def test_kernels_and_reused_interpreters_agree(folder):
+    """LiteRT #8889: buffers reused too early. tensorflow #39253: second call differs from first."""
+    path = folder / "keyboard.tflite"
+    plain, fast, reused = (
+        interpreters.open_interpreter(path, xnnpack=xnnpack).get_signature_runner("predict")
+        for xnnpack in (False, True, True)
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        feed = {
+            name: rng.integers(4, 500, each["shape"]).astype(each["dtype"])
+            if np.issubdtype(each["dtype"], np.integer)
+            else rng.normal(0, 0.1, each["shape"]).astype(each["dtype"])
+            for name, each in plain.get_input_details().items()
+        }
+        answers = [call(**feed) for call in (plain, fast, reused, reused)]
+        for answer in answers[1:]:
+            np.testing.assert_array_equal(answer["ids"], answers[0]["ids"])
+            np.testing.assert_allclose(
+                answer["probabilities"], answers[0]["probabilities"], atol=0.01
+            )
+        for name, value in answers[2].items():
+            np.testing.assert_array_equal(answers[3][name], value)
 
 
 def test_the_readme_has_the_sizes_of_the_files(folder):
