@@ -38,9 +38,6 @@ from tff_keyboard.storage.errors import UsageError
 __all__ = ["ConfigOptions", "Positional", "TaskOptions", "UsageError"]
 
 Population = Literal["held_out", "validation", "train", "train_later"]
-Runtime = Annotated[
-    Literal["litert", "tensorflow"] | None, "Interpreter. Default: the first one that is installed."
-]
 Workdir = Annotated[pathlib.Path, "Run directory. An existing one is resumed."]
 Cluster = Annotated[
     str,
@@ -134,6 +131,24 @@ class ConfigOptions(TaskOptions):
         if of_run is not None:
             return config_lib.load_of_run(of_run, overrides)
         return config_lib.load(self.config, overrides)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TailOptions(TaskOptions):
+    """Options of tasks that list words outside the vocabulary."""
+
+    tail: Annotated[
+        int,
+        "Number of words outside the vocabulary, from train clients and --word-list.",
+        flags.IntegerParser(0),
+    ] = 0
+    word_list: Annotated[
+        pathlib.Path | None, "Public word list for --tail, with lines of word<TAB>frequency."
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.word_list and not self.tail:
+            raise UsageError("--word-list requires --tail, the number of words to take from it.")
 
 
 class _PathParser(flags.ArgumentParser):

@@ -63,7 +63,7 @@ pathlib.Path("messages.tsv").write_text("\n".join(lines) + "\n")
 print(*lines[:4], sep="\n")
 
 # %%
-tff_keyboard("prepare", "--input=messages.tsv", "--out=data/mine")
+tff_keyboard("prepare", "messages.tsv", "--out=data/mine")
 
 # %% [markdown]
 # `prepare` makes a client store. It holds some users out for the evaluation: no model learns from

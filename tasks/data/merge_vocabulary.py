@@ -2,13 +2,11 @@
 
 tff-keyboard merge-vocabulary data/general data/nus_sms --out=data/merged.txt [--size=10000]
 
-Only the train populations are counted. All corpora have equal weight, whatever their size, unless
---shares is given. To use the vocabulary, prepare the corpora again with
---set=data.vocabulary_path=data/merged.txt.
+Only the train populations are counted. All corpora have equal weight, whatever their size. To use
+the vocabulary, prepare the corpora again with --set=data.vocabulary_path=data/merged.txt.
 """
 
 import dataclasses
-import math
 import pathlib
 from typing import Annotated
 
@@ -16,7 +14,6 @@ from absl import flags
 
 from ..options import Positional, TaskOptions
 from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,19 +27,6 @@ class Options(TaskOptions):
     size: Annotated[
         int, "Number of rows, including the four special ones.", flags.IntegerParser(5)
     ] = 10_000
-    shares: Annotated[
-        tuple[float, ...], "Weight of each store, for example 1,2. Default: equal."
-    ] = ()
-
-    def __post_init__(self) -> None:
-        if self.shares and not (
-            len(self.shares) == len(self.stores)
-            and all(0 < share < math.inf for share in self.shares)
-        ):
-            raise UsageError(
-                f"--shares must be {len(self.stores)} numbers > 0, one for each store; got "
-                f"{','.join(f'{share:g}' for share in self.shares)}."
-            )
 
 
 def run(options: Options) -> None:
@@ -51,7 +35,7 @@ def run(options: Options) -> None:
     from tff_keyboard.data.store.client_store import ClientStore
 
     stores = [ClientStore(path) for path in options.stores]
-    vocabulary = merge_vocabularies(stores, options.size, options.shares or None)
+    vocabulary = merge_vocabularies(stores, options.size)
     files.make_directory(options.out.parent)
     vocabulary.save(options.out)
     print(f"{options.out}: {len(vocabulary):,} rows")

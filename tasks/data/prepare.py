@@ -1,12 +1,12 @@
 """Builds a client store from per-user text: populations of clients, a vocabulary and a data card.
 
 tff-keyboard prepare --out=data/demo                               text of synthetic clients
-tff-keyboard prepare --input=messages.tsv --out=data/mine          your text, lines of user<TAB>text
+tff-keyboard prepare messages.tsv --out=data/mine          your text, lines of user<TAB>text
 tff-keyboard prepare "WhatsApp Chat with Family.txt" --out=data/mine           an exported chat
 tff-keyboard prepare posts.csv --out=data/mine --client-column=author --text-column=body
-tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary=models/base
+tff-keyboard prepare messages.tsv --out=data/mine --vocabulary=models/base
                                                                    with the vocabulary of a model
-tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary-epsilon=2
+tff-keyboard prepare messages.tsv --out=data/mine --set=data.vocabulary_epsilon=2
                                                                    with a private vocabulary
 tff-keyboard prepare --config=configs/wikitext2.toml               section [data] of a config
 
@@ -38,10 +38,6 @@ class Options(TaskOptions):
         tuple[str, ...], Positional("text files or folders; they replace `data.input`")
     ] = ()
     config: Annotated[pathlib.Path | None, "TOML file. Only its section [data] is used."] = None
-    input: Annotated[
-        tuple[str, ...],
-        "Text file or folder; replaces `data.input`. Repeatable. The flag itself is optional.",
-    ] = ()
     client_column: Annotated[
         str, "Column of the client: its name, or its position from 1 (`data.client_column`)."
     ] = ""
@@ -55,11 +51,6 @@ class Options(TaskOptions):
         "Use the vocabulary of this model, run or file, to fine-tune that model "
         "(`data.vocabulary_path`).",
     ] = ""
-    vocabulary_epsilon: Annotated[
-        float | None,
-        "Choose the vocabulary with differential privacy at this epsilon "
-        "(`data.vocabulary_epsilon`).",
-    ] = None
     overwrite: Annotated[bool, "Replace a store that was built from other input."] = False
     set: Annotated[tuple[str, ...], "Override a config key: `section.key=value`. Repeatable."] = ()
 
@@ -69,28 +60,25 @@ class Options(TaskOptions):
         Raises:
           UsageError: If there is input, but no folder for the store.
         """
-        inputs = (*self.input, *self.inputs)
-        if inputs and not self.out and not self.config:
+        if self.inputs and not self.out and not self.config:
             raise UsageError("Pass --out=FOLDER, the folder for the client store.")
         overrides = list(self.set)
         if self.out:
             overrides.append(config_lib.override("data.store", str(self.out)))
         if self.vocabulary:
             overrides.append(config_lib.override("data.vocabulary_path", self.vocabulary))
-        if self.vocabulary_epsilon is not None:
-            overrides.append(f"data.vocabulary_epsilon={self.vocabulary_epsilon}")
         for name in COLUMN_KEYS:
             if getattr(self, name):
                 overrides.append(config_lib.override(f"data.{name}", getattr(self, name)))
         data = config_lib.load(self.config, overrides).data
-        if not inputs:
+        if not self.inputs:
             return data
         source = data.source
         if source == "synthetic":  # it takes no input
-            paths = [open_source.expand_path(name, "--input") for name in inputs]
+            paths = [open_source.expand_path(name, "the input") for name in self.inputs]
             source = formats.common_format(paths, has_columns=data.has_columns)
         try:
-            return dataclasses.replace(data, source=source, input=inputs)
+            return dataclasses.replace(data, source=source, input=self.inputs)
         except ValueError as error:
             raise UsageError(str(error)) from None
 

@@ -53,16 +53,11 @@ class Options(TaskOptions):
     decoder_recall: Annotated[bool, "Print the recall of the cached candidates."] = False
     facts: Annotated[
         pathlib.Path | None,
-        "JSON file with the state of the device; replaces --charging to --ram-gib.",
+        "JSON file with the state of the device; replaces --charging, --unmetered and --idle.",
     ] = None
     charging: Annotated[bool, "The device is charging."] = False
     unmetered: Annotated[bool, "The network is not metered."] = False
     idle: Annotated[bool, "The device is idle."] = False
-    locale: Annotated[str, "Language and region of the device."] = "en_US"
-    app_version: Annotated[str, "Version of the keyboard."] = tff_keyboard.__version__
-    ram_gib: Annotated[
-        float, "Memory in GiB. Default: the memory of this machine.", flags.FloatParser(0)
-    ] = _RAM / 2**30
     known_devices: Annotated[
         pathlib.Path | None,
         "Take part in secure sums only with these devices. File with a public key (hex) per line.",
@@ -117,8 +112,14 @@ def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
     def facts() -> "DeviceFacts":
         if options.facts is not None:
             return eligibility.read_facts(options.facts)
-        names = (field.name for field in dataclasses.fields(eligibility.DeviceFacts))
-        return eligibility.DeviceFacts(**{name: getattr(options, name) for name in names})
+        return eligibility.DeviceFacts(
+            ram_gib=_RAM / 2**30,
+            charging=options.charging,
+            unmetered=options.unmetered,
+            idle=options.idle,
+            locale="en_US",
+            app_version=tff_keyboard.__version__,
+        )
 
     known = known_devices.read(options.known_devices) if options.known_devices else None
     client = RoundClient(server, store.key(), ca=options.ca)

@@ -10,7 +10,6 @@ docs/fleet/README.md has its configuration.
 
 import contextlib
 import dataclasses
-import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,11 +30,6 @@ class Options(ConfigOptions):
     workdir: Workdir
     host: Annotated[str, "Address to listen on. Only the proxy should reach it."] = "127.0.0.1"
     port: Annotated[int, "Port. 0 selects a free one.", flags.IntegerParser(0, 65_535)] = 8470
-    server_key: Annotated[
-        pathlib.Path | None,
-        "PEM file with the Ed25519 key that signs participation tokens. Default: a new key in the "
-        "run directory.",
-    ] = None
 
     def __post_init__(self) -> None:
         if self.config is None:
@@ -62,7 +56,6 @@ def run(options: Options) -> None:
         options.workdir,
         serve=lambda app: _served(app, options),
         graph=served_graph,
-        key_path=options.server_key,
     )
 
 

@@ -63,9 +63,6 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Text file to compare on instead of a store, one message per line; plain or .gz.",
     ] = None
-    blocks: Annotated[
-        int, "With --text: number of pseudo-clients that share its lines.", flags.IntegerParser(2)
-    ] = 50
     max_messages: Annotated[
         int,
         "Maximum number of messages per client, from the first one. 0: all.",
@@ -75,9 +72,6 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Public word list for `hybrid+tail:`, with lines of word<TAB>frequency.",
     ] = None
-    max_length: Annotated[
-        int, "Maximum number of words per message. 0: all.", flags.IntegerParser(0)
-    ] = 0
     out: Annotated[
         pathlib.Path | None, "Folder for comparison.json and comparison.csv, for `report`."
     ] = None
@@ -122,7 +116,6 @@ def run(options: Options) -> "Comparison":
         comparison = run_evaluation.compare_models(
             opened,
             text,
-            max_length=options.max_length,
             store=store,
             compute=elsewhere(store, options.clients) if elsewhere and store else None,
         )
@@ -163,6 +156,6 @@ def _text(
 
     if options.text is not None:
         tokenize = PythonTokenizer(rules).tokenize
-        return typed_text.from_text_file(options.text, tokenize, blocks=options.blocks)
+        return typed_text.from_text_file(options.text, tokenize)
     assert store is not None
     return typed_text.of_population(store, options.clients, rules=rules)

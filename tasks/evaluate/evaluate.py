@@ -17,8 +17,6 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from absl import flags
-
 from ..options import Cluster, Population, Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.model_description import read_description
@@ -38,9 +36,6 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Client store with the run's vocabulary. Default: the store of the training.",
     ] = None
-    max_length: Annotated[
-        int, "Maximum number of words per message. 0: all.", flags.IntegerParser(0)
-    ] = 0
     out: Annotated[
         pathlib.Path | None, "JSON file to write. Default: RUN_DIR/evaluation_<clients>.json."
     ] = None
@@ -63,7 +58,6 @@ def run(options: Options) -> "Evaluation":
             options.run_dir,
             options.clients,
             store_path=options.store,
-            max_length=options.max_length,
             elsewhere=elsewhere,
         )
     run_evaluation.write_evaluation(out, evaluation)

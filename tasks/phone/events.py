@@ -19,7 +19,7 @@ from typing import Annotated
 
 from absl import flags
 
-from ..options import Population, Positional, TaskOptions
+from ..options import Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 
@@ -40,7 +40,6 @@ class Options(TaskOptions):
     delta: Annotated[float, "Delta of the privacy statement.", flags.FloatParser(1e-15, 0.5)] = 1e-6
     replay: Annotated[str | None, "Write logs with this model, named as in `compare`."] = None
     store: Annotated[pathlib.Path | None, "With --replay: client store of the text."] = None
-    clients: Annotated[Population, "With --replay: population whose text is typed."] = "held_out"
     people: Annotated[int, "With --replay: maximum number of clients.", flags.IntegerParser(1)] = 20
     out: Annotated[pathlib.Path | None, "With --replay: folder for the logs."] = None
 
@@ -91,7 +90,7 @@ def _replay(options: Options) -> None:
     store = ClientStore(options.store)
     (named,) = open_predictors([options.replay], store)
     check_rules(store, named.predictor.vocabulary.rules)
-    people = store.client_ids(options.clients)[: options.people]
+    people = store.client_ids("held_out")[: options.people]
     people.sort(key=store.pseudonym)  # in the order of ids, a log's number would reveal its client
     hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
     file = pathlib.Path(named.source)
@@ -101,7 +100,7 @@ def _replay(options: Options) -> None:
     files.make_directory(options.out)
     with Progress("replay", total=len(people), unit="clients") as line:
         for number, person in enumerate(people):
-            messages = store.words(options.clients, person)
+            messages = store.words("held_out", person)
             strips = replay.replay(named.predictor, messages, model=model, hour=hour)
             event_log.write_log(options.out / f"{number:05d}.jsonl", strips)
             line.update(number + 1)

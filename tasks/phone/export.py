@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from absl import flags
 
-from ..options import Positional, TaskOptions
+from ..options import Positional, TailOptions
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import quiet
 from tff_keyboard.predictors.ngram import ngram_spec
@@ -25,7 +25,7 @@ from tflite_export.gate import texts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(TaskOptions):
+class Options(TailOptions):
     """Flags of `export`."""
 
     run_dir: Annotated[pathlib.Path, Positional("a run directory")]
@@ -33,19 +33,6 @@ class Options(TaskOptions):
     store: Annotated[
         pathlib.Path | None,
         "Client store for the parity gate. Default: the store of the training.",
-    ] = None
-    clients: Annotated[
-        Literal["held_out", "validation", "train", "train_later"],
-        "Population for the parity gate.",
-    ] = "held_out"
-    tail: Annotated[
-        int,
-        "Number of words outside the vocabulary that the keyboard can complete, from train clients "
-        "and --word-list.",
-        flags.IntegerParser(0),
-    ] = 0
-    word_list: Annotated[
-        pathlib.Path | None, "Public word list for --tail, with lines of word<TAB>frequency."
     ] = None
     quantize: Annotated[
         Literal["int8", "int8-rows", "none"],
@@ -93,17 +80,13 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Exports the model and prints a summary."""
-    if options.word_list and not options.tail:
-        raise UsageError("--word-list requires --tail, the number of words to take from the list.")
     read_description(options.run_dir)  # before TensorFlow is imported
     try:
         ngram_wanted = ngram_spec.of_file(options.ngram) if options.ngram is not None else None
     except ValueError as error:
         raise UsageError(f"--ngram={error}") from None
     store = pathlib.Path()  # if none is needed
-    reads, population = options.parity and not options.text, options.clients
-    if reads:
-        private_runs.check_population(options.run_dir, population)
+    reads = options.parity and not options.text
     is_private = private_runs.is_private(options.run_dir)
     counts = options.ngram is not None or (options.tail > 0 and not is_private)
     if reads or counts:
@@ -120,7 +103,7 @@ def run(options: Options) -> None:
     words = trained.vocabulary
     held_out = tail = None
     if options.parity:
-        held_out = texts.read(options.text, store, population, words, options.parity_words)
+        held_out = texts.read(options.text, store, "held_out", words, options.parity_words)
     ngram = ngram_part.build(trained, store, ngram_wanted) if ngram_wanted else None
     if options.tail:
         tail = tail_part.build(trained, store, options.tail, options.word_list)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from absl import flags
 
-from ..options import Population, Positional, Runtime, TaskOptions
+from ..options import Population, Positional, TaskOptions
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
@@ -46,25 +46,14 @@ class Options(TaskOptions):
     store: Annotated[pathlib.Path | None, "Many clients: their client store."] = None
     clients: Annotated[Population, "With --store: population."] = "held_out"
     people: Annotated[
-        int, "With --store: maximum number of clients, sampled with --seed.", flags.IntegerParser(1)
+        int, "With --store: maximum number of clients, drawn at random.", flags.IntegerParser(1)
     ] = 200
-    seed: Annotated[int, "With --store: seed of the sample.", flags.IntegerParser(0)] = 1
     out: Annotated[
         pathlib.Path,
         "With --store: folder for the results. The folder of an earlier run is continued.",
     ] = pathlib.Path("personalised")
-    train_share: Annotated[
-        float, "Share of a client's messages to train on, from the first one."
-    ] = 0.6
-    validation_share: Annotated[
-        float, "Share of messages after these; they decide whether the trained weights are kept."
-    ] = 0.2
     learning_rate: Annotated[float, "Learning rate of SGD."] = 0.05
     epochs: Annotated[int, "Passes over the messages.", flags.IntegerParser(1)] = 1
-    max_messages: Annotated[
-        int, "Maximum number of messages per client; the latest ones are used."
-    ] = 400
-    runtime: Runtime = None
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.store is None):
@@ -87,11 +76,8 @@ def run(options: Options) -> None:
     from tflite_export.gate import model_trial, texts
 
     settings = on_device.Settings(
-        train_share=options.train_share,
-        validation_share=options.validation_share,
         learning_rate=options.learning_rate,
         epochs=options.epochs,
-        max_messages=options.max_messages,
     )
     if options.text is not None:
         texts.check_person(options.text, options.user)
@@ -99,7 +85,7 @@ def run(options: Options) -> None:
         read_card(options.store)
     options = dataclasses.replace(options, model=shipped_files.found(options.model))
     manifest.load_checked(options.model)
-    model_trial.use_in_child(options.model, options.runtime)
+    model_trial.use_in_child(options.model)
     if options.text is not None:
         print(_one_person(options, options.text, settings))
     elif options.store is not None:
@@ -111,7 +97,7 @@ def _one_person(options: Options, text: pathlib.Path, settings: "Settings") -> s
     from tflite_export.gate import texts
     from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
-    predictor = KeyboardPredictor(options.model, runtime=options.runtime)
+    predictor = KeyboardPredictor(options.model)
     people = texts.from_file(text, predictor.vocabulary.rules)
     user = options.user or max(people, key=lambda name: sum(map(len, people[name])))
     report = on_device.personalise(predictor, people[user], settings).table()
@@ -124,12 +110,12 @@ def _many_people(options: Options, store: pathlib.Path, settings: "Settings") ->
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
     summary = population.personalise_people(
-        open_keyboard(options.model, runtime=options.runtime),
+        open_keyboard(options.model),
         ClientStore(store),
         options.clients,
         settings,
         options.out,
         max_clients=options.people,
-        seed=options.seed,
+        seed=1,
     )
     return summary.table()

@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from absl import flags
 
-from ..options import Positional, Runtime, TaskOptions, UsageError
+from ..options import Positional, TaskOptions, UsageError
 from tff_keyboard.storage import shipped_files
 
 
@@ -42,7 +42,7 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "File with additional words that are never suggested. Each line is a word or `prefix*`.",
     ] = None
-    no_emoji: Annotated[bool, 'Offer no emoji after words such as "happy birthday".'] = False
+    emoji: Annotated[bool, 'Offer emoji after words such as "happy birthday".'] = True
     cache: Annotated[
         pathlib.Path | None,
         "File for the words that a model with an n-gram learns. Default: memory only.",
@@ -51,7 +51,6 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Log file with the outcome of each strip, without any words. An existing log is continued.",
     ] = None
-    runtime: Runtime = None
 
 
 def run(options: Options) -> None:
@@ -80,13 +79,13 @@ def run(options: Options) -> None:
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
     for path in models:
-        model_trial.use_in_child(path, options.runtime)
+        model_trial.use_in_child(path)
     with contextlib.ExitStack() as held:
         cache, problem = held.enter_context(held_cache(options.cache))
         if problem is not None:
             print(f"warning: {problem}", file=sys.stderr)
         names = references.names_of(list(map(str, models)))
-        opened = [open_keyboard(path, runtime=options.runtime, cache=cache) for path in models]
+        opened = [open_keyboard(path, cache=cache) for path in models]
         owner = UserHistory(opened, cache, options.cache)
         if options.cache is not None and not owner.can_learn:
             raise UsageError(
@@ -94,7 +93,7 @@ def run(options: Options) -> None:
                 "model with --ngram, or leave --cache out."
             )
         keyboards = {
-            name: StripKeyboard(predictor, options.language, blocked, emoji=not options.no_emoji)
+            name: StripKeyboard(predictor, options.language, blocked, emoji=options.emoji)
             for name, predictor in zip(names, opened, strict=True)
         }
         log = held.enter_context(live_log.opened(options.events)) if options.events else None

@@ -1,7 +1,7 @@
 """Counts how a keyboard handles misspelled words.
 
 tff-keyboard spelling models/base/keyboard.tflite --pairs=pairs.tsv
-tff-keyboard spelling models/base/keyboard.tflite --pairs=pairs.tsv --context="it is" --json
+tff-keyboard spelling models/base/keyboard.tflite --pairs=pairs.tsv --context="it is"
 
 The file has one pair per line: the typed word, a tab, the intended word. If both are the same, the
 pair tests that the keyboard leaves a correct word alone. Each word is typed after the context. The
@@ -11,11 +11,10 @@ and intended words anywhere on the strip.
 """
 
 import dataclasses
-import json
 import pathlib
 from typing import Annotated, Literal
 
-from ..options import Positional, Runtime, TaskOptions
+from ..options import Positional, TaskOptions
 from tff_keyboard.storage import shipped_files
 
 
@@ -30,8 +29,6 @@ class Options(TaskOptions):
         Literal["en", "de", "tr"] | None,
         "Language of the keys. Default: the language of the model.",
     ] = None
-    json: Annotated[bool, "Print the counts as one JSON object."] = False
-    runtime: Runtime = None
 
 
 def run(options: Options) -> None:
@@ -48,11 +45,8 @@ def run(options: Options) -> None:
 
     pairs = spelling.read_pairs(options.pairs)
     path = shipped_files.found(options.model)
-    keyboard = StripKeyboard(open_keyboard(path, runtime=options.runtime), options.language)
+    keyboard = StripKeyboard(open_keyboard(path), options.language)
     counts = spelling.count(keyboard, pairs, options.context)
-    if options.json:
-        print(json.dumps(dataclasses.asdict(counts)))
-        return
     rows = [("", "words", "share")]
     if counts.pairs:
         shares = ("corrected", "miscorrected", "first", "on_strip")

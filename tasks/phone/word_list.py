@@ -3,33 +3,53 @@
 tff-keyboard word-list runs/sms --out=en.combined
 
 The list has the words of the model's vocabulary, with the frequencies that the model expects in the
-text of a client store (docs/phone/aosp.md).
+text of the store's train clients (docs/phone/aosp.md).
 """
 
 import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import Positional, TaskOptions
+from absl import flags
+
+from ..options import Positional, TailOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
-from tff_keyboard_app.aosp.aosp_options import AospOptions
+from tff_keyboard_app.aosp.combined_file import SUFFIX
+from tflite_export.export import private_runs
 from tflite_export.gate import texts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(AospOptions, TaskOptions):
+class Options(TailOptions):
     """Flags of `word-list`."""
 
     run_dir: Annotated[pathlib.Path, Positional("a run directory, or an exported .tflite file")]
+    out: Annotated[pathlib.Path, "File to write. Its name must end in .combined."] = pathlib.Path(
+        "words.combined"
+    )
+    store: Annotated[
+        pathlib.Path | None,
+        "Client store whose train clients are counted. Default: the store of the training.",
+    ] = None
+    min_word_users: Annotated[
+        int,
+        "Minimum number of clients that typed a word. 0: the limit of the store's vocabulary.",
+        flags.IntegerParser(0),
+    ] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.out.suffix != SUFFIX:
+            raise UsageError(f"--out must end in {SUFFIX}, got '{self.out.name}'.")
 
 
 def run(options: Options) -> None:
     """Writes the list and prints a summary."""
     model = shipped_files.found(options.run_dir)
-    options.check(model, options.out)
+    private_runs.refuse(model, "sums over", "Use the keyboard of an export instead.")
     if model.suffix != ".tflite":
         read_description(model)
         quiet.import_tensorflow()
@@ -37,5 +57,12 @@ def run(options: Options) -> None:
         raise UsageError("Pass --store=DIR: a .tflite file does not name a client store.")
     from tff_keyboard_app.aosp import aosp_export
 
-    store = texts.store_of(model, options.store)
-    print("\n".join(aosp_export.export(model, store, options.out, options)))
+    lines = aosp_export.export(
+        model,
+        texts.store_of(model, options.store),
+        options.out,
+        tail=options.tail,
+        word_list=options.word_list,
+        min_word_users=options.min_word_users,
+    )
+    print("\n".join(lines))

@@ -30,7 +30,6 @@ class Options(TaskOptions):
     random: Annotated[
         int, "Number of random phrases to compare with.", flags.IntegerParser(100)
     ] = 10_000
-    seed: Annotated[int, "Seed of the random phrases.", flags.IntegerParser(0)] = 1
 
 
 def run(options: Options) -> None:
@@ -63,7 +62,7 @@ def run(options: Options) -> None:
             )
         words = ids.shape[1]
         if words not in compared:
-            drawn = exposure.random_phrases(options.random, words, len(vocabulary), options.seed)
+            drawn = exposure.random_phrases(options.random, words, len(vocabulary), seed=1)
             compared[words] = text_log_probabilities(model, drawn)
         own = float(text_log_probabilities(model, ids)[0])
         found = exposure.exposure(own, compared[words], words=words)

@@ -2,7 +2,7 @@
 
 tff-keyboard privacy runs/sms                      the statement: unit, mechanism, epsilon, ...
 tff-keyboard privacy runs/a runs/b                 both, and the total for clients in both runs
-tff-keyboard privacy --target-epsilon=4 --config=configs/my.toml --population=20000 --plot=plan.svg
+tff-keyboard privacy --target-epsilon=4 --config=configs/my.toml --population=20000
 
 --target-epsilon computes the smallest noise multiplier for the config's schedule, for each
 mechanism. It also shows how the number of rounds, the cohort size and the separation change the
@@ -27,9 +27,6 @@ class Options(TaskOptions):
     target_epsilon: Annotated[float | None, "Plan a run: the largest epsilon allowed."] = None
     config: Annotated[pathlib.Path | None, "Plan a run: TOML file with the schedule."] = None
     population: Annotated[int | None, "Plan a run: number of clients that can be sampled."] = None
-    plot: Annotated[
-        pathlib.Path | None, "Plan a run: SVG file to write, error against epsilon."
-    ] = None
     set: Annotated[
         tuple[str, ...], "Plan a run: override a config key: `section.key=value`. Repeatable."
     ] = ()
@@ -38,10 +35,8 @@ class Options(TaskOptions):
         if self.target_epsilon is None:
             if not self.run_dirs:
                 raise UsageError("Pass a run directory, or --target-epsilon to plan a run.")
-            if self.config or self.population or self.plot or self.set:
-                raise UsageError(
-                    "--config, --population, --plot and --set require --target-epsilon."
-                )
+            if self.config or self.population or self.set:
+                raise UsageError("--config, --population and --set require --target-epsilon.")
         elif self.run_dirs:
             raise UsageError("Pass run directories or --target-epsilon, not both.")
         elif not self.target_epsilon > 0:
@@ -81,7 +76,7 @@ def run(options: Options) -> None:
 
 
 def plan(options: Options, target_epsilon: float) -> str:
-    """Returns the tables of a plan, and draws the plot if --plot is given."""
+    """Returns the tables of a plan."""
     from tff_keyboard.privacy.claims import planning
 
     config = config_lib.load(options.config, options.set)
@@ -118,15 +113,4 @@ def plan(options: Options, target_epsilon: float) -> str:
     for varied, schedules in planning.schedules_around(schedule).items():
         plans = [planned(best, one, target_epsilon) for one in schedules]
         parts.append(f"{best}, with other {varied}:\n{planning.plans_table(plans)}")
-    if options.plot:
-        from tff_keyboard.evaluation.report.charts import error_against_epsilon
-        from tff_keyboard.storage.files import write_atomically
-
-        epsilons = [target_epsilon * factor for factor in (0.25, 0.5, 1, 2, 4)]
-        curves = {
-            name: [(e, planned(name, schedule, e).error) for e in epsilons]
-            for name in planning.COMPARED
-        }
-        write_atomically(options.plot, [error_against_epsilon(curves).encode()])
-        parts.append(f"Plot: {options.plot}")
     return "\n\n".join(parts)

@@ -1,6 +1,6 @@
 """Checks that this machine is ready: Python, packages, disk, memory and a small TFF round.
 
-tff-keyboard doctor [--cluster]
+tff-keyboard doctor [--workdir=runs]
 
 Prints one line for each check. If a check fails, the next line says what to do, and the exit code
 is 5. An installation without the training packages checks only Python and the packages.
@@ -21,7 +21,6 @@ class Options(TaskOptions):
     workdir: Annotated[pathlib.Path, "Folder for runs. The free space of its disk is checked."] = (
         pathlib.Path()
     )
-    cluster: Annotated[bool, "Also check the nodes of the Ray cluster at RAY_ADDRESS."] = False
 
 
 def run(options: Options) -> None:
@@ -33,7 +32,7 @@ def run(options: Options) -> None:
     from tff_keyboard.training import machine_checks
 
     failures = 0
-    for check in machine_checks.checks(options.workdir, options.cluster):
+    for check in machine_checks.checks(options.workdir):
         if check.takes:
             print(f"...   {check.name:20}  {check.takes}", flush=True)
         try:

@@ -52,9 +52,6 @@ class Options(TaskOptions):
     ] = 1
     seeds: Annotated[tuple[int, ...], "Train only these seeds of the study."] = ()
     arm: Annotated[tuple[str, ...], "Train only this arm and the control. Repeatable."] = ()
-    rounds: Annotated[
-        int | None, "Number of rounds; replaces `train.rounds`.", flags.IntegerParser(1)
-    ] = None
     set: Annotated[
         tuple[str, ...], "Override a key of every config: `section.key=value`. Repeatable."
     ] = ()
@@ -67,10 +64,9 @@ def run(options: Options) -> None:
     """Trains the unfinished runs, and writes tables and figures."""
     file = shipped.find(options.study)
     study = study_file.load(file)
-    overrides = list(options.set)
-    if options.rounds is not None:
-        overrides.append(f"train.rounds={options.rounds}")
-    runs = plan.runs_of(study, file.parent, options.workdir, overrides, options.seeds, options.arm)
+    runs = plan.runs_of(
+        study, file.parent, options.workdir, options.set, options.seeds, options.arm
+    )
     for config in {run.config.data.store: run.config for run in runs}.values():
         preflight.check_population(config)
     text = estimate.plan_text(

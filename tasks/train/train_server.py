@@ -40,12 +40,9 @@ class Options(ConfigOptions):
 
     workdir: Workdir
     like: Annotated[pathlib.Path | None, "Run directory. Use its config and token budget."] = None
-    tokens: Annotated[float | None, "Budget in tokens.", flags.FloatParser(1)] = None
     epochs: Annotated[float | None, "Budget in passes over the text.", flags.FloatParser(0)] = None
 
     def __post_init__(self) -> None:
-        if self.tokens is not None and self.epochs is not None:
-            raise UsageError("Pass --tokens or --epochs, not both.")
         if self.like is None and self.config is None:
             raise UsageError("Pass --like=RUN_DIR or --config=FILE. See --help.")
 
@@ -57,10 +54,10 @@ def run(options: Options) -> None:
     quiet.import_tensorflow_federated()
     from tff_keyboard.training.central import train_central
 
-    tokens = options.tokens
+    tokens = None
     if options.like is not None:
         budget = train_central.budget_of(options.like)
         config = budget.at_the_beginning(config)
-        if tokens is None and options.epochs is None:
+        if options.epochs is None:
             tokens = budget.tokens
     train_central.train_central(config, options.workdir, tokens=tokens, epochs=options.epochs)

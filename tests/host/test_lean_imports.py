@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tff_keyboard.host import lean_imports
+from tff_keyboard.host import quiet
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Fails if TensorFlow or TFF can no longer be imported without the two packages.
@@ -29,14 +29,14 @@ print(jax.__name__, preprocessing.__name__)
 
 def test_hidden_packages_are_restored():
     before = {name: sys.modules.get(name) for name in ("jax", "sklearn")}
-    with lean_imports.lean():
+    with quiet.without_unused_packages():
         assert not gc.isenabled()
     assert {name: sys.modules.get(name) for name in before} == before
     assert gc.isenabled()
 
 
 def test_hidden_packages_are_restored_after_an_error():
-    with pytest.raises(ImportError), lean_imports.lean():
+    with pytest.raises(ImportError), quiet.without_unused_packages():
         raise ImportError("no TensorFlow")
     assert sys.modules.get("jax", gc) is not None
     assert gc.isenabled()

@@ -35,7 +35,7 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_help_in_a_python_of_its_own(helps):
+def test_help_in_a_separate_process(helps):
     result = run("train", "--help")
     assert (result.returncode, result.stdout) == (0, helps["train", "--help"].stdout)
 
@@ -131,7 +131,7 @@ console.main()
 
 
 @pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "sys.exit(130)", "sys.exit(143)"])
-def test_an_interrupted_process_waits_for_no_thread(end):
+def test_interrupted_process_does_not_wait_for_threads(end):
     command = [sys.executable, "-c", INTERRUPTED_BESIDE_A_THREAD.format(end)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert ended.returncode == (143 if "143" in end else cli.INTERRUPTED)

@@ -9,7 +9,7 @@ from tasks import cli, demo
 
 
 @pytest.mark.parametrize("step", demo.STEPS, ids=lambda step: step[1][0])
-def test_tasks_know_their_arguments_from_anywhere(step, tmp_path, monkeypatch):
+def test_tasks_parse_arguments_in_any_folder(step, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, (task, *arguments) = step
     options = console.module_of(task).Options.parse(task, arguments)
@@ -18,7 +18,7 @@ def test_tasks_know_their_arguments_from_anywhere(step, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("failing", [0, 2, None])
-def test_a_step_that_fails_is_the_last(failing, monkeypatch, capsys):
+def test_failed_step_ends_the_demo(failing, monkeypatch, capsys):
     ran = []
 
     def launch(task: types.ModuleType, arguments):

@@ -107,6 +107,6 @@ def test_a_run_is_reported_without_its_strips(folder):
     assert "Example suggestions" not in page
 
 
-def test_any_other_module_that_is_missing_is_a_bug(folder):
+def test_other_missing_module_is_a_bug(folder):
     [answer] = answers([["report", folder]], without=["markupsafe"])
     assert (answer.code, answer.stderr.splitlines()[0]) == (1, "Traceback (most recent call last):")

@@ -74,7 +74,7 @@ def test_a_flag_sets_its_field_and_no_other(arguments, name, value):
     assert dataclasses.replace(after, **{name: getattr(before, name)}) == before
 
 
-def test_words_may_stand_anywhere():
+def test_positional_arguments_may_be_anywhere():
     assert parse("--workdir", "w", "runs/a", "--noparity").run_dir == pathlib.Path("runs/a")
     assert Several.parse("try", ["a", "--deep", "b"]).models == ("a", "b")
 
@@ -101,7 +101,7 @@ def test_words_may_stand_anywhere():
         ([*NEEDED, "--workdir"], "Missing value for flag --workdir."),
     ],
 )
-def test_a_mistake_is_one_line(arguments, says):
+def test_usage_errors_are_one_line(arguments, says):
     with pytest.raises(UsageError) as caught:
         parse(*arguments)
     assert str(caught.value).startswith(says)

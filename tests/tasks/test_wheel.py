@@ -104,7 +104,7 @@ def files(folder):
         (["study", "--help"], "--workdir"),
     ],
 )
-def test_the_command_works_from_it(site, tmp_path, arguments, says):
+def test_command_works_from_the_wheel(site, tmp_path, arguments, says):
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, str(site), *arguments],
         env=os.environ | {"PYTHONPATH": str(site)},

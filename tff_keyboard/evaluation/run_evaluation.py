@@ -122,7 +122,6 @@ def compare_models(
     models: Sequence[NamedPredictor],
     text: TypedText,
     *,
-    max_length: int,
     store: ClientStore | None,
     compute: Compute | None = None,
 ) -> Comparison:
@@ -137,7 +136,6 @@ def compare_models(
             model.predictor,
             model.facts,
             text,
-            max_length=max_length,
             store=store,
             reference=reference,
             compute=compute,

@@ -219,30 +219,7 @@ def check_data() -> str:
     return path
 
 
-def check_cluster() -> str:
-    """Checks the nodes of the cluster of RAY_ADDRESS: reachable, and equal to this machine."""
-    from tff_keyboard.execution.cluster import cluster_status
-    from tff_keyboard.training.loop import errors
-
-    try:
-        nodes = cluster_status.look("", {})
-    except errors.ClusterError as error:
-        raise Failure(str(error), "See docs/cluster.md to start a cluster.") from None
-    for node in nodes:
-        if node.differences:
-            raise Failure(
-                f"{node.name} differs from this machine: {'; '.join(node.differences)}",
-                "Install the same version on it; `tff-keyboard cluster` lists all nodes.",
-            )
-    if not nodes:
-        raise Failure(
-            "the cluster has no node for tff-keyboard",
-            "Start one: `ray start ... --resources='{\"tff_keyboard\": 1}'`.",
-        )
-    return f"{len(nodes)} nodes, all like this machine"
-
-
-def checks(workdir: pathlib.Path, cluster: bool = False) -> list[Check]:
+def checks(workdir: pathlib.Path) -> list[Check]:
     """Returns all checks, the ones that import TensorFlow last; without training, only typing's."""
     found = [
         Check("python", check_python),
@@ -252,7 +229,8 @@ def checks(workdir: pathlib.Path, cluster: bool = False) -> list[Check]:
     ]
     if not trains():
         return [*found, Check("training", check_nothing_trains)]
-    found += [
+    return [
+        *found,
         Check("platform", check_platform),
         *(Check(name, functools.partial(check_version, name)) for name in TRAINING_PACKAGES),
         Check("disk", lambda: check_disk(workdir)),
@@ -261,4 +239,3 @@ def checks(workdir: pathlib.Path, cluster: bool = False) -> list[Check]:
         Check("imports", check_imports, "importing TensorFlow and TFF"),
         Check("a TFF round", check_round, "computing a round"),
     ]
-    return [*found, *([Check("cluster", check_cluster)] if cluster else [])]

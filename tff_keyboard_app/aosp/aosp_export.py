@@ -15,75 +15,81 @@ from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ExportError, UsageError
 from tff_keyboard_app.aosp import aosp_part
-from tff_keyboard_app.aosp.aosp_options import AospOptions
 from tff_keyboard_app.aosp.engine import AospPredictor
 from tff_keyboard_app.aosp.expected_counts import ExpectedCounts, expected_counts, likely_pairs
-from tflite_export.export import tail_part
+from tflite_export.export import private_runs, tail_part
 from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 
 def export(
-    model: pathlib.Path, store_directory: pathlib.Path, out: pathlib.Path, options: AospOptions
+    model: pathlib.Path,
+    store_directory: pathlib.Path,
+    out: pathlib.Path,
+    *,
+    tail: int = 0,
+    word_list: pathlib.Path | None = None,
+    min_word_users: int = 0,
 ) -> list[str]:
     """Writes the list, and returns the lines to print.
 
     Args:
       model: A run directory or an exported `.tflite` file.
-      store_directory: The client store over whose users the counts are summed.
+      store_directory: The client store over whose train clients the counts are summed.
       out: The file, `.combined`.
-      options: Options of the list.
+      tail: Number of words outside the vocabulary to list.
+      word_list: Public word list for `tail`.
+      min_word_users: Minimum number of clients of a word; 0 for the limit of the store.
 
     Raises:
-      UsageError, ExportError: See `AospOptions.check`; also if there are no words to list.
+      UsageError: If there are no words to list.
+      ExportError: If the run is private.
       DataError: If the store cannot be used, or the population is empty.
       ProgramError: If the file cannot be written.
     """
-    options.check(model, out)
+    private_runs.refuse(model, "sums over", "Use the keyboard of an export instead.")
     files.make_directory(out.parent)  # fails before the work, not after it
     predictor, forms = _open(model)
     store = ClientStore(store_directory)
     typed_text.check_rules(store, predictor.vocabulary.rules)
-    min_clients = baselines.people_needed(store, options.min_word_users)
-    tail = None
-    if options.tail:
-        tail = tail_part.find(
+    min_clients = baselines.people_needed(store, min_word_users)
+    listed_tail = None
+    if tail:
+        listed_tail = tail_part.find(
             model,
             predictor.vocabulary,
             store_directory,
-            options.tail,
-            options.word_list,
+            tail,
+            word_list,
             min_clients=min_clients,
         )
-    population = options.clients
-    counts = _summed(predictor, store, population)
+    counts = _summed(predictor, store)
     try:
         words = aosp_part.build(
             counts,
             predictor.vocabulary,
             date=int(time.time()),
             min_clients=min_clients,
-            tail=tail.lexicon if tail else None,
+            tail=listed_tail.lexicon if listed_tail else None,
             forms=forms,
-            max_bigrams=options.bigrams or None,
         )
     except ValueError as error:
         raise UsageError(f"{store.directory}: {error}.") from None
-    words_listed = "each word that is not on a public list" if options.word_list else "each word"
+    words_listed = "each word that is not on a public list" if word_list else "each word"
     statement = (
         "none. The sums have no noise. The only limit on what the list reveals about a client is "
         f"that several clients typed {words_listed}."
     )
-    remarks = [f"{counts.people:,} clients of '{population}'", f"privacy: {statement}"]
+    remarks = [f"{counts.people:,} clients of 'train'", f"privacy: {statement}"]
     data = words.to_bytes(remarks)
     files.write_atomically(out, [data])
     listed = AospPredictor(words, predictor.vocabulary.rules).vocabulary
     typists = zip(predictor.vocabulary.words, counts.typists.tolist(), strict=True)
     alone = sum(n == 1 and listed.id_of(word) != OOV for word, n in typists)
     beyond = ""
-    if tail:
-        beyond = f"; outside the vocabulary {tail.min_clients} of {tail.counted_on}"
-        beyond += f", or an entry in {options.word_list.name}" if options.word_list else ""
+    if listed_tail:
+        beyond = f"; outside the vocabulary {listed_tail.min_clients} of {listed_tail.counted_on}"
+        beyond += f", or an entry in {word_list.name}" if word_list else ""
     dictionary = f"main_{predictor.vocabulary.rules.language}.dict"
     return [
         f"{out}: {len(words.words):,} words, {words.num_bigrams:,} bigrams, {len(data):,} bytes",
@@ -111,18 +117,13 @@ def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
     return keyboard, list(keyboard.manifest.truecase)
 
 
-def _summed(predictor: Predictor, store: ClientStore, population: str) -> ExpectedCounts:
-    people = store.client_ids(population)
-    if not people:
-        raise ExportError(
-            f"{store.directory}: the population '{population}' has no clients. Choose "
-            "another one with --clients."
-        )
+def _summed(predictor: Predictor, store: ClientStore) -> ExpectedCounts:
+    people = store.client_ids("train")
     following = likely_pairs(predictor)
     with Progress("sum", total=len(people), unit="people") as line:
         return expected_counts(
             predictor,
-            (store.words(population, person) for person in people),
+            (store.words("train", person) for person in people),
             following,
             summed=line.update,
         )

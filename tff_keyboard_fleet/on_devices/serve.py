@@ -72,7 +72,6 @@ def serve_federated(
     *,
     serve: Serve,
     graph: Graph,
-    key_path: pathlib.Path | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Row:
     """Trains in `workdir` on the uploads of devices. Called again, it resumes.
@@ -82,7 +81,6 @@ def serve_federated(
       workdir: The run directory.
       serve: Serves the application until the training ends.
       graph: Builds the file that devices train.
-      key_path: The server's Ed25519 key. If None, it is generated in the run directory.
       clock: Returns seconds since 1970.
 
     Returns:
@@ -153,7 +151,7 @@ def serve_federated(
             hooks: list[training_loop.Hook] = [rounds]
             if privacy:
                 hooks.insert(0, LedgerHook(run.privacy_ledger, privacy.header))
-            key = keys.open_key(key_path or folder / SERVER_KEY)
+            key = keys.open_key(folder / SERVER_KEY)
             app = RoundApplication(
                 round_store,
                 blobs,

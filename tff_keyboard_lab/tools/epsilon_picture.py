@@ -85,8 +85,8 @@ def _draw_mechanism(axes: Axes, name: str, of_one: Sequence[Point], colour: str)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draws the study named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("study", type=pathlib.Path, help="JSON that the study wrote")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG")
+    parser.add_argument("study", type=pathlib.Path, help="JSON file that the study wrote")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG file to write")
     flags = parser.parse_args(arguments)
     draw(json.loads(flags.study.read_text())["rows"], flags.out)
 

@@ -97,10 +97,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workdir", type=pathlib.Path, required=True, help="new or empty")
+    parser.add_argument(
+        "--workdir", type=pathlib.Path, required=True, help="run directory; must be new or empty"
+    )
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=None, help="of the moments; default: the time")
-    parser.add_argument("command", nargs="+", help="training command with {run}")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=None,
+        help="seed of the moments of the kills; default: the current time",
+    )
+    parser.add_argument(
+        "command", nargs="+", help="training command; {run} stands for the run directory"
+    )
     flags = parser.parse_args()
     if not any("{run}" in word for word in flags.command):
         parser.error("the command must have {run} in place of the run directory")

@@ -79,8 +79,10 @@ def draw(runs: Mapping[str, Sequence[metrics_rows.Row]], out: pathlib.Path) -> N
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draws the runs named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="+", help="NAME=RUN_DIRECTORY, or several with +")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG")
+    parser.add_argument(
+        "runs", nargs="+", help="NAME=RUN_DIRECTORY; join several runs of one curve with +"
+    )
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG file to write")
     flags = parser.parse_args(arguments)
     named = dict(word.split("=", 1) for word in flags.runs)
     draw({name: read(runs) for name, runs in named.items()}, flags.out)

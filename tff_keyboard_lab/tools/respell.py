@@ -187,11 +187,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=pathlib.Path, nargs="?", help="none: the list alone")
+    parser.add_argument(
+        "model",
+        type=pathlib.Path,
+        nargs="?",
+        help="exported model; without it, only the list is written",
+    )
     parser.add_argument("--frequencies", type=pathlib.Path, required=True)
     parser.add_argument("--dictionary", action="append", required=True)
     parser.add_argument("--also", type=pathlib.Path, action="append", default=[])
-    parser.add_argument("--words", type=int, default=130_000, help="of the lexicon")
+    parser.add_argument("--words", type=int, default=130_000, help="number of words of the lexicon")
     parser.add_argument("--language", default="en")
     flags = parser.parse_args()
     rules = NormalisationRules(language=flags.language)

@@ -136,10 +136,18 @@ def select(near: Text, rest: Text, num_ids: int, keep: float) -> tuple[np.ndarra
 def main(argv: Sequence[str] | None = None) -> None:
     """Parses, selects and writes."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--near", required=True, help="files whose messages are like phone text")
-    parser.add_argument("--of", required=True, help="files to choose from")
-    parser.add_argument("--keep", type=float, default=0.6, help="share of their words")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="a .tsv.gz")
+    parser.add_argument(
+        "--near",
+        required=True,
+        help="files with messages like those typed on phones, separated by commas",
+    )
+    parser.add_argument(
+        "--of", required=True, help="files to choose messages from, separated by commas"
+    )
+    parser.add_argument(
+        "--keep", type=float, default=0.6, help="share of the words of --of to keep"
+    )
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="file to write (.tsv.gz)")
     options = parser.parse_args(argv)
     ids_of: dict[str, int] = {}
     near, rest = (
@@ -151,7 +159,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     data = "".join(f"{line}\n" for line in lines).encode()
     files.write_atomically(options.out, [gzip.compress(data, mtime=0)])
-    print(f"{len(near.lines):,} messages near, {kept.sum():,} of {len(kept):,} others, up to")
+    print(
+        f"{len(near.lines):,} messages of --near and {kept.sum():,} of {len(kept):,} others, up to"
+    )
     print(f"{highest:+.2f} bits a word: {options.out}")
     names = np.array([line.partition(":")[0] for line in rest.lines])
     for name in np.unique(names):

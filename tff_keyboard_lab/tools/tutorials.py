@@ -130,7 +130,9 @@ def _found(path: pathlib.Path) -> pathlib.Path:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Builds the tutorials named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="file in docs/tutorials, or path")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="name of a file in docs/tutorials, or a path"
+    )
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "tutorials")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     flags = parser.parse_args(arguments)

@@ -9,22 +9,10 @@ import pathlib
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.errors import ExportError
 
-OWN_POPULATIONS = ("train", "train_later")  # the users whom the noise hides
-
 
 def is_private(directory: pathlib.Path) -> bool:
     """Returns whether a run has a ledger. `directory` is the run, or the saved model in it."""
     return lineage.ledger_of(directory.resolve()).is_file()
-
-
-def check_population(directory: pathlib.Path, population: str) -> None:
-    """Checks that the parity gate does not read users whom the run's noise hides.
-
-    Raises:
-      ExportError: If it would.
-    """
-    if population in OWN_POPULATIONS:
-        refuse(directory, "the parity gate's figures of", "Leave out --clients.")
 
 
 def refuse(directory: pathlib.Path, what: str, instead: str) -> None:

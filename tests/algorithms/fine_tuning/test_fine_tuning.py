@@ -207,8 +207,6 @@ def test_transfer_rejects_options_that_it_ignores(override):
         (["one", "--out=x"], "two client stores"),
         (["a", "b"], "--out"),
         (["a", "b", "--out=x", "--size=3"], "--size"),
-        (["a", "b", "--out=x", "--shares=1"], "--shares"),
-        (["a", "b", "--out=x", "--shares=1,no"], "--shares"),
     ],
 )
 def test_merge_vocabulary_explains_wrong_use(arguments, message, capsys, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The merged vocabulary depends on shares, not sizes, and only on train users."""
+"""The merged vocabulary does not depend on the sizes of the stores, and only on train users."""
 
 import collections
 
@@ -53,11 +53,6 @@ def test_equals_relative_frequencies(stores):
     assert expected[:2] == ["the", "lol"]  # "lol" despite the sizes
 
 
-def test_shares_decide(stores):
-    assert merge_vocabularies(stores, 5, [1000.0, 1.0]).words[NUM_SPECIAL:] == ("the",)
-    assert merge_vocabularies(stores, 5, [1.0, 1000.0]).words[NUM_SPECIAL:] == ("lol",)
-
-
 def test_coverage(stores):
     _, small = stores
     assert coverage(small.vocabulary, small, "train") == pytest.approx(3 / 5)
@@ -82,7 +77,5 @@ def test_rejects(stores, tmp_path):
     other = write_store(tmp_path / "other", ["a b"], mode="whitespace")
     with pytest.raises(DataError, match=r"`data\.mode`"):
         merge_vocabularies([stores[0], other], 10)
-    with pytest.raises(ValueError, match="shares"):
-        merge_vocabularies(stores, 10, [1.0, 0.0])
     with pytest.raises(ValueError, match="stores"):
         merge_vocabularies([], 10)

@@ -321,7 +321,7 @@ def test_unusable_input_is_an_error(tmp_path, content, says):
 
 
 def test_no_input_given(tmp_path):
-    with pytest.raises(DataError, match=r"requires a file\. Pass --input"):
+    with pytest.raises(DataError, match=r"requires a file\. Pass it"):
         prepare.prepare(DataConfig(source="tsv"), tmp_path / "store")
 
 

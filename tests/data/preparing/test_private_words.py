@@ -5,13 +5,12 @@ import types
 
 import pytest
 
-from tasks.data import prepare as prepare_task
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.preparing import merged_vocabulary, prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.predictors.ngram import ngram_spec
-from tff_keyboard.storage.errors import ConfigError, DataError
+from tff_keyboard.storage.errors import DataError
 from tflite_export.export import ngram_part
 
 
@@ -67,13 +66,3 @@ def test_too_few_users_for_epsilon(tmp_path):
 def test_exact_thresholds_are_rejected_with_epsilon(options):
     with pytest.raises(ValueError, match="exact counts would influence"):
         config("x.tsv", **options)
-
-
-@pytest.mark.slow
-def test_task_has_a_flag_for_epsilon(tmp_path):
-    options = prepare_task.Options(
-        inputs=(str(tmp_path / "x.tsv"),), out=tmp_path / "store", vocabulary_epsilon=2.0
-    )
-    assert options.data_config().vocabulary_epsilon == 2.0
-    with pytest.raises(ConfigError, match="vocabulary_epsilon"):
-        dataclasses.replace(options, vocabulary_epsilon=-1.0).data_config()

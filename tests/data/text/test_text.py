@@ -14,7 +14,6 @@ from tests.support.examples import examples
 from tests.support.own_seconds import own_seconds
 from tff_keyboard.data.text import python_tokenizer as text_python
 from tff_keyboard.data.text import tokenizer, word_characters
-from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
 
 ALL_RULES = [
@@ -52,8 +51,9 @@ TEXTS = st.one_of(
 
 def both(rules, texts):
     """Returns the tokens by TensorFlow and by plain Python, which `prepare` uses."""
-    fast, plain = FastTokenizer(rules), text_python.PythonTokenizer(rules).tokenize(texts)
-    assert [fast.joined(given) for given in texts] == list(map(" ".join, plain))
+    tokenizer = text_python.PythonTokenizer(rules)
+    plain = tokenizer.tokenize(texts)
+    assert [tokenizer.joined(given) for given in texts] == list(map(" ".join, plain))
     return tokens(rules, texts), plain
 
 

@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from tff_keyboard.data.sources import messages, tsv
-from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
 from tff_keyboard.evaluation.statistics.jackknife import (
     difference_interval,
@@ -75,7 +75,7 @@ def test_coverage_if_recall_depends_on_size(slope, max_of_kish):
 def messages_of(corpus):
     """Returns the words of every message of every client."""
     path = pathlib.Path(os.environ["TFF_KEYBOARD_DATA"], corpus, "by_user.tsv.gz")
-    cut = FastTokenizer(NormalisationRules())
+    cut = PythonTokenizer(NormalisationRules())
     people = collections.defaultdict(list)
     for message in tsv.read_messages([path], messages.ParserState("skip")):
         people[message.user].append(cut.joined(message.text).split())

@@ -28,10 +28,10 @@ def command(*arguments, cwd):
     )
 
 
-def test_own_messages_in_one_command_and_again(tmp_path, capsys):
+def test_prepare_of_own_messages_is_repeatable(tmp_path, capsys):
     lines = [f"user{n % 30}\tsee you at {n}" for n in range(300)]
     (tmp_path / "my.tsv").write_text("\n".join(lines))
-    done = command("--input=my.tsv", "--out=mine", cwd=tmp_path)
+    done = command("my.tsv", "--out=mine", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (cli.OK, "")
     assert "mine: prepared in" in done.stdout
     assert "held_out" in done.stdout
@@ -68,7 +68,7 @@ def test_tables_and_chats_by_their_ending(tmp_path, capsys):
     assert "Zebra" not in (tmp_path / "b" / "data_card.json").read_text()
 
 
-def test_columns_named_for_a_source_that_has_none(tmp_path, capsys):
+def test_columns_of_a_source_without_columns_are_rejected(tmp_path, capsys):
     arguments = ["--client-column=who", "--set=data.source=text", "a", f"--out={tmp_path / 'x'}"]
     assert cli.launch(prepare, arguments) == cli.USAGE
     assert "`data.client_column` must be empty with `data.source` = 'text'" in (
@@ -76,7 +76,7 @@ def test_columns_named_for_a_source_that_has_none(tmp_path, capsys):
     )
 
 
-def test_a_quoted_sheet_is_read_without_its_quotes(tmp_path, capsys):
+def test_quotes_of_a_quoted_sheet_are_removed(tmp_path, capsys):
     rows = "".join(f'"user{n % 30}"\t"see ""you"" soon"\n' for n in range(300))
     (tmp_path / "my.tsv").write_text(f'"user"\t"text"\n{rows}')
     arguments = [str(tmp_path / "my.tsv"), f"--out={tmp_path / 'mine'}"]
@@ -108,10 +108,10 @@ def test_parquet_without_its_extra(tmp_path, monkeypatch, capsys):
     assert "pip install 'tff-keyboard[parquet]'" in capsys.readouterr().err
 
 
-def test_words_of_the_shipped_model_from_anywhere(tmp_path):
+def test_shipped_vocabulary_is_found_from_any_folder(tmp_path):
     """Training can then start from the model: `--set=model.initial_model=models/base`."""
     (tmp_path / "my.tsv").write_text("\n".join(f"u{n % 30}\tsee you soon zqzq" for n in range(300)))
-    done = command("--input=my.tsv", "--out=mine", "--vocabulary=models/base", cwd=tmp_path)
+    done = command("my.tsv", "--out=mine", "--vocabulary=models/base", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (cli.OK, "")
     shipped = Vocabulary.load(ROOT / "models" / "base" / "model" / "vocabulary.txt")
     store = ClientStore(tmp_path / "mine")
@@ -121,7 +121,7 @@ def test_words_of_the_shipped_model_from_anywhere(tmp_path):
         *shipped.encode(["see", "you", "soon"]),
         OOV,
     ]
-    done = command("--input=my.tsv", "--out=other", "--vocabulary=models", cwd=tmp_path)
+    done = command("my.tsv", "--out=other", "--vocabulary=models", cwd=tmp_path)
     assert done.returncode == 3
     assert "there is no saved model" in done.stderr
 
@@ -141,7 +141,7 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys):
 SMALL = ("data.synthetic_typists=30", "data.synthetic_messages=5")
 
 
-def test_run_says_what_is_in_the_store(tmp_path, capsys):
+def test_run_describes_its_store(tmp_path, capsys):
     prepare.run(prepare.Options(out=tmp_path / "demo", set=SMALL))
     printed = capsys.readouterr().out
     card = ClientStore(tmp_path / "demo").card
@@ -155,7 +155,7 @@ def test_run_uses_the_store_of_the_config(tmp_path):
     assert ClientStore(store).client_ids("train")
 
 
-def test_penn_treebank_as_its_usual_files_have_it(tmp_path):
+def test_penn_treebank_in_its_usual_files(tmp_path):
     """A made-up miniature in its form: a sentence a line, blanks around it, `<unk>` and `N`."""
     lines = (" the <unk> of N shares fell N N \n", " it did n't say mr. <unk> 's\n")
     for part, count in (("train", 40), ("valid", 4), ("test", 6)):
@@ -188,7 +188,7 @@ def test_input_chooses_a_source_that_takes_it(tmp_path):
     assert prepare.Options().data_config() == DataConfig()
 
 
-def test_input_without_a_place_for_its_store(capsys):
+def test_input_requires_an_output_directory(capsys):
     assert cli.launch(prepare, ["my.tsv"]) == cli.USAGE
     assert "Pass --out=FOLDER" in capsys.readouterr().err
 

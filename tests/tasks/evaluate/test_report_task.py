@@ -164,7 +164,7 @@ def test_figures_name_the_command_that_made_them(place, written):
 
 
 @pytest.mark.slow
-def test_is_dark_where_the_reader_likes_it_so(written):
+def test_page_follows_the_dark_color_scheme(written):
     style = written.read_text(encoding="utf-8").split("<style>")[1].split("</style>")[0]
     light, dark = style.split("@media screen and (prefers-color-scheme: dark)")
     names = set(re.findall(r"(--[a-z-]+): #", light))
@@ -174,7 +174,7 @@ def test_is_dark_where_the_reader_likes_it_so(written):
     assert not re.findall(r"#[0-9a-f]{3,6}\b", others)  # and no rule has a colour of its own
 
 
-def test_loads_nothing_from_anywhere(written):
+def test_page_loads_no_external_resources(written):
     content = written.read_text(encoding="utf-8")
     assert Page(content).loads == []
     assert "default-src 'none'" in content
@@ -220,13 +220,13 @@ def test_the_same_input_gives_the_same_page(place, written, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_alone(place, tmp_path):
+def test_report_of_one_run(place, tmp_path):
     page = Page(report(place / "server", out=tmp_path / "run.html").read_text())
     assert page.headings == ["Learning curves", "Example suggestions", "Run server"]
 
 
 @pytest.mark.slow
-def test_a_run_with_the_results_of_evaluate(place, tmp_path):
+def test_report_of_a_run_with_evaluations(place, tmp_path):
     run = tmp_path / "evaluated"
     shutil.copytree(place / "server", run)
     evaluation = evaluate_task.run(evaluate_task.Options(run_dir=run))

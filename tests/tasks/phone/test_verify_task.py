@@ -85,7 +85,7 @@ def folder(tmp_path_factory):
         ([], cli.USAGE, "Pass a .tflite file"),
     ],
 )
-def test_says_what_it_found(folder, capsys, monkeypatch, arguments, code, says):
+def test_prints_its_findings(folder, capsys, monkeypatch, arguments, code, says):
     use = model_trial._use
 
     def crash(path, runtime):  # what the interpreter makes of it depends on the memory behind it
@@ -99,7 +99,9 @@ def test_says_what_it_found(folder, capsys, monkeypatch, arguments, code, says):
 
 
 @pytest.mark.parametrize("name, flags", [("forged", ["--public-key={}/ours.pem"]), ("cut", [])])
-def test_opens_nothing_that_is_not_as_signed_or_hashed(folder, monkeypatch, capsys, name, flags):
+def test_files_with_a_wrong_signature_or_hash_are_not_opened(
+    folder, monkeypatch, capsys, name, flags
+):
     """The model is not opened in a child, either."""
     monkeypatch.setattr(model_trial, "use_in_child", lambda *_: pytest.fail("was opened"))
     for ending in (".vocabulary", ".card.md", ".json"):

@@ -5,7 +5,7 @@ from tasks.start import doctor
 from tff_keyboard.training import machine_checks
 
 
-def test_a_sound_machine(capsys, tmp_path, monkeypatch):
+def test_healthy_machine_passes_every_check(capsys, tmp_path, monkeypatch):
     monkeypatch.delenv(machine_checks.DATA_VARIABLE, raising=False)
     monkeypatch.setattr(machine_checks, "MIN_DISK_GB", 0.0)
     monkeypatch.setattr(machine_checks, "MIN_MEMORY_GB", 0.0)

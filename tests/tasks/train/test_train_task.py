@@ -42,9 +42,7 @@ def test_untrainable_store_is_a_one_line_error(arguments, code, says, tmp_path, 
 
 
 @pytest.mark.slow
-def test_a_store_is_trained_as_advised_and_goes_on_so_whatever_is_advised_later(
-    store, tmp_path, capsys, monkeypatch
-):
+def test_resumed_run_keeps_the_config_of_the_first_advice(store, tmp_path, capsys, monkeypatch):
     overrides = [word.removeprefix("--set=") for word in SMALL]
     advised = advice.advise(read_card(store), str(store), [*overrides, "train.rounds=4"])
     assert launch(store, tmp_path / "straight", "--set=train.rounds=4") == cli.OK

@@ -320,7 +320,6 @@ def test_a_model_that_does_not_fit_is_refused(store, finished, tmp_path):
     [
         ["--like=x"],
         ["--workdir=x"],
-        ["--workdir=x", "--config=configs/demo.toml", "--tokens=9", "--epochs=1"],
         ["--workdir=x", "--config=configs/demo.toml", "stray"],
     ],
 )

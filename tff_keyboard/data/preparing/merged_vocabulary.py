@@ -25,9 +25,7 @@ from tff_keyboard.storage.errors import DataError
 _ONE = 10**15
 
 
-def merge_vocabularies(
-    stores: Sequence[ClientStore], size: int, shares: Sequence[float] | None = None
-) -> Vocabulary:
+def merge_vocabularies(stores: Sequence[ClientStore], size: int) -> Vocabulary:
     """Returns the merged vocabulary of stores that were prepared with the same rules.
 
     The vocabularies of the stores do not matter, because a store contains OOV words in full.
@@ -35,21 +33,17 @@ def merge_vocabularies(
     Args:
       stores: The stores.
       size: V >= 5, including the special rows.
-      shares: Weights of the corpora, > 0; None means equal weights.
 
     Raises:
       DataError: If the stores have different normalisation rules, or one has no train words.
-      ValueError: If `shares` or `size` is out of range.
+      ValueError: If there is no store, or `size` is out of range.
     """
     if not stores:
         raise ValueError("`stores` must have at least one store.")
-    shares = [1.0] * len(stores) if shares is None else list(shares)
-    if len(shares) != len(stores) or not all(share > 0 for share in shares):
-        raise ValueError(f"`shares` must be {len(stores)} numbers > 0, got {shares}.")
     rules = stores[0].vocabulary.rules
     scores: collections.Counter[str] = collections.Counter()
     allowed: set[str] = set()
-    for store, share in zip(stores, shares, strict=True):
+    for store in stores:
         if store.vocabulary.rules != rules:
             raise DataError(
                 f"{store.directory} has different tokenisation rules than "
@@ -67,7 +61,7 @@ def merge_vocabularies(
                 f"{store.directory} has no words of train clients, so no vocabulary can be built."
             )
         for word, count in counts.counts.items():
-            scores[word] += round(_ONE * share * count / total)
+            scores[word] += round(_ONE * count / total)
         least = store.card["vocabulary"].get(
             "min_word_users", word_choice.usual_min_users(counts.num_people)
         )

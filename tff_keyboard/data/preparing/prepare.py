@@ -24,7 +24,7 @@ from tff_keyboard.data.store import example_bytes, store_writer, truecase_table,
 from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity, read_card
 from tff_keyboard.data.text import unspaced_scripts, word_counts
 from tff_keyboard.data.text.capitals import Capitals, capitals_line
-from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.storage import directories, errors, names, shipped_files
@@ -200,7 +200,7 @@ def _write_store(
     scratch = work / _SCRATCH_FILE
     groups = grouping.Grouping(scratch)
     try:
-        reading = _read_and_tokenise(config, source, FastTokenizer(rules), groups)
+        reading = _read_and_tokenise(config, source, PythonTokenizer(rules), groups)
         plan = user_plan.UserPlan(config, groups)
         counts = word_counts.WordCounts()
         private = private_words.PrivateWords(config) if config.vocabulary_epsilon else None
@@ -303,7 +303,10 @@ def _write_clients(
 
 
 def _read_and_tokenise(
-    config: DataConfig, source: sources.Source, tokenizer: FastTokenizer, groups: grouping.Grouping
+    config: DataConfig,
+    source: sources.Source,
+    tokenizer: PythonTokenizer,
+    groups: grouping.Grouping,
 ) -> messages.ParserState:
     """Fills `groups`. Returns the counts and notes of the reader."""
     factor = 1e-6 if source.unit == "bytes" else 1.0

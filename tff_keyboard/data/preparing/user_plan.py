@@ -8,8 +8,9 @@ from typing import NamedTuple
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.preparing import grouping
 from tff_keyboard.data.sources import messages, split
-from tff_keyboard.data.text import long_messages
 from tff_keyboard.storage import errors
+
+SENTENCE_ENDS = frozenset({".", "!", "?", "...", "…", ";"})
 
 
 class Client(NamedTuple):
@@ -92,7 +93,7 @@ class UserPlan:
         capitals = [user.capitals[place] for place in places]
         if self._config.long_messages == "split":
             most = self._config.max_length - 1
-            pieces = (long_messages.split_message(tokens.split(" "), most) for tokens in given)
+            pieces = (split_message(tokens.split(" "), most) for tokens in given)
             given = list(map(" ".join, itertools.chain.from_iterable(pieces)))
         return Client(user.user, population, given, capitals)
 
@@ -136,3 +137,23 @@ class UserPlan:
             if len({self._population(user, seed) for user in users}) == 3:
                 return seed
         return None
+
+
+def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
+    """Returns consecutive pieces of at most `max_words` >= 1 tokens, if the sentences allow it.
+
+    A piece ends after the last sentence end that fits, or after the next one if none fits. It never
+    ends inside a sentence. Text in `mode="words"` has no punctuation, so it is not split.
+
+    >>> split_message("a b . c d e f g . h".split(), max_words=4)
+    [['a', 'b', '.'], ['c', 'd', 'e', 'f', 'g', '.'], ['h']]
+    """
+    pieces = []
+    rest = list(tokens)
+    while len(rest) > max_words:
+        ends = [place for place, token in enumerate(rest, start=1) if token in SENTENCE_ENDS]
+        fitting = [end for end in ends if end <= max_words]
+        end = max(fitting) if fitting else min(ends, default=len(rest))
+        pieces.append(rest[:end])
+        rest = rest[end:]
+    return [*pieces, rest] if rest else pieces

@@ -5,10 +5,11 @@ import itertools
 import json
 import pathlib
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 
 from tff_keyboard.config.sections.data_config import DataConfig, Source
-from tff_keyboard.data.sources import by_time, json_documents
+from tff_keyboard.data.sources import json_documents
 from tff_keyboard.data.sources.exports import (
     discord,
     messenger,
@@ -198,7 +199,7 @@ def read_messages(
     wanted = WantedColumns(config.client_column, config.text_column, config.time_column)
     typed = itertools.chain.from_iterable(_each_file(config.source, files, reading, wanted))
     if config.time_column or config.source not in TABLES:
-        yield from by_time.by_time(typed)
+        yield from _by_time(typed)
     else:
         for _, user, text in typed:
             yield Message(user, text)
@@ -215,3 +216,25 @@ def _each_file(
         else:
             yield EXPORTS[name](path, reading, bytes_before=bytes_before)
         bytes_before += path.stat().st_size
+
+
+def _by_time(typed: Iterator[Typed]) -> Iterator[Message]:
+    """Yields the messages from the oldest to the newest. Equal times keep their order.
+
+    Memory does not grow with their number: they are kept in an unnamed temporary SQLite database,
+    which is removed when it is closed.
+    """
+    connection = sqlite3.connect("")
+    try:
+        connection.executescript(
+            """
+            PRAGMA journal_mode = OFF;
+            PRAGMA synchronous = OFF;
+            CREATE TABLE typed (time REAL, user TEXT, text TEXT);
+            """
+        )
+        connection.executemany("INSERT INTO typed VALUES (?, ?, ?)", typed)
+        for user, text in connection.execute("SELECT user, text FROM typed ORDER BY time, rowid"):
+            yield Message(user, text)
+    finally:
+        connection.close()

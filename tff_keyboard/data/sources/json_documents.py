@@ -40,7 +40,7 @@ def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[byt
                 yield chunk
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Check `data.input` or --input."
+            f"{path}: there is no such file. Check the inputs of `prepare`."
         ) from None
     except IsADirectoryError:
         raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.") from None

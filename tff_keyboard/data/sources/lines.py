@@ -135,7 +135,7 @@ def _careful_lines(
             reading.on_position(bytes_before + raw.tell())
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Check `data.input` or --input."
+            f"{path}: there is no such file. Check the inputs of `prepare`."
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise errors.DataError(

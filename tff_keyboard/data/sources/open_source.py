@@ -86,8 +86,8 @@ def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:
     names = (config.input,) if isinstance(config.input, str) else config.input
     if not names:
         raise errors.DataError(
-            f"`data.source` = {config.source!r} requires a file. Pass --input=FILE, or set "
-            "`data.input`."
+            f"`data.source` = {config.source!r} requires a file. Pass it as an argument "
+            "of `prepare`, or set `data.input`."
         )
     return tuple(expand_path(name, "data.input") for name in names)
 
@@ -113,7 +113,7 @@ def file_sha256(path: pathlib.Path) -> str:
                 digest.update(block)
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Check `data.input` or --input."
+            f"{path}: there is no such file. Check the inputs of `prepare`."
         ) from None
     except IsADirectoryError:
         raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.") from None

@@ -107,7 +107,7 @@ def read_card(directory: pathlib.Path) -> Card:
         if not directory.exists():
             raise errors.DataError(
                 f"{directory}: there is no such folder. Create a client store with `tff-keyboard "
-                "prepare`, with the --config of the training or with --input and --out."
+                "prepare`, with the --config of the training or with its files and --out."
             ) from None
         raise errors.DataError(
             f"{directory}: is not a client store: it has no {names.DATA_CARD}. Pass the folder "

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from tff_keyboard.data.store.store_card import CaseFacts, rate
 from tff_keyboard.data.text import casing
 from tff_keyboard.data.text.capitals import Capitals
-from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import DataError
@@ -33,7 +33,7 @@ class FormReader:
     """Extracts forms of words from the capitals of messages."""
 
     def __init__(self, rules: NormalisationRules):
-        self._tokenizer = FastTokenizer(dataclasses.replace(rules, lowercase=False))
+        self._tokenizer = PythonTokenizer(dataclasses.replace(rules, lowercase=False))
         self._language = rules.language
 
     def forms(self, chunks: Iterable[str]) -> list[str]:

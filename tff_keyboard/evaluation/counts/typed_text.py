@@ -101,7 +101,9 @@ def first_people(text: TypedText, *, max_words: int) -> TypedText:
     return some_people(text, slice(count))
 
 
-def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int) -> TypedText:
+def from_text_file(
+    path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int = 50
+) -> TypedText:
     """Reads a text file, plain or .gz, with one message per line, as blocks of pseudo-clients.
 
     Uses only the text of a `user<TAB>text` file, a table or an exported chat. An interval needs

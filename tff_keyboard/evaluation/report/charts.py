@@ -9,7 +9,7 @@ import io
 import math
 import pathlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -218,22 +218,6 @@ def epsilon_curve(
         note = ", a projection" if projection else ""
         axes.set_title(f"epsilon at delta = {delta:g}{note}", fontsize=10)
         axes.set_ylim(bottom=0)
-        return _svg(figure)
-
-
-def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Draws the noise in the model against epsilon, one line per mechanism, with logarithmic axes.
-
-    Each curve is a list of (epsilon, error in clip norms) with increasing epsilon.
-    """
-    with style("trade-off"):
-        figure = _new_figure(7.2, 3.6)
-        axes = figure.subplots()
-        for place, (name, points) in enumerate(curves.items()):
-            epsilons, errors = zip(*points, strict=True)
-            axes.plot(epsilons, errors, marker="o", ms=4, color=colour(place), label=name)
-        axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="error, clip norms")
-        axes.legend()
         return _svg(figure)
 
 

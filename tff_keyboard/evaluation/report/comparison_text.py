@@ -44,10 +44,9 @@ def _left_out(text: TextFacts) -> str:
     if not text.words_left_out:
         return ""
     share = text.words_left_out / (text.words + text.words_left_out)
-    how = " (--max-length=0 counts them)" if text.max_length else ""
     return (
         f"; {text.words_left_out:,} more words ({share:.1%}) after the first "
-        f"{longest_target(text.max_length):,} targets of a message are not counted{how}"
+        f"{longest_target(text.max_length):,} targets of a message are not counted"
     )
 
 

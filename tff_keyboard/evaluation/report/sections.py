@@ -127,8 +127,6 @@ def _command(comparison: Comparison) -> Sequence[str]:
     words = ["tff-keyboard", task, *sources, f"--clients={text.name}"]
     if text.store_path:
         words.append(f"--store={text.store_path}")
-    if text.max_length:
-        words.append(f"--max-length={text.max_length}")
     return words
 
 

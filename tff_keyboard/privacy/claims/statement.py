@@ -235,8 +235,7 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
 def _coverage(header: LedgerHeader) -> list[str]:
     vocabulary = (
         "The vocabulary was not chosen privately: a single client can be the reason why a word is "
-        "in it, at an unbounded privacy cost. tff-keyboard prepare --vocabulary-epsilon chooses it "
-        "privately."
+        "in it, at an unbounded privacy cost. `data.vocabulary_epsilon` chooses it privately."
     )
     if header.truecase_forms:
         vocabulary += (

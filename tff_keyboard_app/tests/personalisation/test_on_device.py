@@ -108,9 +108,9 @@ def test_task_reports_the_person_asked_for(path, tmp_path, capsys):
     report = printed(learning_rate=0.3)
     assert "'ann' has the most words of 2 users (24 messages, 108 words)" in report
     assert f"trained on the first {round(0.6 * len(MESSAGES))} messages" in report
-    report = printed(user="bob", train_share=0.4, validation_share=0.2)
-    assert "trained on the first 2 messages" in report
-    assert "the last 6 words" in report
+    report = printed(user="bob")
+    assert "trained on the first 3 messages" in report
+    assert "the last 3 words" in report
     assert "ann" not in report
     (tmp_path / "text.tsv").write_text("are you home\n" * 25)
     assert "20 lines in a row count as one client; lines 1 to 20" in printed()

@@ -71,13 +71,12 @@ def test_a_list_of_what_several_people_type(place, tmp_path, capsys):
     assert {w for b in words.bigrams.values() for w in b} <= set(words.words)
 
 
-def test_the_rule_of_several_people_and_the_number_of_bigrams_are_options(place, tmp_path, capsys):
+def test_a_word_needs_the_minimum_number_of_clients(place, tmp_path, capsys):
     out = tmp_path / "x.combined"
-    arguments = [place / "run", f"--out={out}", "--clients=held_out", "--bigrams=7"]
+    arguments = [place / "run", f"--out={out}"]
     assert launch(*arguments, "--min-word-users=3") == cli.OK
     words = combined_file.read(out)
-    assert words.num_bigrams == 7
-    people = people_of(ClientStore(place / "store"), "held_out")
+    people = people_of(ClientStore(place / "store"), "train")
     fewest = min(sum(word.lower() in person for person in people) for word in words.words)
     assert fewest == 3
     assert f"at least 3 of {len(people)} clients" in capsys.readouterr().out
@@ -111,7 +110,7 @@ def test_words_beyond_the_table_obey_the_same_rule_of_people(place, tmp_path, ca
     table = set(store.vocabulary.words)
 
     def beyond(*flags):
-        assert launch(place / "run", f"--out={out}", "--tail=200", "--bigrams=1", *flags) == cli.OK
+        assert launch(place / "run", f"--out={out}", "--tail=200", *flags) == cli.OK
         return {w.lower() for w in combined_file.read(out).words} - table
 
     def typists(word):
@@ -148,7 +147,6 @@ def test_private_runs_are_rejected(place, tmp_path, capsys, run):
     [
         (["--out=x.txt"], cli.USAGE, "--out must end in .combined"),
         (["--word-list=x"], cli.USAGE, "--tail"),
-        (["--clients=train_later"], cli.BAD_INPUT, "has no clients"),
         (["--store={folder}/nowhere"], cli.BAD_INPUT, "nowhere"),
         (["--out={folder}/run/config.toml/x.combined"], cli.MACHINE, "Cannot write"),
     ],

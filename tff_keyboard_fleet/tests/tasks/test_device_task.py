@@ -43,11 +43,11 @@ def test_adds_typed_messages_and_prints_decoder_recall(tmp_path, typed, capsys):
 
 
 def test_flags_are_the_facts(tmp_path, typed, server, capsys):
-    run(tmp_path, typed=typed, server=server.url, once=True, charging=True, ram_gib=1.0)
+    run(tmp_path, typed=typed, server=server.url, once=True, charging=True)
     shown = capsys.readouterr().err
     (key,) = re.findall("public key ([0-9a-f]{64})$", shown, re.MULTILINE)
     assert key == keys.public_hex(keys.open_key(tmp_path / "device" / "key.pem"))
-    assert "not eligible: ram_gib, unmetered, idle, locale, min_examples" in shown
+    assert "not eligible: unmetered, idle, locale, min_examples" in shown
     assert "see" not in shown
 
 

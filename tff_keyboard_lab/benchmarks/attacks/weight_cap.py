@@ -7,9 +7,9 @@ r"""Compares caps of weights as multiples of the median: gain of liars, loss of 
 
 `simulate` draws cohorts of 20 users of each file (`user<TAB>text`), of whom a tenth claims a
 million tokens, and follows the median as `weight_cap.py` does. `train` runs any task of
-`tff-keyboard` with that multiple instead of 2. `shares` prints the share of the seats and of the
-weight that the attackers of `weight_lie` have in a training of a config with these seeds; nothing
-is trained.
+`tff-keyboard` with that multiple instead of 2. `shares` prints the attackers' share of the places
+in cohorts, and of the weight, in a training of a config with `weight_lie` and these seeds. It
+trains nothing.
 """
 
 import collections
@@ -80,7 +80,7 @@ def simulate(tokens: np.ndarray, multiple: float, liars: float) -> dict[str, flo
 
 
 def liar_shares(path: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the attackers' share of the seats and of the weight in each round, [rounds] each.
+    """Returns the attackers' share of places and of weight in each round, [rounds] each.
 
     Raises `ConfigError` if clients are not weighted by their tokens.
     """
@@ -129,16 +129,16 @@ def main(arguments: Sequence[str]) -> int:
             for multiple in MULTIPLES:
                 lied, honest = simulate(tokens, multiple, LIARS), simulate(tokens, multiple, 0.0)
                 print(
-                    f"{name}: cap {multiple:g} medians, liars {lied['liars']:.1%} of the weight, a "
-                    f"liar by a heavy typist {lied['heavy']:.2f}, honest tokens that count "
-                    f"{honest['kept']:.1%} (without liars)"
+                    f"{name}: cap {multiple:g} medians, liars have {lied['liars']:.1%} of the "
+                    f"weight, a liar {lied['heavy']:.2f} times the weight of a heavy typist; "
+                    f"without liars {honest['kept']:.1%} of the tokens count"
                 )
         return 0
     if command == "shares" and len(others) > 1:
         for seed in map(int, others[1:]):
             seats, weights = liar_shares(others[0], seed)
             print(
-                f"{others[0]}, seed {seed}: attackers have {seats.mean():.1%} of the seats and "
+                f"{others[0]}, seed {seed}: attackers have {seats.mean():.1%} of the places and "
                 f"{weights.mean():.1%} of the weight, {weights.max():.1%} in the worst round"
             )
         return 0

@@ -186,7 +186,7 @@ def main() -> int:
                 _begin(person, server.url, out, args)
         if time.monotonic() - began > args.seconds:
             server.process.kill()
-            print("no end in sight", file=sys.stderr)
+            print("The fleet did not end in time.", file=sys.stderr)
         time.sleep(0.05)
     server.look()
     for person in people:

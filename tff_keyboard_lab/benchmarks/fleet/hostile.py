@@ -215,7 +215,10 @@ def main() -> int:
     connection = Connection(sys.argv[1])
     attacker = Attacker(connection, 0, [])
     found = [line for name in attacker.attacks() for line in attacker.run(name)]
-    print("\n".join(found + connection.wrong) or "every attack had its code", connection.statuses)
+    print(
+        "\n".join(found + connection.wrong) or "Every attack was refused with the expected code.",
+        connection.statuses,
+    )
     return bool(found or connection.wrong)
 
 

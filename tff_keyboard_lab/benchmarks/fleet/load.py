@@ -259,7 +259,7 @@ def main() -> None:
             cpu = ours.recv() - before
             found["server CPU ms"] = round(1000 * cpu / found["check-in"]["count"], 3)
             result[f"crowd, {name}"] = found
-        result["load behind"] = os.getloadavg()
+        result["load after"] = os.getloadavg()
         ours.send(False)
         server.join()
     print(json.dumps(result))

@@ -39,7 +39,7 @@ def main() -> None:
     )
     parser.add_argument("--model", type=pathlib.Path, default=BASE)
     parser.add_argument("--text", type=pathlib.Path, action="append", required=True)
-    parser.add_argument("--words", type=int, default=100_000, help="of each text")
+    parser.add_argument("--words", type=int, default=100_000, help="number of words of each text")
     flags = parser.parse_args()
     keyboard = StripKeyboard(open_keyboard(flags.model))
     plain = CONTRACTIONS["en"]
@@ -71,9 +71,10 @@ def main() -> None:
             if looked >= flags.words:
                 break
         print(
-            f"{path.parent.name}/{path.name.split('.')[0]}: {looked:,} words; without their "
-            f"apostrophe {meant:,}, put right {restored:,} ({restored / max(meant, 1):.1%}); words "
-            f"{words_as_meant:,}, changed {changed:,} ({changed / looked:.3%} of all words)"
+            f"{path.parent.name}/{path.name.split('.')[0]}: {looked:,} words; contractions "
+            f"{meant:,}, restored {restored:,} ({restored / max(meant, 1):.1%}); words "
+            f"without apostrophe {words_as_meant:,}, changed {changed:,} ({changed / looked:.3%} "
+            "of all words)"
         )
 
 

@@ -91,7 +91,9 @@ def main() -> None:
     """Prints the share of early words, and each word with `--words`."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("--words", action="store_true", help="letters needed, word by word")
+    parser.add_argument(
+        "--words", action="store_true", help="print the number of letters that each word needs"
+    )
     options = parser.parse_args()
     quiet.import_tensorflow()
     from tff_keyboard_app.keyboard.strip import StripKeyboard
@@ -115,7 +117,7 @@ def main() -> None:
         f"{len(MESSAGES.splitlines())} messages, {counts['words']} words: "
         f"{counts['early'] / counts['words']:.1%} on the strip before their last two letters, "
         f"{counts['at once'] / counts['words']:.1%} before the first; "
-        f"{1 - counts['typed'] / counts['letters']:.1%} of the letters need not be typed."
+        f"{1 - counts['typed'] / counts['letters']:.1%} of the letters are saved."
     )
 
 

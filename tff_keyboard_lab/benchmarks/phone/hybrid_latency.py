@@ -127,10 +127,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("--text", type=pathlib.Path, help="user<TAB>message, plain or .gz")
-    parser.add_argument("--people", type=int, default=6, help="of --text, those with most lines")
-    parser.add_argument("--messages", type=int, default=400, help="at most")
-    parser.add_argument("--json", type=pathlib.Path, help="where to write the rows")
+    parser.add_argument("--text", type=pathlib.Path, help="lines of user<TAB>message, plain or .gz")
+    parser.add_argument(
+        "--people", type=int, default=6, help="number of users of --text: those with the most lines"
+    )
+    parser.add_argument("--messages", type=int, default=400, help="largest number of messages")
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this JSON file, too")
     options = parser.parse_args()
     if options.text:
         messages = messages_of(options.text, options.people)[: options.messages]

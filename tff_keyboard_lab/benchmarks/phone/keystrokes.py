@@ -118,13 +118,15 @@ def parts(predictor, text, repeats):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--store", help="client store; made-up text without it")
-    parser.add_argument("--model", help="run directory; an untrained CIFG without it")
+    parser.add_argument("--store", help="client store; default: generated text")
+    parser.add_argument("--model", help="run directory; default: an untrained CIFG")
     parser.add_argument("--population", default="held_out")
-    parser.add_argument("--words", type=int, default=30_000, help="of made-up text")
+    parser.add_argument(
+        "--words", type=int, default=30_000, help="number of words of generated text"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
+    parser.add_argument("--out", type=pathlib.Path, help="write the result to this JSON file, too")
     flags = parser.parse_args()
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

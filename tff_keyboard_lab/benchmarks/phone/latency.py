@@ -159,11 +159,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("models", nargs="+", type=pathlib.Path)
-    parser.add_argument("--also-python", help="a Python with another runtime, to measure as well")
+    parser.add_argument("--also-python", help="another Python whose runtime is measured, too")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--calls", type=int, default=1000, help="of `step`, in a round")
-    parser.add_argument("--xnnpack", action="store_true", help="let XNNPACK take operators")
-    parser.add_argument("--json", type=pathlib.Path, help="where to write the rows")
+    parser.add_argument(
+        "--calls", type=int, default=1000, help="number of calls of `step` in a round"
+    )
+    parser.add_argument("--xnnpack", action="store_true", help="use XNNPACK")
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this JSON file, too")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

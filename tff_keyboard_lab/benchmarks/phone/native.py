@@ -31,7 +31,11 @@ def main() -> None:
     parser.add_argument("--store")
     parser.add_argument("--words", type=int, default=10**9)
     parser.add_argument("--learn", action="store_true")
-    parser.add_argument("--runtimes", default="litert,numpy", help="and tensorflow")
+    parser.add_argument(
+        "--runtimes",
+        default="litert,numpy",
+        help="runtimes to compare, separated by commas: litert, numpy, tensorflow",
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         library = libcifg.make("libcifg.so", pathlib.Path(folder))

@@ -109,7 +109,9 @@ def main() -> None:
     )
     parser.add_argument("--model", type=pathlib.Path, default=BASE)
     parser.add_argument("--text", type=pathlib.Path, action="append", required=True)
-    parser.add_argument("--messages", type=int, default=2_000, help="of all texts together")
+    parser.add_argument(
+        "--messages", type=int, default=2_000, help="number of messages of all texts together"
+    )
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
     keyboard = StripKeyboard(open_keyboard(flags.model))

@@ -29,7 +29,7 @@ SLIPS = 0.05  # of the right words of two letters and more
 KINDS = {
     "letter more": 4,
     "left out": 4,
-    "key beside": 4,
+    "neighbouring key": 4,
     "swapped": 4,
     "no space": 1,
     "letter for space": 1,
@@ -58,7 +58,7 @@ def slipped(word: str, following: str, kind: str, rng: random.Random) -> tuple[s
         return word[:place] + rng.choice(_LETTERS) + word[place:], word
     if kind == "left out":
         return word[:place] + word[place + 1 :], word
-    if kind == "key beside":
+    if kind == "neighbouring key":
         return word[:place] + rng.choice(beside(word[place])) + word[place + 1 :], word
     if kind == "digit":
         first = next((letter for letter in word if letter in _ROWS[0]), "")
@@ -129,7 +129,9 @@ def main() -> None:
     parser.add_argument("--model", type=pathlib.Path, default=BASE)
     parser.add_argument("--text", type=pathlib.Path, action="append", required=True)
     parser.add_argument("--frequencies", type=pathlib.Path, required=True)
-    parser.add_argument("--messages", type=int, default=2_000, help="of all texts together")
+    parser.add_argument(
+        "--messages", type=int, default=2_000, help="number of messages of all texts together"
+    )
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
     keyboard = StripKeyboard(open_keyboard(flags.model))

@@ -128,15 +128,21 @@ def main() -> None:
     parser.add_argument("--model", type=pathlib.Path, default=BASE)
     parser.add_argument("--pairs", type=pathlib.Path, action="append", required=True)
     parser.add_argument("--half", choices=halves.HALVES, default="test")
-    parser.add_argument("--most", type=int, default=2_000, help="pairs of each file")
+    parser.add_argument(
+        "--most", type=int, default=2_000, help="largest number of pairs of each file"
+    )
     parser.add_argument("--context", default="")
     parser.add_argument("--right", type=pathlib.Path, action="append", default=[])
-    parser.add_argument("--right-words", type=int, default=25_000, help="of each text")
-    parser.add_argument("--frequencies", type=pathlib.Path, help="word<TAB>frequency, for --right")
+    parser.add_argument(
+        "--right-words", type=int, default=25_000, help="number of words of each text"
+    )
+    parser.add_argument(
+        "--frequencies", type=pathlib.Path, help="lines of word<TAB>frequency; needed by --right"
+    )
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
     if flags.right and not flags.frequencies:
-        parser.error("--right needs --frequencies, which say what is a word")
+        parser.error("--right needs --frequencies: they decide which strings are words")
     keyboard = StripKeyboard(open_keyboard(flags.model))
     result: dict = {"pairs": {}, "right": {}}
     misspelt = set()

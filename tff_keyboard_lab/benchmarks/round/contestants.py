@@ -126,7 +126,7 @@ class Answering:
             self._questions.flush()
         while not (line := self._answers.readline()).startswith("{"):  # Flower is chatty
             if not line:
-                raise NoAnswerError(f"{self._name} ended without an answer.")
+                raise NoAnswerError(f"{self._name} ended without a result.")
         self.last = json.loads(line)
         self.last["peak_megabytes"] = self._sum(process_tree.peak_megabytes)
         return self.last["seconds"], self._sum(process_tree.cpu_seconds) - start_cpu

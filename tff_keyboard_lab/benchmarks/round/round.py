@@ -281,18 +281,28 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--store", type=pathlib.Path, help="random words if left out or missing")
+    parser.add_argument(
+        "--store", type=pathlib.Path, help="client store; without it, messages are random words"
+    )
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--messages", type=int, default=256, help="of each client")
+    parser.add_argument(
+        "--messages", type=int, default=256, help="number of messages of each client"
+    )
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--longest", type=int, default=20, help="targets of a message")
+    parser.add_argument(
+        "--longest", type=int, default=20, help="largest number of targets of a message"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=0, help="packs of ours at a time")
-    parser.add_argument("--no-parts", action="store_true", help="leave out where a round goes")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="number of packs that this project trains at a time"
+    )
+    parser.add_argument(
+        "--no-parts", action="store_true", help="do not measure the parts of a round"
+    )
     for name in ("torch", "pfl", "flower"):
         parser.add_argument(f"--{name}-python", help=f"Python that can import {name}")
-    parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
+    parser.add_argument("--out", type=pathlib.Path, help="write the result to this JSON file, too")
     flags = parser.parse_args()
 
     # A script's background jobs ignore SIGINT, and so would stock TFF's server, which TFF ends with
@@ -324,7 +334,7 @@ def main():
         if (python := getattr(flags, f"{name}_python"))
     }
     for name in {"torch", "pfl", "flower"} - set(pythons):
-        print(f"{name} is left out: pass --{name}-python.", flush=True)
+        print(f"{name} is skipped: pass --{name}-python.", flush=True)
     result = {
         "date": datetime.date.today().isoformat(),
         "commit": commit(),

@@ -144,9 +144,9 @@ def main() -> None:
     )
     parser.add_argument("--irc", type=pathlib.Path, required=True, help="store of ubuntu_irc")
     parser.add_argument("--sms", type=pathlib.Path, required=True, help="store of NUS SMS")
-    parser.add_argument("--python", help="that can import torch, pfl and flwr")
+    parser.add_argument("--python", help="Python that can import torch, pfl and flwr")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--clients", type=int, help="of each size, instead of its own number")
+    parser.add_argument("--clients", type=int, help="number of clients, for every size")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file")
     parser.add_argument("--plot", type=pathlib.Path, help="PNG file")
@@ -154,7 +154,7 @@ def main() -> None:
 
     others, errors = importable(flags.python)
     for name, error in errors.items():
-        print(f"{name} is left out: {error}", flush=True)
+        print(f"{name} is skipped: {error}", flush=True)
     result: dict[str, Any] = {"left_out": errors, "sizes": {}}
     with tempfile.TemporaryDirectory() as directory:
         for messages in flags.sizes:

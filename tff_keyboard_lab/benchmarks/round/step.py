@@ -169,7 +169,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--longest", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
+    parser.add_argument("--out", type=pathlib.Path, help="write the result to this JSON file, too")
     flags = parser.parse_args()
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

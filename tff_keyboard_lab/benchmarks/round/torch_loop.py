@@ -89,7 +89,9 @@ def mean_loss(weights, clients):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", help=".npz with weights and batches, from round.py")
-    parser.add_argument("--threads", type=int, help="of an operation; torch's choice if left out")
+    parser.add_argument(
+        "--threads", type=int, help="threads of an operation; default: torch's choice"
+    )
     flags = parser.parse_args()
     if flags.threads:
         torch.set_num_threads(flags.threads)

@@ -48,10 +48,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workdir", type=pathlib.Path, required=True, help="new or empty")
-    parser.add_argument("--warm-up", type=int, default=20, help="rounds that do not count")
-    parser.add_argument("--limit", type=float, default=1.0, help="MB a round")
-    parser.add_argument("command", nargs="+", help="training command with {run}")
+    parser.add_argument(
+        "--workdir", type=pathlib.Path, required=True, help="run directory; must be new or empty"
+    )
+    parser.add_argument(
+        "--warm-up", type=int, default=20, help="number of first rounds that are not measured"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=1.0, help="largest growth of memory, in MB per round"
+    )
+    parser.add_argument(
+        "command", nargs="+", help="training command; {run} stands for the run directory"
+    )
     flags = parser.parse_args()
     if not any("{run}" in word for word in flags.command):
         parser.error("the command must have {run} in place of the run directory")

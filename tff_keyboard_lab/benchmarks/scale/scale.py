@@ -254,14 +254,24 @@ def main():
     parser.add_argument("--cohorts", type=int, nargs="+", default=[10, 100, 1_000, 10_000])
     parser.add_argument("--populations", type=int, nargs="+", default=[10**n for n in range(2, 7)])
     parser.add_argument("--rule-cohorts", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--messages", type=int, default=1, help="of a client, for the cohorts")
-    parser.add_argument("--rule-messages", type=int, default=64, help="of a client, for the rules")
+    parser.add_argument(
+        "--messages", type=int, default=1, help="messages of each client in the part 'cohorts'"
+    )
+    parser.add_argument(
+        "--rule-messages", type=int, default=64, help="messages of each client in the part 'rules'"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=["cohorts", "populations", "rules"], help="one part")
-    parser.add_argument("--parts", type=pathlib.Path, nargs="+", help="plot these earlier --out")
-    parser.add_argument("--plot", type=pathlib.Path, help="picture, of cohorts and populations")
-    parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
+    parser.add_argument(
+        "--only", choices=["cohorts", "populations", "rules"], help="measure only this part"
+    )
+    parser.add_argument(
+        "--parts", type=pathlib.Path, nargs="+", help="plot these files of earlier runs (--out)"
+    )
+    parser.add_argument(
+        "--plot", type=pathlib.Path, help="PNG file with the plots of cohorts and populations"
+    )
+    parser.add_argument("--out", type=pathlib.Path, help="write the result to this JSON file, too")
     flags = parser.parse_args()
     if flags.plot and flags.only:
         parser.error("--plot needs all parts: leave --only out, or pass --parts")

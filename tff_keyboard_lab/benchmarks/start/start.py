@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "play nothing.tflite": (["play", "nothing.tflite"], ""),
     "verify": (["verify", "{model}"], ""),
     "doctor": (["doctor"], ""),
-    "prepare": (["prepare", "--input={people}", "--out={new}"], ""),
+    "prepare": (["prepare", "{people}", "--out={new}"], ""),
     "advise": (["advise", "data/demo"], ""),
     "merge-vocabulary": (["merge-vocabulary", "data/demo", "data/demo", "--out={new}"], ""),
     "report": (["report", "runs/demo", "--out={new}"], ""),
@@ -77,7 +77,9 @@ config = "{}/configs/demo.toml"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkout", type=pathlib.Path, default=ROOT)
-    parser.add_argument("--only", default=",".join(COMMANDS), help="commands, with commas")
+    parser.add_argument(
+        "--only", default=",".join(COMMANDS), help="commands to measure, separated by commas"
+    )
     parser.add_argument("--out", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     signal.signal(

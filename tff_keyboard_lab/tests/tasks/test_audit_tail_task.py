@@ -80,14 +80,17 @@ def pair(tmp_path_factory):
         (["a", "b", "--set=train.rounds=1"], "require --config"),
         (["--config=configs/demo.toml", "--excluded-client=1"], "--workdir"),
         (["--config=configs/demo.toml", "--workdir=w"], "--excluded-client=POSITIONS"),
-        (["--config=configs/demo.toml", "--workdir=w", "--excluded-client=1,x"], "got '1,x'"),
+        (
+            ["--config=configs/demo.toml", "--workdir=w", "--excluded-client=1,x"],
+            "--excluded-client=1,x",
+        ),
         (["--config=configs/demo.toml", "--workdir=w", "--excluded-client=1", "extra"], "'extra'"),
-        (["a", "b", "--texts=99"], "--texts must be >= 100, got 99"),
-        (["a", "b", "--words=0"], "--words must be >= 1, got 0"),
-        (["a", "b", "--seed=-1"], "--seed must be >= 0, got -1"),
+        (["a", "b", "--texts=99"], "99 is not integer >= 100"),
+        (["a", "b", "--words=0"], "0 is not a positive integer"),
+        (["a", "b", "--seed=-1"], "-1 is not a non-negative integer"),
         (["a", "b", "--delta=0"], "--delta must be in (0, 1), got 0.0"),
         (["a", "b", "--delta=1"], "--delta must be in (0, 1), got 1.0"),
-        (["a", "b", "--epsilon=-0.5"], "--epsilon must be >= 0, got -0.5"),
+        (["a", "b", "--epsilon=-0.5"], "-0.5 is not a non-negative number"),
     ],
 )
 def test_wrong_flags_are_one_line(arguments, message, capsys):

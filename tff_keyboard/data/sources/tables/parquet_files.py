@@ -54,7 +54,7 @@ def read_messages(
                 reading.on_position(bytes_before + int(size * done))
     except FileNotFoundError:
         raise errors.DataError(
-            f"{path}: there is no such file. Check `data.input` or --input."
+            f"{path}: there is no such file. Check the inputs of `prepare`."
         ) from None
     except (pyarrow.ArrowException, UnicodeDecodeError, KeyError):
         raise errors.DataError(

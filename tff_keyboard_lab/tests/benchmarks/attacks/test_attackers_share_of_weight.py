@@ -82,7 +82,7 @@ def test_command_prints_shares_in_percent(config, monkeypatch, capsys):
     monkeypatch.setattr(weight_cap, "LIARS", 0.0)
     assert weight_cap.main(["shares", config, "1"]) == 0
     assert capsys.readouterr().out == (
-        f"{config}, seed 1: attackers have 0.0% of the seats and 0.0% of the weight, 0.0% in the "
+        f"{config}, seed 1: attackers have 0.0% of the places and 0.0% of the weight, 0.0% in the "
         "worst round\n"
     )
 

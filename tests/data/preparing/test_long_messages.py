@@ -4,7 +4,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.data.text.long_messages import SENTENCE_ENDS, split_message
+from tff_keyboard.data.preparing.user_plan import SENTENCE_ENDS, split_message
 
 
 @hypothesis.given(
