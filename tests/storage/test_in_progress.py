@@ -81,7 +81,6 @@ def test_files_of_another_user_are_neither_removed_nor_locked(tmp_path, monkeypa
     locked = []
     monkeypatch.setattr(fcntl, "flock", lambda *arguments: locked.append(arguments))
     in_progress.remove_leftovers(tmp_path / "store")
-    in_progress.remove_unlocked(tmp_path, ".store")
     assert path.is_dir()
     assert not locked
     monkeypatch.setattr(os, "geteuid", lambda: owner)
@@ -91,12 +90,12 @@ def test_files_of_another_user_are_neither_removed_nor_locked(tmp_path, monkeypa
 
 def test_leftover_that_is_too_deep_is_kept_without_error(tmp_path):
     """1,500 levels would end every `train` on the machine with a RecursionError."""
-    deep = tmp_path / "socket-evil"
+    deep = tmp_path / ".socket.in-progress-evil"
     subprocess.run(["mkdir", "-p", deep / "/".join(["d"] * 1_500)], check=True)
-    (tmp_path / "socket-left").mkdir()
+    (tmp_path / ".socket.in-progress-left").mkdir()
     try:
-        in_progress.remove_unlocked(tmp_path, "socket-")
-        assert not (tmp_path / "socket-left").exists()
+        in_progress.remove_leftovers(tmp_path / "socket")
+        assert not (tmp_path / ".socket.in-progress-left").exists()
     finally:
         subprocess.run(["rm", "-rf", deep], check=True)
 
@@ -106,11 +105,11 @@ def test_files_that_cannot_be_removed_stay(tmp_path, monkeypatch, error):
     def fail(*unused, **more):
         raise error("no")
 
-    (tmp_path / "socket-folder").mkdir()
-    (tmp_path / "socket-file").write_text("")
+    (tmp_path / ".socket.in-progress-folder").mkdir()
+    (tmp_path / ".socket.in-progress-file").write_text("")
     monkeypatch.setattr(shutil, "rmtree", fail)
     monkeypatch.setattr(os, "unlink", fail)
-    in_progress.remove_unlocked(tmp_path, "socket-")
+    in_progress.remove_leftovers(tmp_path / "socket")
     assert len(list(tmp_path.iterdir())) == 2
 
 

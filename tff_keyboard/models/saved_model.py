@@ -70,7 +70,9 @@ def save_model(
             raise ValueError(f"Weight {name!r} is not finite, so the model is not saved.")
 
     # Built in memory, because an archive written in pieces raises two errors on a full disk.
-    content = {names.WEIGHTS: _archive(weights), names.VOCABULARY: vocabulary.to_bytes()}
+    archive = io.BytesIO()
+    np.savez(archive, **weights)
+    content = {names.WEIGHTS: archive.getvalue(), names.VOCABULARY: vocabulary.to_bytes()}
     description = {
         "format": FORMAT,
         "name": model.name_in_registry,
@@ -130,12 +132,6 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     if directory != given:
         warn_if_training_went_on(directory, description)
     return model, vocabulary
-
-
-def _archive(weights: dict[str, np.ndarray]) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **weights)
-    return file.getvalue()
 
 
 def _check_sizes(

@@ -55,7 +55,8 @@ def lock(descriptor: int, path: pathlib.Path) -> bool:
 
 def remove_leftovers(target: pathlib.Path) -> None:
     """Removes the unfinished work that killed processes left for `target`, if permitted."""
-    remove_unlocked(target.parent, prefix(target))
+    for path in beginning_with(target.parent, prefix(target)):
+        _remove_unless_locked(path)
 
 
 def remove_all_leftovers(directory: pathlib.Path) -> None:
@@ -63,12 +64,6 @@ def remove_all_leftovers(directory: pathlib.Path) -> None:
     for path in beginning_with(directory, "."):
         if is_leftover_name(path.name):
             _remove_unless_locked(path)
-
-
-def remove_unlocked(directory: pathlib.Path, start: str) -> None:
-    """Removes the unlocked entries of `directory` whose names begin with `start`."""
-    for path in beginning_with(directory, start):
-        _remove_unless_locked(path)
 
 
 @contextlib.contextmanager

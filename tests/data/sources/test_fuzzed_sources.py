@@ -51,7 +51,7 @@ def sound_files(source, directory):
         files = {
             "a.tsv": b"user\ttext\nann\thappy day\r\n\nben\tsee you\ncem\tthanks \xf0\x9f\x98\x80\n"
         }
-    elif source in ("text", "articles"):
+    elif source == "text":
         files = dict.fromkeys(plain_text.FILE_NAMES, WIKI)
     elif source == "parquet":
         files = {"a.parquet": write_parquet(directory / "sound")}
@@ -79,7 +79,7 @@ def error_of(source, paths, on_bad_line):
 
 SOURCES = [
     *("tsv", *formats.TABLES, *formats.EXPORTS),
-    *("text", "articles", "stackoverflow", "shakespeare"),
+    *("text", "stackoverflow", "shakespeare"),
 ]
 
 

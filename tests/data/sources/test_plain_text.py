@@ -4,11 +4,8 @@ import collections
 
 import pytest
 
-from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.data.preparing import prepare
 from tff_keyboard.data.sources import plain_text
 from tff_keyboard.data.sources.messages import ParserState
-from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.storage.errors import DataError
 
 
@@ -74,64 +71,3 @@ def test_fewer_lines_than_clients(tmp_path):
     files = corpus(tmp_path, train=3)
     with pytest.raises(DataError, match=r"3 lines cannot fill 10 clients.*num_shards"):
         read(files, num_shards=10, seed=1)
-
-
-ARTICLES = """ = First =
-
- one line
- = = Section = =
- = = = Sub = = =
- x = y
- = 1 =
-
- = Of = two =
- last
-"""
-
-
-def articles(directory, train=ARTICLES):
-    for name in plain_text.FILE_NAMES:
-        (directory / name).write_text(train if name == "train.txt" else " = A = \n b\n")
-    return list(plain_text.read_articles(plain_text.corpus_files([directory]), ParserState()))
-
-
-def test_every_article_is_a_client(tmp_path):
-    found = collections.defaultdict(list)
-    for message in articles(tmp_path):
-        found[message.population, message.user].append(message.text.strip())
-    assert dict(found) == {
-        ("train", "train-00001"): [
-            "= First =",
-            "one line",
-            "= = Section = =",
-            "= = = Sub = = =",
-            "x = y",
-            "= 1 =",
-        ],
-        ("train", "train-00002"): ["= Of = two =", "last"],
-        ("validation", "validation-00001"): ["= A =", "b"],
-        ("held_out", "held_out-00001"): ["= A =", "b"],
-    }
-
-
-def test_lines_before_the_first_heading_are_an_article(tmp_path):
-    users = [message.user for message in articles(tmp_path, " cut here\n\n" + ARTICLES)]
-    assert users[0] == "train-00000"
-    assert len(set(users[:-4])) == 3
-
-
-def test_text_without_headings_has_no_articles(tmp_path):
-    with pytest.raises(DataError, match=r"train\.txt: no line after.*'text'"):
-        articles(tmp_path, " = = Section = = \n x\n")
-
-
-def test_articles_make_a_store_by_their_files(tmp_path):
-    articles(tmp_path)
-    config = DataConfig(
-        source="articles", input=str(tmp_path), store=str(tmp_path / "store"), mode="whitespace"
-    )
-    prepare.prepare(config, tmp_path / "store")
-    store = ClientStore(tmp_path / "store")
-    assert len(store.client_ids("train")) == 2
-    assert len(store.client_ids("validation")) == len(store.client_ids("held_out")) == 1
-    assert "last" in store.vocabulary.words  # from only one article: articles are not users

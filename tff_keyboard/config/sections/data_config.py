@@ -20,7 +20,6 @@ Source: TypeAlias = Literal[
     "slack",
     "auto",
     "text",
-    "articles",
     "stackoverflow",
     "shakespeare",
 ]
@@ -41,12 +40,10 @@ class DataConfig(Table, path="data"):
         "csv", "jsonl" or "parquet" (tables with a client column and a text column), "whatsapp",
         "telegram", "sms_backup", "discord", "messenger" or "slack" (exported chats), "auto" (any of
         the formats from "csv" on, each file by its extension and first bytes), "text" (train, valid
-        and test files, divided among clients of equal size), "articles" (such files of WikiText,
-        with one client for each article), "stackoverflow" or "shakespeare" (TFF's SQLite files of
-        that name).
-      input: One or more paths; `$NAME` and `~` are expanded. For "text" and "articles": a folder
-        with train.txt, valid.txt and test.txt, or those three files in this order. Empty for
-        "synthetic".
+        and test files, divided among clients of equal size), "stackoverflow" or "shakespeare"
+        (TFF's SQLite files of that name).
+      input: One or more paths; `$NAME` and `~` are expanded. For "text": a folder with train.txt,
+        valid.txt and test.txt, or those three files in this order. Empty for "synthetic".
       client_column: Column of "csv", "jsonl" and "parquet" that identifies the client: a name, or
         for "csv" a position from 1 if the first line has no names. "" guesses the column.
       text_column: Column with the text, in the same way.
@@ -61,8 +58,8 @@ class DataConfig(Table, path="data"):
         OOV row. Not used with `vocabulary_path`.
       min_word_users: Words that fewer train users typed are not in the vocabulary, which every
         phone receives in clear text; >= 1. 0 depends on the number of users: 5 from 1,000 users on,
-        otherwise 2 (and 1 for "text" and "articles", whose clients are not people). With
-        `vocabulary_path` it only applies to capitalised forms.
+        otherwise 2 (and 1 for "text", whose clients are not people). With `vocabulary_path` it only
+        applies to capitalised forms.
       vocabulary_epsilon: Epsilon of a private choice of words, > 0; 0 uses exact counts. With an
         epsilon, noise and a threshold (privacy/accounting/private_vocabulary.py) replace
         `min_word_count` and `min_word_users`, and every new store is a new release.
@@ -85,12 +82,11 @@ class DataConfig(Table, path="data"):
         text; >= 0.
       validation_fraction: Share of users for validation, > 0.
       held_out_fraction: Share of users for the final evaluation, > 0. The sum of both is < 1.
-        "text" and "articles" have a file for each instead, and "stackoverflow" has its own held-out
-        users.
+        "text" has a file for each instead, and "stackoverflow" has its own held-out users.
       later_fraction: Share of each train user's messages, the last ones, that form the separate
         population `train_later`; 0 means none.
       dedup_min_words: A message of at least this many words is dropped if it repeats an earlier one
-        of its user; 0 keeps all. Not used with "text" and "articles".
+        of its user; 0 keeps all. Not used with "text".
       min_messages_per_user: Users with fewer messages are left out (and counted); >= 1.
       max_users: Number of users to read, chosen by hash; 0 means all. For large files; not used
         with "text".
@@ -190,12 +186,3 @@ class DataConfig(Table, path="data"):
     def has_columns(self) -> bool:
         """Whether the config names a column of the input."""
         return any(getattr(self, name) for name in COLUMN_KEYS)
-
-    @property
-    def is_published_text(self) -> bool:
-        """Whether clients are parts of a published text, whose files are the populations.
-
-        >>> DataConfig(source="articles", input="wikitext2").is_published_text
-        True
-        """
-        return self.source in ("text", "articles")

@@ -83,7 +83,9 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
                     raise errors.DataError(
                         f"{file} changed while it was read. Run `prepare` again."
                     )
-            _write_card(work, card)  # last: a directory without it is not a store
+            text = json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+            # Last, because a directory without it is not a store.
+            (work / names.DATA_CARD).write_text(text, "utf-8")
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
         if isinstance(error, OSError):
@@ -170,9 +172,11 @@ def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, object]:
 
 def _unused_options(config: DataConfig) -> Iterator[str]:
     """Yields the options without an effect for this source. Changing them changes no store."""
-    if config.is_published_text:
+    if config.source == "text":
         yield from ("validation_fraction", "held_out_fraction", "dedup_min_words")
-    yield "max_users" if config.source == "text" else "num_shards"
+        yield "max_users"
+    else:
+        yield "num_shards"
     if config.source != "synthetic":
         yield from ("synthetic_typists", "synthetic_messages")
     yield from (name for name in COLUMN_KEYS if not getattr(config, name))
@@ -368,9 +372,4 @@ def _choose_words(
 def _min_word_users(config: DataConfig, num_people: int) -> int:
     if config.min_word_users:
         return config.min_word_users
-    return 1 if config.is_published_text else word_choice.usual_min_users(num_people)
-
-
-def _write_card(work: pathlib.Path, card: Card) -> None:
-    text = json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
-    (work / names.DATA_CARD).write_text(text, "utf-8")
+    return 1 if config.source == "text" else word_choice.usual_min_users(num_people)

@@ -73,7 +73,7 @@ class UserPlan:
         """Returns the positions of the messages without long repetitions of earlier ones."""
         least = self._config.dedup_min_words
         is_unique = len(set(given)) == len(given)
-        if is_unique or not least or self._config.is_published_text:
+        if is_unique or not least or self._config.source == "text":
             return range(len(given))
         seen: set[str] = set()
         kept = []

@@ -68,10 +68,8 @@ def open_source(config: DataConfig) -> Source:
             functools.partial(formats.read_messages, config, files),
         )
     read: Callable[[ParserState], Iterator[Message]] = functools.partial(tsv.read_messages, files)
-    if config.is_published_text:
-        files = tuple(plain_text.corpus_files(files))
-        read = functools.partial(plain_text.read_articles, files)
     if config.source == "text":
+        files = tuple(plain_text.corpus_files(files))
         read = functools.partial(
             plain_text.read_shards, files, num_shards=config.num_shards, seed=config.seed
         )

@@ -1,13 +1,11 @@
-"""Clients from a corpus without users, such as WikiText-2: equal shares of its lines, or articles.
+"""Clients from a corpus without users, such as WikiText-2: equal shares of its lines.
 
 Lines are dealt out like cards: every N consecutive lines go to the N clients, in a new random order
 each time. The clients differ by at most one line and have the same distribution (IID), as in papers
-with "N users" of a plain corpus. Alternatively every article is a client. These clients differ in
-subject, words and size, as users do.
+with "N users" of a plain corpus.
 """
 
 import pathlib
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -23,7 +21,6 @@ _USUAL_NAMES = (
     ("ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"),  # Penn Treebank (Mikolov's)
     ("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"),  # WikiText
 )
-_HEADING = re.compile(r"= (?!= ).+(?<! =) =")
 _POPULATIONS = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
 
 
@@ -83,28 +80,4 @@ def read_shards(
             )
         if population == messages.TRAIN:
             lines_per_client = count / clients
-        bytes_before += file.stat().st_size
-
-
-def read_articles(files: Sequence[pathlib.Path], reading: ParserState) -> Iterator[Message]:
-    """Yields every line that is not blank. The client is the line's article.
-
-    An article begins with its heading after a blank line, ` = Title = ` in WikiText. Neither ` = =
-    Section = = ` nor a formula in a paragraph begins an article. Lines before the first heading, in
-    a file that was cut, are an article too. Raises the errors of `lines.read_lines`, and
-    `DataError` if a file has no heading.
-    """
-    bytes_before = 0
-    for file, population in zip(files, _POPULATIONS, strict=True):
-        articles, last = 0, -1  # the first line counts as after a blank line
-        for number, line in lines.read_lines(file, reading, bytes_before=bytes_before):
-            is_behind_blank = number != last + 1
-            articles += is_behind_blank and _HEADING.fullmatch(line.strip()) is not None
-            last = number
-            yield Message(f"{population}-{articles:05d}", line, population)
-        if not articles:
-            raise errors.DataError(
-                f"{file}: no line after a blank line is a heading like ` = Title = `. "
-                "Set `data.source` = 'text', which distributes lines over clients."
-            )
         bytes_before += file.stat().st_size
