@@ -162,8 +162,8 @@ figure
 # In this data, clients that typed more teach the model more. So the control with equal weights is
 # worse, and FedAtt is in between. Trust such a difference only if it holds for several seeds.
 #
-# The metrics show what FedAtt did. The effective number of clients says to how many of the eight
-# clients the attention of each layer amounts:
+# The metrics show what FedAtt did. The effective number of clients says over how many of the eight
+# clients the attention of each layer is spread:
 
 # %%
 attention = last["FedAtt"]["aggregator"]["inner"]["attention"]

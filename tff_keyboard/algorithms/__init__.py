@@ -1,4 +1,4 @@
-"""Learning processes, the processes that wrap them, and TFF's execution context of this project."""
+"""Learning processes, the processes that wrap them, and an execution context for TFF."""
 
 import tff_keyboard
 

@@ -76,7 +76,8 @@ def build_client_training(
       touched_rows: Rows of word tables that a batch touches. If given, the weight is
         `OrderedDict(num_examples, touched)`, float32. `touched` is 1 for every row that a batch
         touched, as `aggregation.row_correction` takes it.
-      joined: Whether a client's data is one element, its batches joined (`data/elements.py`).
+      joined: Whether each client dataset has one element that contains all its batches, as our
+        client stores deliver it (`data/elements.py`).
 
     Returns:
       Client work with TFF's state (the optimizer's hyperparameters), metrics and update (server

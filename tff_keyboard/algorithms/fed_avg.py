@@ -3,8 +3,8 @@
     client k:  w_k <- w, then w_k <- w_k - client_lr * gradient of each of its batches, E epochs
     server:    w <- w - server_optimizer(sum_k (n_k / n) (w - w_k))
 
-Another aggregator can replace the weighted mean: with `fedatt.FedAttFactory` the algorithm is
-FedAtt, with `robust_mean.RobustMeanFactory` the aggregate is a median. If clients send more than an
+Another aggregator can replace the weighted mean: with `tk.aggregators.FedAtt` the algorithm is
+FedAtt, with `tk.aggregators.Median` the aggregate is a median. If clients send more than an
 update and a number, the algorithm has its own builder (`fedmed/process.py`). The finalizer rejects
 an aggregate with NaN or infinity, and then leaves model and optimizer unchanged
 (`finalizer/update_non_finite` = 1).
@@ -46,12 +46,14 @@ def build_fed_avg(
       model_fn: Builds the model; its `num_examples` (tokens or messages) is a client's weight.
       client_optimizer: Local optimizer. Its state starts anew on every client in every round.
       server_optimizer: Uses the aggregated w_server - w_client as the gradient.
-      aggregator: Aggregates updates weighted by a float32 scalar, or by the weight of
-        `touched_rows`.
-      uniform_weights: Whether every client has weight 1 instead.
-      touched_rows: See `client_training.build_client_training`.
+      aggregator: Aggregates updates weighted by a float32 scalar; with `touched_rows`, by a
+        structure of the scalar `num_examples` and the vector `touched`.
+      uniform_weights: Whether every client has weight 1 instead of `num_examples`.
+      touched_rows: Says which rows of the word tables a batch touches, for an aggregator that
+        corrects the rows of rare words. None means that clients do not report it.
       wrap_client_work: Changes the work of clients, e.g. `attackers.build_attacked_client_work`.
-      joined: Whether a client's data is one element, its batches joined (`data/elements.py`).
+      joined: Whether each client dataset has one element that contains all its batches, as our
+        client stores deliver it (`data/elements.py`).
     """
     client_work = build_client_training(
         model_fn,

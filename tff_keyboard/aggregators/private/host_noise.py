@@ -86,7 +86,7 @@ def with_noise(
 
     Args:
       process: Learning or aggregation process with `PrivateMean` or `PrivateFedAtt`.
-      privacy: Config of the mechanism: `privacy` of the factory.
+      privacy: Config of the mechanism; the factory has it as its attribute `privacy`.
       rounds: Rounds of the run, for which correlated noise is optimised.
       min_separation_rounds: Rounds from one participation of a client to the next, >= 1.
       momentum: Momentum of the server's optimizer, for correlated noise.

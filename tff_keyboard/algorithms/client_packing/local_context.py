@@ -96,7 +96,7 @@ class LocalContext(tff.framework.SyncContext):
 
 
 def local_context(*, threads: int = 0) -> LocalContext:
-    """Makes a `LocalContext` TFF's default in this thread, and returns it.
+    """Creates a `LocalContext`, sets it as TFF's default context in this thread, and returns it.
 
         tk.algorithms.local_context()  # before anything else that uses TensorFlow
 

@@ -38,14 +38,17 @@ def build_fedmed(
 
     Args:
       model_fn: Builds the model. Its `num_examples` is n_k of the FedAvg branch.
-      factory: The aggregator. It defines the divergences and the losses L_k that topK and mediation
-        compare ("after_training": of the trained model in one more pass over its training batches;
-        "during_training": the mean over these batches, each before its step).
+      factory: The aggregator. It defines the divergences between updates. Its `local_loss` says
+        which loss L_k a client reports, by which FedMed selects clients and switches to its own
+        weights: "after_training" is the loss of the trained model in one more pass over the
+        training batches, "during_training" the mean over these batches, each before its step.
       client_optimizer: Local optimizer.
       server_optimizer: With SGD and learning rate 1, the FedAvg branch is exactly FedAvg.
-      protect: Wraps the factory in the steps before it. None means no such steps.
+      protect: Wraps the factory in aggregators that run before it, such as a guard or clipping.
+        None means no such aggregators.
       uniform_weights: Whether n_k is 1 for every client.
-      wrap_client_work: Wraps the local training before it is scored (as attack simulations do).
+      wrap_client_work: Wraps the local training before the loss L_k is measured (as attack
+        simulations do).
       joined: See `fed_avg.build_fed_avg`.
     """
     if not isinstance(factory, FedMedFactory):
