@@ -98,8 +98,8 @@ tff_keyboard("compare", *models, "--store=data/mine", "--out=runs/comparison")
 
 # %% [markdown]
 # After so little training, the network is the weakest model, and the n-gram alone is as good as
-# all three together. `advise` warns of this. [Read an evaluation like a
-# statistician](read_an_evaluation.md) explains the table.
+# the whole file, which combines network, n-gram and the user's own words. `advise` warns of this.
+# [Read an evaluation like a statistician](read_an_evaluation.md) explains the table.
 #
 # ## Typing
 #

@@ -156,6 +156,7 @@ figure.tight_layout()
 plt.show()
 
 # %% [markdown]
-# The left picture is the answer. The two paired intervals exclude zero, so the 5-gram is a little
-# better. The unpaired interval is too wide to show it, and the pilot has too few clients. On the
-# right, the measured difference is far outside of what swapping the models at random produces.
+# The left picture is the answer. The paired intervals of all clients and of the test clients
+# exclude zero, so the 5-gram is a little better. The unpaired interval is too wide to show it, and
+# the pilot has too few clients. On the right, the measured difference is far outside of what
+# swapping the models at random produces.

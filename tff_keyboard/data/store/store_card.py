@@ -154,8 +154,8 @@ def summary(card: Card) -> str:
     lines.append(
         f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "
         f"({vocabulary['distinct_train_words']:,} distinct words in train). "
-        f"cut: share of words after the first {card['options']['max_length']} of a message, which "
-        "training ignores."
+        f"cut: share of words after the first {card['options']['max_length']} of a message, if "
+        "training ignores them (`data.long_messages`)."
     )
     if "min_word_users" in vocabulary:
         lines.append(_people_line(card))
