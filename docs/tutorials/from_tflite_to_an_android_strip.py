@@ -104,8 +104,9 @@ for text in ("I'll call U at 7:30!", "see you tomorrow?", "well-known, snake_cas
 #
 # A message starts with a state of zeros and the id BOS. Each finished word is one `step`. If some
 # letters of the next word are typed, the words that begin with them are one range of ids, and the
-# strip shows the best three of `logits` in this range. Of a long text, read only the last words,
-# as many as sequences had in training (`training_length`).
+# strip shows the best three of `logits` in this range. The network was trained
+# on sequences of `training_length` ids. For longer texts, the [format
+# reference](../phone/format.md) says which ids to drop; the code below leaves this out.
 
 # %%
 sizes = manifest["model"]["state_sizes"]

@@ -30,8 +30,8 @@ class HybridKeyboard(HybridPredictor):
         keyboard = tk.runtime.open_keyboard("keyboard.tflite")  # with keyboard.ngram next to it
         keyboard.learn(["see", "you", "later"])
 
-    A word that is not in the table becomes one of the user's own words, with an id, once it was
-    typed twice or typed against a correction.
+    A word that is not in the network's word table becomes one of the user's own words, with an id,
+    once it was typed twice, or once its correction was taken back.
 
     Args:
       network: Network of the `.tflite` file.

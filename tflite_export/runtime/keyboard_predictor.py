@@ -129,10 +129,10 @@ class KeyboardPredictor:
     Args:
       model_path: The `.tflite` file; its vocabulary and manifest must be next to it or packed into
         it. Names of shipped models work from any directory: "models/messages/keyboard.tflite".
-      vocabulary: A vocabulary of the same words and rules. `log_probabilities` then uses its ids;
-        otherwise it uses the file's own, in sorted order.
+      vocabulary: A vocabulary of the same words and rules, whose ids `log_probabilities` uses.
+        None means the ids of the file, which are in sorted order.
       num_threads: Threads inside one operator.
-      xnnpack: Faster and larger in LiteRT; see `interpreters.open_interpreter`.
+      xnnpack: With LiteRT, faster, but needs more memory; see `interpreters.open_interpreter`.
       runtime: "litert" or "tensorflow"; None takes the first that is installed.
       tail: Words that are not in the table, for completion.
 
@@ -186,7 +186,7 @@ class KeyboardPredictor:
     def network(self) -> "KeyboardPredictor":
         """The predictor itself.
 
-        Every keyboard has this part, which does not learn from its user.
+        Every keyboard class has this property: the part that does not learn from its user.
         """
         return self
 

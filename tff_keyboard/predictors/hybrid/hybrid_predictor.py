@@ -165,7 +165,11 @@ class HybridPredictor:
         return completed(best, self.tail, prefix, float(self.without_cache(context)[OOV]), k)
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
-        """Returns [V + extras] float32 probabilities after a context, by `CacheTable.id_of`."""
+        """Returns the probabilities of all words after a context, float32.
+
+        The first V are those of the vocabulary, the rest those of the user's own words.
+        `CacheTable.id_of` gives the index of a word.
+        """
         words = list(context)
         changes = self.cache.changes
         if self._lately_changes != changes:
