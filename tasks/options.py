@@ -44,6 +44,24 @@ Cluster = Annotated[
     "Evaluate on the nodes of this Ray cluster: HOST:PORT of its head, or `local`. See "
     "docs/cluster.md.",
 ]
+Tail = Annotated[
+    int,
+    "Number of words outside the vocabulary, from train clients and --word-list.",
+    flags.IntegerParser(0),
+]
+TailWordList = Annotated[
+    pathlib.Path | None, "Public word list for --tail, with lines of word<TAB>frequency."
+]
+
+
+def check_tail(tail: int, word_list: pathlib.Path | None) -> None:
+    """Checks the flags --tail and --word-list.
+
+    Raises:
+      UsageError: If there is a word list, but no word is taken from it.
+    """
+    if word_list and not tail:
+        raise UsageError("--word-list requires --tail, the number of words to take from it.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,24 +149,6 @@ class ConfigOptions(TaskOptions):
         if of_run is not None:
             return config_lib.load_of_run(of_run, overrides)
         return config_lib.load(self.config, overrides)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TailOptions(TaskOptions):
-    """Options of tasks that list words outside the vocabulary."""
-
-    tail: Annotated[
-        int,
-        "Number of words outside the vocabulary, from train clients and --word-list.",
-        flags.IntegerParser(0),
-    ] = 0
-    word_list: Annotated[
-        pathlib.Path | None, "Public word list for --tail, with lines of word<TAB>frequency."
-    ] = None
-
-    def __post_init__(self) -> None:
-        if self.word_list and not self.tail:
-            raise UsageError("--word-list requires --tail, the number of words to take from it.")
 
 
 class _PathParser(flags.ArgumentParser):

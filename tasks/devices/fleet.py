@@ -1,29 +1,22 @@
 """Shows the progress of a training with devices: devices, rounds, throughput, time left.
 
-tff-keyboard fleet status runs/fleet
+tff-keyboard fleet runs/fleet
 
 Reads the files of `serve-rounds`, during the training or afterwards, and changes nothing.
 """
 
 import dataclasses
+import pathlib
 from typing import Annotated
 
-from ..options import Positional, TaskOptions, UsageError
+from ..options import Positional, TaskOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
     """Arguments of `fleet`."""
 
-    words: Annotated[
-        tuple[str, ...], Positional("`status` and a run directory of serve-rounds", 2, 2)
-    ]
-
-    def __post_init__(self) -> None:
-        if self.words[0] != "status":
-            raise UsageError(
-                f"The only command of `fleet` is 'status', got {self.words[0]!r}. See --help."
-            )
+    run_dir: Annotated[pathlib.Path, Positional("a run directory of serve-rounds")]
 
 
 def run(options: Options) -> None:
@@ -37,7 +30,7 @@ def run(options: Options) -> None:
     from tff_keyboard.storage.run_directory import RunDirectory
     from tff_keyboard_fleet.round_server.status import read_status
 
-    run_directory = RunDirectory.open(options.words[1])
+    run_directory = RunDirectory.open(options.run_dir)
     train = config_lib.load_of_run(run_directory.config_path).train
     status = read_status(run_directory.round_server)
     print(aligned(status.lines(train.rounds, train.clients_per_round), left=2))

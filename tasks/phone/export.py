@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from absl import flags
 
-from ..options import Positional, TailOptions
+from ..options import Positional, Tail, TailWordList, TaskOptions, check_tail
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import quiet
 from tff_keyboard.predictors.ngram import ngram_spec
@@ -25,7 +25,7 @@ from tflite_export.gate import texts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(TailOptions):
+class Options(TaskOptions):
     """Flags of `export`."""
 
     run_dir: Annotated[pathlib.Path, Positional("a run directory")]
@@ -62,6 +62,8 @@ class Options(TailOptions):
     sign_key: Annotated[
         pathlib.Path | None, "PEM file with the Ed25519 private key that signs the export."
     ] = None
+    tail: Tail = 0
+    word_list: TailWordList = None
     trainable: Annotated[bool, "Add TFLite signatures for training on the device."] = False
     pack: Annotated[
         bool, "Pack vocabulary and manifest into the model file (TFLite associated files)."
@@ -76,6 +78,9 @@ class Options(TailOptions):
         "Maximum size of the model file. 0: 1.45 MB for int8, 1.5 MB if trainable.",
         flags.IntegerParser(0),
     ] = 0
+
+    def __post_init__(self) -> None:
+        check_tail(self.tail, self.word_list)
 
 
 def run(options: Options) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from absl import flags
 
-from ..options import Positional, TailOptions
+from ..options import Positional, Tail, TailWordList, TaskOptions, check_tail
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
@@ -23,7 +23,7 @@ from tflite_export.gate import texts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(TailOptions):
+class Options(TaskOptions):
     """Flags of `word-list`."""
 
     run_dir: Annotated[pathlib.Path, Positional("a run directory, or an exported .tflite file")]
@@ -34,6 +34,8 @@ class Options(TailOptions):
         pathlib.Path | None,
         "Client store whose train clients are counted. Default: the store of the training.",
     ] = None
+    tail: Tail = 0
+    word_list: TailWordList = None
     min_word_users: Annotated[
         int,
         "Minimum number of clients that typed a word. 0: the limit of the store's vocabulary.",
@@ -41,7 +43,7 @@ class Options(TailOptions):
     ] = 0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_tail(self.tail, self.word_list)
         if self.out.suffix != SUFFIX:
             raise UsageError(f"--out must end in {SUFFIX}, got '{self.out.name}'.")
 

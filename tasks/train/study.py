@@ -10,10 +10,8 @@ hours, and trains nothing. --tables evaluates the finished runs, and trains noth
 
 Every run is a run directory in WORKDIR. Finished runs are skipped; after an interruption, run the
 same command again. All arms train with the first seed before any arm trains with the second. After
-each run, WORKDIR/study.json, study.md and curves.png are written. --markdown also writes the tables
-into a document, between `<!-- table: NAME -->` and `<!-- end: NAME -->`; NAME is the name of the
-study's file without its suffix. With --set=execution.engine=ray each of the --jobs trainings uses
-one node of a cluster.
+each run, WORKDIR/study.json, study.md and curves.png are written. With --set=execution.engine=ray
+each of the --jobs trainings uses one node of a cluster.
 
 No further run starts when the [budget] of the file is used up; the exit code is then 4, as it is
 when a run fails. Only one study at a time can train in a WORKDIR.
@@ -55,9 +53,6 @@ class Options(TaskOptions):
     set: Annotated[
         tuple[str, ...], "Override a key of every config: `section.key=value`. Repeatable."
     ] = ()
-    markdown: Annotated[
-        pathlib.Path | None, "Document with the two markers; the tables are written into it."
-    ] = None
 
 
 def run(options: Options) -> None:
@@ -79,7 +74,6 @@ def run(options: Options) -> None:
     if options.plan:
         return
     quiet.import_tensorflow()
-    from tff_keyboard_lab.study.results.tables import Document
     from tff_keyboard_lab.study.run_study import run_study
 
     text = run_study(
@@ -87,7 +81,6 @@ def run(options: Options) -> None:
         runs,
         options.workdir,
         jobs=options.jobs,
-        document=Document(options.markdown, file.stem),
         command=" ".join(["tff-keyboard", *sys.argv[1:]]),
         launcher=(sys.executable, "-m", __name__.partition(".")[0]),
         train=not options.tables,

@@ -92,9 +92,9 @@ class PersonalisationReport:
         losses = ", ".join(f"{loss:.3f}" for loss in self.train_losses)
         return "\n".join(
             [
-                f"recall on the last {self.words:,} words:",
+                f"recall on the last {self.words:,} words, in percent:",
                 *(
-                    f"  top-{k}  {self.before[k]:.4f} -> {self.after[k]:.4f}  "
+                    f"  top-{k}  {100 * self.before[k]:.2f} -> {100 * self.after[k]:.2f}  "
                     f"({100 * change.value:+.2f} points, from {100 * change.low:+.2f} to "
                     f"{100 * change.high:+.2f})"
                     for k, change in self.differences.items()

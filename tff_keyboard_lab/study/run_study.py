@@ -10,7 +10,6 @@ from tff_keyboard.storage.errors import DivergedError, ProgramError, UsageError
 from tff_keyboard_lab.study.plan import plan
 from tff_keyboard_lab.study.plan.study_file import Study
 from tff_keyboard_lab.study.results.report import Results
-from tff_keyboard_lab.study.results.tables import Document
 from tff_keyboard_lab.study.runs import budget, runner
 from tff_keyboard_lab.study.runs.evaluator import StudyEvaluator
 from tff_keyboard_lab.study.runs.models import Models
@@ -22,7 +21,6 @@ def run_study(
     workdir: pathlib.Path,
     *,
     jobs: int,
-    document: Document,
     command: str,
     launcher: Sequence[str],
     train: bool = True,
@@ -42,11 +40,6 @@ def run_study(
 
         before = {run.path for run in runs if runner.is_finished(run)}
 
-        def show() -> str:
-            text = results.write(workdir)
-            document.write(text)
-            return text
-
         diverged: list[plan.Run] = []
 
         def ended(run: plan.Run) -> None:
@@ -59,7 +52,7 @@ def run_study(
                 print(error, file=sys.stderr, flush=True)
                 return
             if run.path not in before:  # runs of an earlier call are shown with the next one
-                show()
+                results.write(workdir)
 
         kept = [run for run in runs if {run.path, run.after or run.path} <= before]
         missing = runner.train_all(
@@ -69,7 +62,7 @@ def run_study(
             may_begin=lambda: not _used_up(study, workdir),
             command=launcher,
         )
-        text = "" if results.is_empty else show()
+        text = "" if results.is_empty else results.write(workdir)
         problems = []
         if diverged:
             problems.append(f"{len(diverged)} of {len(runs)} runs diverged: {_names(diverged)}.")

@@ -37,7 +37,7 @@ def test_recall_on_later_messages_rises(path):
     assert change.low <= change.value <= change.high
     assert report.deciding_losses[1] < 0.8 * report.deciding_losses[0]
     shown = report.table().splitlines()
-    assert shown[0] == f"recall on the last {report.words} words:"
+    assert shown[0] == f"recall on the last {report.words} words, in percent:"
     assert any(line.startswith("a phone would keep") for line in shown)
     worse = dataclasses.replace(report, deciding_losses=report.deciding_losses[::-1])
     assert "a phone would discard" in worse.table()

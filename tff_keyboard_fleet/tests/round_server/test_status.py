@@ -1,4 +1,4 @@
-"""The output of `fleet status` during and after a run."""
+"""The output of `fleet` during and after a run."""
 
 import contextlib
 

@@ -1,14 +1,11 @@
-"""A study's rows as Markdown tables, and the document that contains them."""
+"""A study's rows as Markdown tables."""
 
 import math
-import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import UsageError
 from tff_keyboard_lab.study.plan.study_file import Study
 from tff_keyboard_lab.study.results.rows import Compared, Row
 from tff_keyboard_lab.study.results.run_facts import PrivacyFacts, RunFacts
@@ -205,30 +202,3 @@ def replace_section(text: str, name: str, table: str) -> str:
     if len(pattern.findall(text)) != 1:
         raise ValueError(f"The Markdown file must have {begin} and {end}, once each.")
     return pattern.sub(lambda match: f"{begin}\n\n{table}\n\n{end}", text)
-
-
-class Document:
-    """A Markdown document that contains a study's tables between two markers.
-
-    Raises:
-      UsageError: If it cannot be read, or does not have the two markers once each.
-    """
-
-    def __init__(self, path: pathlib.Path | None, name: str):
-        self._path = path
-        self._name = name
-        try:
-            self._with("")
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--markdown={path}: {error}") from None
-
-    def write(self, table: str) -> None:
-        """Replaces the text between the markers."""
-        text = self._with(table)
-        if self._path is not None:
-            files.write_atomically(self._path, [text.encode()])
-
-    def _with(self, table: str) -> str:
-        if self._path is None:
-            return ""
-        return replace_section(self._path.read_text(encoding="utf-8"), self._name, table)

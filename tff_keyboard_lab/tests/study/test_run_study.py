@@ -16,7 +16,6 @@ from tff_keyboard_lab.study import run_study
 from tff_keyboard_lab.study.plan import plan
 from tff_keyboard_lab.study.plan.study_file import Arm, Budget, Study
 from tff_keyboard_lab.study.results import report
-from tff_keyboard_lab.study.results.tables import Document
 from tff_keyboard_lab.tests.study.results.test_rows import FACTS, HITS, NATS, evaluations
 from tff_keyboard_lab.tests.study.runs.test_runner import TRAINER
 
@@ -53,12 +52,11 @@ def conducted(folder, hours, arms=(), **options):
     (folder / "c.toml").write_text("[train]\nrounds = 1\n")
     runs = plan.runs_of(study, folder, folder / "runs", arms=arms)
     runs = [dataclasses.replace(run, config_file=resolved(folder, run)) for run in runs]
-    document = Document(None, "s")
     return run_study.run_study(
         study,
         runs,
         folder / "runs",
-        **{"jobs": 1, "document": document, "command": "tff-keyboard study s"},
+        **{"jobs": 1, "command": "tff-keyboard study s"},
         launcher=[sys.executable, str(folder / "trainer.py")],
         **options,
     )

@@ -98,9 +98,6 @@ def test_wrong_flags_end_before_any_run(small):
         study.run(options(small, seeds=(7,)))
     with pytest.raises(UsageError, match=r"--tables: .* has no finished run"):
         study.run(options(small, tables=True))
-    (small / "page.md").write_text("no markers")
-    with pytest.raises(UsageError, match="must have"):
-        study.run(options(small, markdown=small / "page.md"))
     with pytest.raises(config_lib.ConfigError, match=r"train\.rouns"):
         study.run(options(small, set=("train.rouns=3",)))
     assert not (small / "runs").exists()
@@ -119,9 +116,7 @@ def test_a_folder_where_another_study_trains_is_left_alone(small):
 
 @pytest.mark.slow
 def test_trains_tabulates_and_goes_on(small, capsys):
-    page = small / "results.md"
-    page.write_text("before\n<!-- table: half -->\n<!-- end: half -->\nafter\n")
-    study.run(options(small, markdown=page, jobs=2))
+    study.run(options(small, jobs=2))
     report = json.loads((small / "runs" / "study.json").read_text())
     rows = {row["arm"]: row for row in report["rows"]}
     assert list(rows) == ["control", "top", "private"]
@@ -130,10 +125,7 @@ def test_trains_tabulates_and_goes_on(small, capsys):
     assert rows["private"]["facts"]["1"]["privacy"]["epsilon"] > 0
     assert "privacy" not in rows["control"]["facts"]["1"]
     assert rows["top"]["verdicts"]["held_out"]["perplexity"] == "one seed"
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert "half of the clients" in text
+    assert "half of the clients" in (small / "runs" / "study.md").read_text()
     assert (small / "runs" / "curves.png").stat().st_size > 5_000
 
     # All finished: nothing is trained or evaluated again.
