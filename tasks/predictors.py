@@ -20,15 +20,12 @@ if TYPE_CHECKING:
     from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
 
 
-def open_predictors(
-    words: Sequence[str], store: "ClientStore | None", word_list: pathlib.Path | None = None
-) -> "list[NamedPredictor]":
+def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[NamedPredictor]":
     """Opens each model. Baselines use the vocabulary of `store`.
 
     Args:
       words: Names of models.
       store: The store that baselines and hybrids are trained on.
-      word_list: Public list for the lexicons of hybrids.
 
     Raises:
       UsageError: If a name is neither a model nor a baseline, if a name occurs twice, or if a
@@ -60,10 +57,7 @@ def open_predictors(
         if word in specs:
             assert store is not None
             assert text is not None
-            tail = None
-            if references.has_tail(word):
-                tail = baselines.count_tail(store, baselines.TAIL_WORDS, word_list)
-            model = baselines.join_hybrid(model, specs[word], text, store, tail)
+            model = baselines.join_hybrid(model, specs[word], text, store)
         opened.append(model)
     return opened
 

@@ -254,7 +254,7 @@ class Tokenizer {
 };
 
 // Returns whether a word, or text between white space, may be learnt: it has no digit of any
-// script, and no digits written as ideographs. Source: tff_keyboard/predictors/hybrid/learnable.py.
+// script, and no digits written as ideographs. Source: tff_keyboard/predictors/hybrid/word_cache.py.
 inline bool may_be_learnt(std::string_view text) {
   bool is_all_numerals = true;
   for (char32_t code : decode_utf8(text)) {

@@ -4,7 +4,7 @@
 //
 // where an occurrence k words ago counts 2^(-k / half_life). Counts are integers, in 2^-20 of an
 // occurrence. The file is two lines: the format's name, and JSON with sorted keys.
-// Source: tff_keyboard/predictors/hybrid/word_cache.py, cache_file.py, and what these cite.
+// Source: tff_keyboard/predictors/hybrid/word_cache.py, tff_keyboard_app/keyboard/cache_file.py.
 #pragma once
 
 #include <set>

@@ -18,9 +18,9 @@ import numpy as np
 
 from libcifg.tests import vectors
 from tests.support.keyboard import export_fakes, hybrid_export
-from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tff_keyboard.predictors.tail_lexicon import of_steps
+from tff_keyboard_app.keyboard import cache_file
 from tflite_export.export.tail_part import TailPart
 from tflite_export.format import manifest, tail_file, vocabulary_file
 from tflite_export.format.manifest_content import TailFacts

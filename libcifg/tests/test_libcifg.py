@@ -15,9 +15,9 @@ from tff_keyboard.data.text import word_characters
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.text.word_characters import parse_ranges
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
-from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tff_keyboard.storage.errors import ExportError
+from tff_keyboard_app.keyboard import cache_file
 from tff_keyboard_lab.benchmarks.phone import libcifg
 from tflite_export.format import tail_file, vocabulary_file
 from tflite_export.runtime.hybrid_keyboard import open_keyboard

@@ -16,8 +16,8 @@ from tensorflow.lite.python import schema_py_generated as schema
 from libcifg.tests import fuzz_seeds, vectors
 from tests.support.keyboard import export_fakes, hybrid_export
 from tff_keyboard.data.vocabulary import BOS, PAD
-from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
+from tff_keyboard_app.keyboard import cache_file
 from tff_keyboard_app.keyboard.user_history import UserHistory
 from tff_keyboard_lab.benchmarks.phone import libcifg
 from tff_keyboard_lab.benchmarks.phone.numpy_network import NumpyNetwork

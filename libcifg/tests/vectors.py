@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
-from tff_keyboard.predictors.hybrid.learnable import may_be_learnt
+from tff_keyboard.predictors.hybrid.word_cache import may_be_learnt
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 ROOT = pathlib.Path(__file__).parents[2]

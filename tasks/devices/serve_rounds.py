@@ -48,8 +48,8 @@ def run(options: Options) -> None:
     config = options.run_config()
     as_served(config)  # before the slow imports
     quiet.import_tensorflow_federated()
+    from tff_keyboard_fleet.on_devices import served_graph
     from tff_keyboard_fleet.on_devices.serve import serve_federated
-    from tflite_export.export import served_graph
 
     serve_federated(
         config,

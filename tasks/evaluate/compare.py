@@ -22,7 +22,6 @@ A model is one of:
   unigram          word frequencies of the same text
   hybrid:RUN       a run or a .tflite file, with an n-gram file of 500 kB and a cache of each
                    client's own words
-  hybrid+tail:RUN  the same, and it completes words that are not in the vocabulary
 """
 
 import dataclasses
@@ -68,10 +67,6 @@ class Options(TaskOptions):
         "Maximum number of messages per client, from the first one. 0: all.",
         flags.IntegerParser(0),
     ] = 0
-    word_list: Annotated[
-        pathlib.Path | None,
-        "Public word list for `hybrid+tail:`, with lines of word<TAB>frequency.",
-    ] = None
     out: Annotated[
         pathlib.Path | None, "Folder for comparison.json and comparison.csv, for `report`."
     ] = None
@@ -95,8 +90,6 @@ def run(options: Options) -> "Comparison":
         raise UsageError(
             "--cluster cannot be used with --max-messages: nodes evaluate whole populations."
         )
-    if options.word_list and not any(map(references.has_tail, options.models)):
-        raise UsageError("--word-list requires a `hybrid+tail:` model; none of the models is one.")
     if options.out is not None:
         files.make_directory(options.out)  # fail here, not after hours of work
     from tff_keyboard.data.store.client_store import ClientStore
@@ -108,7 +101,7 @@ def run(options: Options) -> "Comparison":
 
     needs_store = options.text is None or any(map(references.is_trained_here, options.models))
     store = ClientStore(store_path) if store_path and needs_store else None
-    opened = predictors.open_predictors(options.models, store, options.word_list)
+    opened = predictors.open_predictors(options.models, store)
     text = typed_text.first_messages(
         _text(options, store, common_rules(opened)), options.max_messages
     )

@@ -102,7 +102,7 @@ def run(options: Options) -> None:
     from tflite_export.export import export, ngram_part, tail_part
     from tflite_export.export.export_options import ExportOptions
     from tflite_export.export.trained_run import TrainedRun
-    from tflite_export.gate.errors import ParityFailed
+    from tflite_export.gate.parity import ParityFailed
 
     trained = TrainedRun.load(options.run_dir)
     words = trained.vocabulary

@@ -171,58 +171,34 @@ def evaluate_run(
       DataError: If the store has another vocabulary, or the population is empty.
       SavedModelError: If the run has no model yet, or a damaged one.
     """
-    opened = _OpenedRun(path, max_length)
-    paths = [store_path or opened.config.data.store]
-    if store_path is None and opened.config.fine_tuning.general_store:
-        paths.append(opened.config.fine_tuning.general_store)
-    stores = [_store(opened, store) for store in paths]
+    from tff_keyboard.models.saved_model import load_model
+    from tff_keyboard.predictors.keras_predictor import KerasPredictor
+
+    run = RunDirectory.open(path)
+    config = config_lib.load_of_run(run.config_path)
+    predictor = KerasPredictor(*load_model(run.path))
+    stores = [ClientStore(store_path or config.data.store)]
+    if store_path is None and config.fine_tuning.general_store:
+        stores.append(ClientStore(config.fine_tuning.general_store))
+    for store in stores:
+        if store.vocabulary != predictor.vocabulary:
+            raise DataError(
+                f"{store.directory} has a different vocabulary than {run.path}. Prepare it with "
+                f"--set=data.vocabulary_path={run.vocabulary_path}."
+            )
     evaluations = [
-        _evaluate_on(opened, opened.predictor, store, population, elsewhere) for store in stores
+        evaluate_named(
+            predictor,
+            ModelFacts(name=run.path.name, source=str(run.path)),
+            typed_text.of_population(store, population),
+            max_length=max_length,
+            store=store,
+            compute=elsewhere(store, population) if elsewhere else None,
+        )
+        for store in stores
     ]
     general = evaluations[1] if len(evaluations) > 1 else None
     return dataclasses.replace(evaluations[0], general=general)
-
-
-class _OpenedRun:
-    """A finished run that is ready for evaluation."""
-
-    def __init__(self, path: str | os.PathLike[str], max_length: int):
-        from tff_keyboard.models.saved_model import load_model
-        from tff_keyboard.predictors.keras_predictor import KerasPredictor
-
-        self.run = RunDirectory.open(path)
-        self.config = config_lib.load_of_run(self.run.config_path)
-        self.predictor = KerasPredictor(*load_model(self.run.path))
-        self.max_length = max_length
-
-
-def _store(opened: _OpenedRun, path: str | os.PathLike[str]) -> ClientStore:
-    store = ClientStore(path)
-    if store.vocabulary != opened.predictor.vocabulary:
-        raise DataError(
-            f"{store.directory} has a different vocabulary than {opened.run.path}. "
-            f"Prepare it with "
-            f"--set=data.vocabulary_path={opened.run.vocabulary_path}."
-        )
-    return store
-
-
-def _evaluate_on(
-    opened: _OpenedRun,
-    predictor: Predictor,
-    store: ClientStore,
-    population: str,
-    elsewhere: Elsewhere | None = None,
-) -> Evaluation:
-    text = typed_text.of_population(store, population)
-    return evaluate_named(
-        predictor,
-        ModelFacts(name=opened.run.path.name, source=str(opened.run.path)),
-        text,
-        max_length=opened.max_length,
-        store=store,
-        compute=elsewhere(store, population) if elsewhere else None,
-    )
 
 
 def write_evaluation(path: pathlib.Path, evaluation: Evaluation) -> None:

@@ -182,15 +182,13 @@ def counted(
     return _largest(shares | {word: covered * share for word, share in of_list.items()}, size)
 
 
-def listed(
-    frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: int, covered: float = COVERED
-) -> TailLexicon:
+def listed(frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: int) -> TailLexicon:
     """Builds the lexicon of `size` words of a public list alone, if no users' text may be counted.
 
-    The list is assumed to have the share `covered` of all OOV words. See `counted`.
+    The list is assumed to have the share `COVERED` of all OOV words. See `counted`.
     """
     of_list = _listed(frequencies, vocabulary, _NO_LIST)
-    return _largest({word: covered * share for word, share in of_list.items()}, size)
+    return _largest({word: COVERED * share for word, share in of_list.items()}, size)
 
 
 def _listed(

@@ -20,7 +20,6 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.privacy.ledger import people
-from tff_keyboard.privacy.ledger.released_metrics import is_public
 from tff_keyboard.storage import files, metrics_rows, names
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -161,7 +160,7 @@ def train_run(
     ]
     lines = RoundLines(train.rounds, show_training=not is_private)
     if is_private:
-        managers = [withheld.WithholdingRelease(run.withheld_jsonl, is_public, managers)]
+        managers = [withheld.WithholdingRelease(run.withheld_jsonl, managers)]
     result = training_loop.TrainingLoop(
         process=process,
         cohort_source=lambda round_num: read_ahead.RoundInput(*round_input(round_num)),

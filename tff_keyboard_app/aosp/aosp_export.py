@@ -9,7 +9,6 @@ import time
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.evaluation.counts import typed_text
-from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files
@@ -52,7 +51,7 @@ def export(
     predictor, forms = _open(model)
     store = ClientStore(store_directory)
     typed_text.check_rules(store, predictor.vocabulary.rules)
-    min_clients = baselines.people_needed(store, min_word_users)
+    min_clients = tail_part.people_needed(store, min_word_users)
     listed_tail = None
     if tail:
         listed_tail = tail_part.find(

@@ -10,7 +10,7 @@
 
 The first and the third are from Hard et al. (2018, section 6, https://arxiv.org/abs/1811.03604),
 who report a click-through rate over "proposed prediction candidates" and a recall over the times
-that candidates were shown. `evaluation/metrics/impressions.py` counts the same on typed text.
+that candidates were shown. `evaluation/metrics/metric_table.py` defines the same on typed text.
 
 A user is a vector of counts. A server needs only sums of vectors, so clients can sum them, and sum
 them privately: `tff_keyboard/algorithms/private_counts.py`.

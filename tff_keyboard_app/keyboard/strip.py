@@ -41,9 +41,9 @@ from tff_keyboard_app.keyboard.misspellings import (
 from tff_keyboard_app.keyboard.personal_dictionary import PersonalDictionary
 from tff_keyboard_app.keyboard.slip_costs import packaged_slips
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, Slot, SlottedStrip
+from tff_keyboard_app.keyboard.word_frequencies import word_frequencies
 from tflite_export.format import tail_file
 from tflite_export.runtime.hybrid_keyboard import Keyboard
-from tflite_export.runtime.word_frequencies import word_frequencies
 
 _CANDIDATES = 4 * SLOTS  # words looked at where some of the best are not to be shown
 GLUE = "@#\\_/:"  # of addresses, tags, names of files and of people

@@ -1,7 +1,7 @@
 """The words that keyboards have learnt from their owner, in memory or in the owner's file.
 
 A message is learnt when it is sent, one sentence at a time, because the strip starts without
-context in each sentence. The file (`predictors/hybrid/cache_file.py`) is replaced after every
+context in each sentence. The file (`cache_file.py`) is replaced after every
 message and every deletion, so that a word that is gone from the strip is gone from the file. One
 process locks the file: a second process would write back words that the first one forgot.
 """
@@ -11,12 +11,10 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.vocabulary import OOV
-from tff_keyboard.predictors.hybrid import cache_file
-from tff_keyboard.predictors.hybrid.learnable import may_be_learnt
-from tff_keyboard.predictors.hybrid.word_cache import WordCache
+from tff_keyboard.predictors.hybrid.word_cache import WordCache, may_be_learnt
 from tff_keyboard.storage import exclusive_file
 from tff_keyboard.storage.errors import ExportError
-from tff_keyboard_app.keyboard import sentences
+from tff_keyboard_app.keyboard import cache_file, sentences
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 

@@ -9,9 +9,11 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tff_keyboard.data.vocabulary import NUM_SPECIAL
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
+from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage import directories, in_progress
 from tff_keyboard.storage.errors import ExportError, UsageError
 from tflite_export.export import model_card, ngram_part
@@ -29,9 +31,8 @@ from tflite_export.format import (
     signing,
     vocabulary_file,
 )
-from tflite_export.gate import gate, parity
-from tflite_export.gate.errors import ParityFailed
-from tflite_export.gate.parity import Texts
+from tflite_export.gate import parity, shown_words, stored_table, training_signatures
+from tflite_export.gate.parity import ParityFailed, Texts
 from tflite_export.graphs import converter, quantization, row_scaled, trainable
 from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, with_parts
@@ -107,7 +108,7 @@ def export(
             staged.part(name).write_bytes(part)
 
         predictor = KeyboardPredictor(staged.model)
-        gate.check_contents(written, predictor, model, vocabulary)
+        check_contents(written, predictor, model, vocabulary)
         comparison = _parity(run, predictor, held_out, options) if held_out is not None else None
         hybrid = _hybrid_report(staged.model, held_out, options) if ngram is not None else None
         facts = dataclasses.replace(facts, parity=comparison, hybrid=hybrid)
@@ -186,6 +187,39 @@ def _hybrid_report(
     if not options.allow_loss:
         report.check()
     return report
+
+
+def check_contents(
+    data: bytes, predictor: KeyboardPredictor, model: NextWordModel, vocabulary: Vocabulary
+) -> None:
+    """Checks that a file holds the trained weights and shows the words that it computes.
+
+    A file that contradicts itself or the weights it was made from is broken, and no option accepts
+    it. These checks need no text:
+
+        the table   each row is read back from the bytes (`stored_table`)
+        the strips  the strips of `step` and `predict` agree with the file's logits (`shown_words`)
+        training    the training signatures of a trainable file (`training_signatures`)
+
+    A file that rounds too much loses accuracy, which --allow-loss accepts. That check needs text
+    (`parity`).
+
+    Args:
+      data: Bytes of the file.
+      predictor: The same file, opened with its vocabulary and manifest.
+      model: The trained model.
+      vocabulary: The run's vocabulary, whose ids `model` uses.
+
+    Raises:
+      CheckFailed: If a check fails.
+    """
+    # Matched by the words of the written vocabulary: a row stored under another word is found.
+    rows = parity.rows_of(predictor.index.vocabulary, vocabulary)
+    table, _ = model.output_table
+    stored_table.check_table(data, np.asarray(table)[rows])
+    shown_words.check_made_up(predictor)
+    if predictor.manifest.model.trainable:
+        training_signatures.check_training(predictor, model, rows)
 
 
 def _model_bytes(weights: CifgWeights, options: ExportOptions) -> bytes:

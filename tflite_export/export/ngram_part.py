@@ -1,8 +1,8 @@
 """The n-gram of an export with `--ngram`: counted, pruned, mixed, and measured as written.
 
 It is counted on the text of the store's train users. It lists no n-gram that only one user typed
-(`ngram_people.py`). The differential privacy of the network's training does not cover it; therefore
-a private run is exported without an n-gram.
+(`ngram_pruning.py`). The differential privacy of the network's training does not cover it;
+therefore a private run is exported without an n-gram.
 """
 
 import dataclasses

@@ -10,8 +10,8 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.text.word_list import read_word_list
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.model_specs import baselines
-from tff_keyboard.predictors.tail_lexicon import TailLexicon, listed
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.predictors.tail_lexicon import TailLexicon, counted, listed
+from tff_keyboard.storage.errors import ExportError, UsageError
 from tflite_export.export import private_runs
 from tflite_export.export.trained_run import TrainedRun
 from tflite_export.format import manifest, tail_file
@@ -50,6 +50,16 @@ class FoundTail:
     min_clients: int | None = None
 
 
+def people_needed(store: ClientStore, wanted: int = 0) -> int:
+    """Returns the minimum number of users of a listed word: `wanted`, or the store's; at least two.
+
+    Raises `DataError` if the vocabulary was chosen with differential privacy, which exact counts
+    would break.
+    """
+    store.require_exact_counts()
+    return max(baselines.MIN_CLIENTS, wanted or store.card["vocabulary"].get("min_word_users", 0))
+
+
 def find(
     directory: pathlib.Path,
     vocabulary: Vocabulary,
@@ -62,10 +72,13 @@ def find(
     """Returns the lexicon of a store's train users and of a list.
 
     For a private run, the lexicon is made from the list alone, because counted words would reveal
-    text that the noise hides. `min_clients` and errors are as in `baselines.count_tail`.
+    text that the noise hides. `min_clients` is the minimum number of users of a word that is not
+    on the list; see `people_needed`.
 
     Raises:
       ExportError: If the list is needed and missing, or the store has another vocabulary.
+      DataError: If the list is missing, and as for `people_needed`.
+      UsageError: If no word is left.
     """
     if word_list is None:
         private_runs.refuse(directory, "words counted from", "Pass a public list with --word-list.")
@@ -83,8 +96,16 @@ def find(
             "store the run was trained on with --store."
         )
     people = f"{len(store.client_ids('train')):,} clients of 'train'"
-    min_clients = baselines.people_needed(store, min_clients)
-    lexicon = baselines.count_tail(store, size, word_list, min_clients=min_clients)
+    known = read_word_list(word_list, has.rules) if word_list else {}
+    min_clients = people_needed(store, min_clients)
+    typed = (store.words("train", person) for person in store.client_ids("train"))
+    try:
+        lexicon = counted(typed, has, size=size, min_clients=min_clients, frequencies=known)
+    except ValueError as error:
+        raise UsageError(
+            f"{store.directory}: {error}. Pass a public list with --word-list, or leave out the "
+            "lexicon."
+        ) from None
     return FoundTail(lexicon, people, min_clients)
 
 

@@ -8,8 +8,7 @@
 
 Words are sorted by code points, and so are the rows of an exported model. The file therefore needs
 no table from position to id, and the words that continue a prefix are one range of ids. Special ids
-stay 0 to 3. Files of format 1, which have no line 2, can still be read. The code is plain Python
-and zlib, which every phone has.
+stay 0 to 3. The code is plain Python and zlib, which every phone has.
 """
 
 import hashlib
@@ -22,7 +21,6 @@ from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_WORDS, Normalisati
 from tff_keyboard.storage.errors import ExportError, in_one_line
 
 FORMAT = b"tff-keyboard sorted vocabulary 2"
-_FORMAT_1 = b"tff-keyboard sorted vocabulary 1"
 
 _MAX_SHARED = 255  # one byte
 
@@ -98,7 +96,7 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
       ExportError: If it is another kind of file, cut short or damaged.
     """
     try:
-        header_line, packed = checked_body(data, FORMAT, _FORMAT_1).split(b"\n", 1)
+        header_line, packed = checked_body(data, FORMAT).split(b"\n", 1)
         header = json.loads(header_line)
         size = header["size"]
         if type(size) is not int or not NUM_SPECIAL < size <= _MAX_ROWS:
@@ -115,15 +113,13 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
     return vocabulary
 
 
-def checked_body(data: bytes, wanted: bytes, without_checksum: bytes = b"-") -> bytes:
+def checked_body(data: bytes, wanted: bytes) -> bytes:
     """Returns the bytes after the format's name and the checksum.
 
     Raises:
       ValueError: If the file has another format, or is damaged.
     """
     format_line, rest = data.split(b"\n", 1)
-    if format_line == without_checksum:
-        return rest
     if format_line != wanted:
         raise ValueError(f"the first line is not {wanted.decode()!r}")
     checksum, body = rest.split(b"\n", 1)

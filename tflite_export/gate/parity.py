@@ -33,9 +33,8 @@ from tff_keyboard.evaluation.metrics.metric_table import METRICS, STRIP
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_value
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.predictors.predictor import mask_special
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export.format.manifest_content import Parity, ParityDifference
-from tflite_export.gate.errors import GateUndecided, ParityFailed
 from tflite_export.gate.shown_words import LENGTHS, LONG_MESSAGE, Reader, ShownReport
 from tflite_export.gate.texts import MIN_CLIENTS, MIN_WORDS
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
@@ -44,6 +43,19 @@ MAX_MESSAGE_WORDS = 50  # longer messages are cut: more words of one message add
 MAX_TARGETS = MAX_MESSAGE_WORDS + 1  # plus the end of the message
 PREDICTED_EVERY = 10  # `predict` reads one of so many messages
 ENOUGH_TEXT = f"{MIN_WORDS:,} words of {MIN_CLIENTS} clients"
+
+
+class ParityFailed(CheckFailed):
+    """The written file suggests other words than the model. `table` is the whole comparison."""
+
+    def __init__(self, message: str, table: str):
+        super().__init__(message)
+        self.table = table
+
+
+class GateUndecided(CheckFailed):
+    """There is too little text to decide whether the file suggests the same words as the model."""
+
 
 # User -> messages -> normalised words.
 Texts = Mapping[str, Sequence[Sequence[str]]]

@@ -39,7 +39,8 @@ def read_table(data: bytes, shape: tuple[int, int]) -> StoredTable:
     """
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(data, 0))
     tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
-    stored = [tensor for tensor in tensors if _has_data(model, tensor)]
+    has_data = [buffer.data is not None and len(buffer.data) > 0 for buffer in model.buffers]
+    stored = [tensor for tensor in tensors if has_data[tensor.buffer]]
     table = next((tensor for tensor in stored if _shape(tensor) == shape), None)
     if table is None:
         raise CheckFailed(f"The file has no word table of {shape[0]:,} rows by {shape[1]}.")
@@ -47,7 +48,11 @@ def read_table(data: bytes, shape: tuple[int, int]) -> StoredTable:
     if table.type == _Type.FLOAT32:
         return StoredTable(values, np.zeros([shape[0], 1]))
     steps = np.broadcast_to(_scales(table), [shape[0]])[:, np.newaxis]
-    codes = {tensor.buffer: tensor for tensor in stored if _is_codes(tensor, shape[0])}
+    codes = {
+        tensor.buffer: tensor
+        for tensor in stored
+        if tensor.type == _Type.INT8 and _shape(tensor) in ((shape[0], 1), (1, shape[0]))
+    }
     if len(codes) > 1:
         raise CheckFailed(f"The word table must have one scale per row, but has {len(codes)}.")
     for tensor in codes.values():
@@ -83,17 +88,8 @@ def check_table(data: bytes, truth: np.ndarray) -> None:
         )
 
 
-def _has_data(model: schema.ModelT, tensor: schema.TensorT) -> bool:
-    data = model.buffers[tensor.buffer].data
-    return data is not None and len(data) > 0
-
-
 def _shape(tensor: schema.TensorT) -> tuple[int, ...]:
     return () if tensor.shape is None else tuple(int(size) for size in tensor.shape)
-
-
-def _is_codes(tensor: schema.TensorT, rows: int) -> bool:
-    return tensor.type == _Type.INT8 and _shape(tensor) in ((rows, 1), (1, rows))
 
 
 def _values(model: schema.ModelT, tensor: schema.TensorT) -> np.ndarray:

@@ -51,7 +51,6 @@ def from_store(
     *,
     max_words: int,
     seed: int,
-    min_clients: int = 1,
 ) -> Texts:
     """Reads whole users of a population in a seeded order, until there are `max_words` words.
 
@@ -61,7 +60,6 @@ def from_store(
       vocabulary: Vocabulary of the run. The store must have the same.
       max_words: Reading stops after the user with whom this number is reached.
       seed: Seed of the order of users.
-      min_clients: Number of users that are read at least, if the population has as many.
 
     Raises:
       ExportError: If the store has other rules or words than `vocabulary`, or the population is
@@ -81,7 +79,7 @@ def from_store(
     texts: Texts = {}
     words = 0
     for index in order:
-        if words >= max_words and len(texts) >= min_clients:
+        if words >= max_words:
             break
         texts[people[index]] = [list(message) for message in store.words(population, people[index])]
         words += sum(map(len, texts[people[index]]))

@@ -13,7 +13,7 @@ _PACKAGES = {"litert": "ai_edge_litert", "tensorflow": "tensorflow"}
 
 
 def open_interpreter(
-    path: pathlib.Path, *, num_threads: int = 1, xnnpack: bool = False, runtime: str | None = None
+    path: pathlib.Path, *, xnnpack: bool = False, runtime: str | None = None
 ) -> Any:
     """Opens an interpreter on a file, which is mapped, not read.
 
@@ -22,7 +22,6 @@ def open_interpreter(
 
     Args:
       path: The `.tflite` file.
-      num_threads: Threads inside one operator.
       xnnpack: Whether to use XNNPACK. In LiteRT a step becomes a third faster and memory grows by 5
         MB, because weights are packed again for each signature. XNNPACK of TF 2.14 does not use
         int8 weights with float activations.
@@ -35,7 +34,7 @@ def open_interpreter(
     kernels = resolver.AUTO if xnnpack else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
         return interpreter_class(
-            model_path=str(path), num_threads=num_threads, experimental_op_resolver_type=kernels
+            model_path=str(path), num_threads=1, experimental_op_resolver_type=kernels
         )
     except (ValueError, RuntimeError) as error:
         raise ExportError(

@@ -5,13 +5,11 @@ TensorFlow itself, so that it runs on devices that only have room for the interp
 into tokens by the rules of the training, which are in the vocabulary file.
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,14 +22,13 @@ from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import manifest as manifests
 from tflite_export.format import signatures
-from tflite_export.runtime import signature_shapes
-from tflite_export.runtime.context_window import last_ids
-from tflite_export.runtime.interpreters import first_line, open_interpreter
+from tflite_export.runtime.interpreters import open_interpreter
 from tflite_export.runtime.libcifg import Libcifg
+from tflite_export.runtime.signature import Signature, check_shapes
 
 # Only the end of a long text is read, so that a key costs the same in a long text as in a short
 # one. The end starts at a multiple of this number of characters, so that the recurrent state can be
-# kept from key to key. `context_window` then limits the words to the length of training sequences.
+# kept from key to key. `last_ids` then limits the words to the length of training sequences.
 WINDOW_CHARACTERS = 500
 
 _STATES_KEPT = 64  # positions to which a user can delete without a recomputation; 3 KB each
@@ -76,47 +73,6 @@ class _Position:
         return bool(np.isfinite(self.c).all() and np.isfinite(self.h).all())
 
 
-class Signature:
-    """A signature of a file, called with arrays.
-
-    Raises:
-      ExportError: If the interpreter rejects a call.
-    """
-
-    def __init__(self, path: pathlib.Path, name: str, interpreter: Any):
-        self._path = path
-        self._name = name
-        with self._errors_named():
-            self._runner = interpreter.get_signature_runner(name)
-
-    def input_shapes(self) -> dict[str, list[int]]:
-        """Returns the shape of each input."""
-        with self._errors_named():
-            details = self._runner.get_input_details()
-        return {name: detail["shape"].tolist() for name, detail in details.items()}
-
-    def output_shapes(self) -> dict[str, list[int]]:
-        """Returns the shape of each output."""
-        with self._errors_named():
-            details = self._runner.get_output_details()
-        return {name: detail["shape"].tolist() for name, detail in details.items()}
-
-    def __call__(self, **inputs: np.ndarray | np.generic) -> dict[str, np.ndarray]:
-        """Runs the signature and returns its outputs by name."""
-        with self._errors_named():
-            return self._runner(**inputs)
-
-    @contextlib.contextmanager
-    def _errors_named(self) -> Iterator[None]:
-        try:
-            yield
-        except (RuntimeError, ValueError) as error:
-            raise ExportError(
-                f"{self._path}: the interpreter cannot run `{self._name}` ({first_line(error)}). "
-                "Export the model again."
-            ) from None
-
-
 class KeyboardPredictor:
     """Suggestions of an exported model, as a `Predictor` and for text as it is typed.
 
@@ -131,17 +87,15 @@ class KeyboardPredictor:
         it. Names of shipped models work from any directory: "models/messages/keyboard.tflite".
       vocabulary: A vocabulary of the same words and rules, whose ids `log_probabilities` uses.
         None means the ids of the file, which are in sorted order.
-      num_threads: Threads inside one operator.
       xnnpack: With LiteRT, faster, but needs more memory; see `interpreters.open_interpreter`.
       runtime: "litert" or "tensorflow"; None takes the first that is installed.
-      tail: Words that are not in the table, for completion.
 
     Attributes:
       path: The model file.
       vocabulary: The argument `vocabulary`, or the file's own.
       manifest: The manifest of the export.
       index: Index of the file's own vocabulary.
-      tail: The lexicon.
+      tail: Words that are not in the table, for completion; set by `open_keyboard`.
 
     Raises:
       ExportError: If a file is missing, damaged or does not belong to the others.
@@ -152,13 +106,11 @@ class KeyboardPredictor:
         model_path: str | os.PathLike[str],
         vocabulary: Vocabulary | None = None,
         *,
-        num_threads: int = 1,
         xnnpack: bool = False,
         runtime: str | None = None,
-        tail: TailLexicon | None = None,
     ):
         self.path = shipped_files.found(pathlib.Path(model_path))
-        self.tail = tail
+        self.tail: TailLexicon | None = None
         self._native: Libcifg | None = None
         self.manifest, self._words = manifests.load_checked(self.path)
         self.vocabulary = vocabulary if vocabulary is not None else self._words
@@ -166,13 +118,11 @@ class KeyboardPredictor:
         self._own_order = self.vocabulary == self._words
         self.index = PrefixIndex(self._words)
         self._tokenizer = PythonTokenizer(self._words.rules)
-        self._interpreter = open_interpreter(
-            self.path, num_threads=num_threads, xnnpack=xnnpack, runtime=runtime
-        )
+        self._interpreter = open_interpreter(self.path, xnnpack=xnnpack, runtime=runtime)
         self._step = self.signature(signatures.STEP)
         self._logits = self.signature(signatures.LOGITS)
         self._predict = self.signature(signatures.PREDICT)
-        signature_shapes.check_shapes(
+        check_shapes(
             self.path,
             self._step,
             self._predict,
@@ -195,7 +145,7 @@ class KeyboardPredictor:
         """Names of all signatures of the file."""
         return frozenset(self._interpreter.get_signature_list())
 
-    def signature(self, name: str) -> "Signature":
+    def signature(self, name: str) -> Signature:
         """Returns a signature, such as `train` of a trainable file.
 
         Raises:
@@ -403,6 +353,30 @@ class KeyboardPredictor:
     def _zero_state(self) -> tuple[np.ndarray, np.ndarray]:
         sizes = self.manifest.model.state_sizes
         return np.zeros([1, sizes.c], np.float32), np.zeros([1, sizes.h], np.float32)
+
+
+def last_ids(ids: Sequence[int], training_length: int | None) -> list[int]:
+    """Returns the ids to feed; all of them if `training_length` is None.
+
+    The model was not trained on states of sequences longer than `training_length`, so it reads only
+    the last words, from a zero state and without BOS. Training does the same: it continues a long
+    message in a further sequence (`tff_keyboard/data/batches.py`).
+
+    The first id is at a multiple of half the length. So it stays the same for several words, and
+    the state after the last word can be continued.
+
+    Args:
+      ids: BOS, then the words before the cursor.
+      training_length: Targets of a training sequence, >= 2.
+
+    >>> [last_ids(range(n), 4) for n in (4, 5, 6, 7)]
+    [[0, 1, 2, 3], [2, 3, 4], [2, 3, 4, 5], [4, 5, 6]]
+    """
+    if training_length is None or len(ids) <= training_length:
+        return list(ids)
+    step = training_length // 2
+    start = -(-(len(ids) - training_length) // step) * step
+    return list(ids[start:])
 
 
 def _end_of(text: str) -> str:

@@ -8,10 +8,9 @@ import pytest
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.preparing import merged_vocabulary, prepare
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.storage.errors import DataError
-from tflite_export.export import ngram_part
+from tflite_export.export import ngram_part, tail_part
 
 
 def chat(path, people=300):
@@ -35,7 +34,7 @@ def test_keeps_common_words_and_drops_words_of_one_user(tmp_path):
     assert facts["rho"] > 0
     assert facts["delta_of_words"] == 5e-9
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
-        baselines.count_tail(store, 100)  # from exact counts of the same users
+        tail_part.people_needed(store)  # exact counts of the same users
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
         merged_vocabulary.merge_vocabularies([store], 100)
     run = types.SimpleNamespace(directory=tmp_path, vocabulary=store.vocabulary)

@@ -1,7 +1,5 @@
 """Hybrids with weights fitted on the validation clients of a store."""
 
-from unittest import mock
-
 import numpy as np
 
 from tests.support.hybrid_fakes import WORDS, hybrid, ngram, typed_by
@@ -86,8 +84,3 @@ def test_ngram_without_network_is_computed_once():
     found, wanted = (predictor_evaluation.evaluate(model, text).sums for model in (same, copy))
     for name, values in wanted.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-6, err_msg=name)
-
-
-def test_lexicon_uses_the_min_word_users_of_the_store():
-    store = mock.Mock(card={"vocabulary": {"min_word_users": 5}})
-    assert [baselines.people_needed(store, wanted) for wanted in (0, 3)] == [5, 3]

@@ -12,8 +12,7 @@ from tests.support.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.data.vocabulary import BOS, EOS
 from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
-from tff_keyboard.predictors.ngram.ngram_people import people_of_ngrams
-from tff_keyboard.predictors.ngram.ngram_pruning import Pruner
+from tff_keyboard.predictors.ngram.ngram_pruning import Pruner, people_of_ngrams
 
 V = 30
 

@@ -99,10 +99,6 @@ def test_reads_whole_clients_until_there_is_enough_text(place):
     assert sum(words[:-1]) < 100 <= sum(words)
     assert read(100) == some
     assert list(read(100, seed=2)) != list(some)
-    five = texts.from_store(
-        place / "store", "train", store.vocabulary, max_words=1, seed=1, min_clients=5
-    )
-    assert list(five) == list(everyone)[:5]  # however much the first of them typed
 
 
 def test_a_store_of_another_vocabulary_is_rejected(place):

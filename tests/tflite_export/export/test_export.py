@@ -26,7 +26,7 @@ from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.trained_run import NO_PRIVACY_CLAIM
 from tflite_export.format import associated_files, inspection, manifest
 from tflite_export.gate import verification
-from tflite_export.gate.errors import ParityFailed
+from tflite_export.gate.parity import ParityFailed
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 ROOT = pathlib.Path(__file__).parents[3]

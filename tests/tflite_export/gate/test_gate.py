@@ -10,9 +10,10 @@ from tests.support.keyboard import export_corruptions, export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import EOS, PAD
 from tff_keyboard.storage.errors import CheckFailed
+from tflite_export.export.export import check_contents
 from tflite_export.export.export_options import QUANTIZATIONS, ExportOptions
-from tflite_export.gate import gate, parity
-from tflite_export.gate.errors import GateUndecided, ParityFailed
+from tflite_export.gate import parity
+from tflite_export.gate.parity import GateUndecided, ParityFailed
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 SMALL = (300, 24, 16)  # rows, units, dim
@@ -157,7 +158,7 @@ def test_a_sound_trainable_file_passes_and_is_not_trained(small, trainable_file)
     path = trainable_file.paths.model
     file = KeyboardPredictor(path)
     before = file.signature("weights")()
-    gate.check_contents(path.read_bytes(), file, small.fake.model, small.fake.vocabulary)
+    check_contents(path.read_bytes(), file, small.fake.model, small.fake.vocabulary)
     after = file.signature("weights")()
     for name, value in before.items():
         np.testing.assert_array_equal(after[name], value)
@@ -180,7 +181,7 @@ def test_a_sound_trainable_file_passes_and_is_not_trained(small, trainable_file)
 def test_training_that_goes_wrong_is_caught(small, trainable_file, signature, change):
     file = type("File", (Corrupted,), {"changes": {signature: change}})(trainable_file.paths.model)
     with pytest.raises(CheckFailed, match=f"The signature `{signature}` .* is wrong"):
-        gate.check_contents(
+        check_contents(
             trainable_file.paths.model.read_bytes(), file, small.fake.model, small.fake.vocabulary
         )
 

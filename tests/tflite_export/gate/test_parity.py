@@ -13,7 +13,7 @@ from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export.export.export_options import QUANTIZATIONS, ExportOptions
 from tflite_export.format.manifest_content import ParityDifference
 from tflite_export.gate import gate, parity
-from tflite_export.gate.errors import ParityFailed
+from tflite_export.gate.parity import ParityFailed
 from tflite_export.gate.shown_words import ShownReport
 from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor

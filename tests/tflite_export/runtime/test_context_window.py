@@ -5,7 +5,7 @@ import itertools
 import hypothesis
 from hypothesis import strategies as st
 
-from tflite_export.runtime.context_window import last_ids
+from tflite_export.runtime.keyboard_predictor import last_ids
 
 
 @hypothesis.given(length=st.integers(2, 70), count=st.integers(1, 400))

@@ -6,7 +6,6 @@ import stat
 
 import pytest
 
-from tff_keyboard.privacy.ledger.released_metrics import is_public
 from tff_keyboard.training.loop import release, withheld
 
 ROWS = {
@@ -21,7 +20,7 @@ def manager(directory):
         release.MetricsRelease(directory / "metrics.jsonl", directory / "metrics.csv"),
         release.TensorBoardRelease(directory / "tensorboard"),
     ]
-    return withheld.WithholdingRelease(directory / "secret.jsonl", is_public, released)
+    return withheld.WithholdingRelease(directory / "secret.jsonl", released)
 
 
 def write(directory, first, last):
@@ -75,4 +74,4 @@ def test_a_resumed_run_has_the_files_of_a_straight_one(tmp_path):
     ],
 )
 def test_public_metrics(name, public):
-    assert is_public(name) == public
+    assert withheld.is_public(name) == public

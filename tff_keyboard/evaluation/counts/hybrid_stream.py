@@ -86,14 +86,13 @@ def fit_weights(
     hybrid: HybridPredictor,
     text: TypedText,
     *,
-    max_length: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> mixture.MixtureWeights:
     """Returns the weights under which this text is most probable. Ignores the weights of `hybrid`.
 
     Raises `ValueError` if the text is empty.
     """
-    limit = longest_target(max_length)
+    limit = longest_target(0)
     total = sum(min(len(m) + 1, limit) for person in text.messages for m in person)
     probabilities, buckets = [], []
     done = 0

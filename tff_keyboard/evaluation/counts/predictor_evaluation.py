@@ -27,7 +27,6 @@ from tff_keyboard.evaluation.counts.positions import (
 )
 from tff_keyboard.evaluation.counts.slices import FAMILIES, SLICE_SUMS
 from tff_keyboard.evaluation.counts.typed_text import TypedText, some_people
-from tff_keyboard.evaluation.metrics.impressions import reciprocal_ranks
 from tff_keyboard.evaluation.metrics.keystrokes import keystrokes_with_selection
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, STRIP
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
@@ -311,7 +310,7 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
         "typed_free": positions.typed,
         "typed_counted": keystrokes_with_selection(positions.typed, positions.lengths),
         "masked_words": positions.masked,
-        "reciprocal_ranks": reciprocal_ranks(positions.rank, offered, STRIP),
+        "reciprocal_ranks": np.where(on_strip, 1.0 / (1.0 + positions.rank), 0.0),
         "impressions": everywhere,
         "impression_matches": on_strip,
         "zero_state_impressions": is_first,

@@ -12,8 +12,14 @@ Denominators, by the end of a name:
   words_eos in-vocabulary words and EOS, with a strip that may suggest EOS.
 
 `accuracy*` follows TFF's Stack Overflow task instead (nothing masked, targets excluded). Keystrokes
-are defined in `evaluation/metrics/keystrokes.py`, impressions in
-`evaluation/metrics/impressions.py`.
+are defined in `evaluation/metrics/keystrokes.py`.
+
+Impressions: Hard et al. 2018 (section 6, https://arxiv.org/abs/1811.03604) divide the number of
+predictions that match the user's input by the number of times that prediction candidates were
+shown. An impression is a strip of next words before any character of the word is typed. A message
+of n words therefore has n + 1 impressions: one before each word and one after the last, which
+nothing matches. The first one of a message is the zero state (an opened keyboard). A keyboard that
+is opened without typing leaves no trace in the text.
 
 >>> METRICS["kss"].format(0.87219)
 '87.22'

@@ -2,7 +2,7 @@
 
 Both use the pooled text of a store's train clients. The mixture weights of a hybrid are fitted on
 the store's validation clients. The n-gram of a hybrid is sent to phones and lists nothing that only
-one user typed (`predictors/ngram/ngram_people.py`); it is the same here and in an export. A
+one user typed (`predictors/ngram/ngram_pruning.py`); it is the same here and in an export. A
 baseline stays on this machine and lists everything; it may contain more words than the store's
 vocabulary, and the user's own words (`references.py`).
 """
@@ -10,14 +10,12 @@ vocabulary, and the user's own words (`references.py`).
 import collections
 import dataclasses
 import itertools
-import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.text.word_list import read_word_list
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary, is_mask
 from tff_keyboard.evaluation.counts import hybrid_stream, typed_text
 from tff_keyboard.evaluation.model_specs import references
@@ -27,11 +25,9 @@ from tff_keyboard.predictors.hybrid import mixture
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor, Network
 from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
-from tff_keyboard.predictors.tail_lexicon import TailLexicon, counted
 from tff_keyboard.storage.errors import UsageError
 
-MIN_CLIENTS = 2  # minimum number of users of an n-gram or word that a hybrid lists
-TAIL_WORDS = 20_000  # default number of words in a lexicon
+MIN_CLIENTS = 2  # minimum number of users of an n-gram that a hybrid lists
 
 _FIT_WORDS = 60_000  # of validation clients; more words change no weight in the second digit
 _FIT_WORDS_OF_ONE = 1_000  # per client, so that the words come from many clients
@@ -148,53 +144,11 @@ def train_for_hybrid(
     return predictor, data
 
 
-def people_needed(store: ClientStore, wanted: int = 0) -> int:
-    """Returns the minimum number of users of a listed word: `wanted`, or the store's; at least two.
-
-    Raises `DataError` if the vocabulary was chosen with differential privacy, which exact counts
-    would break.
-    """
-    store.require_exact_counts()
-    return max(MIN_CLIENTS, wanted or store.card["vocabulary"].get("min_word_users", 0))
-
-
-def count_tail(
-    store: ClientStore,
-    size: int,
-    word_list: pathlib.Path | None = None,
-    *,
-    min_clients: int = 0,
-) -> TailLexicon:
-    """Builds the lexicon of the train users' OOV words and a public list.
-
-    Args:
-      store: The store.
-      size: Maximum number of words.
-      word_list: The public list, a file of `word_list.py`.
-      min_clients: Minimum number of users of a word that is not on the list; see `people_needed`.
-
-    Raises:
-      DataError: If the list is missing, and as for `people_needed`.
-      UsageError: If no word is left.
-    """
-    known = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
-    least = people_needed(store, min_clients)
-    typed = (store.words("train", person) for person in store.client_ids("train"))
-    try:
-        return counted(typed, store.vocabulary, size=size, min_clients=least, frequencies=known)
-    except ValueError as error:
-        raise UsageError(
-            f"{store.directory}: {error}. Pass a public list with --word-list, or leave out the "
-            "lexicon."
-        ) from None
-
-
 def join_hybrid(
     model: NamedPredictor,
     spec: ngram_spec.NGramSpec,
     text: TrainText,
     store: ClientStore,
-    tail: TailLexicon | None = None,
 ) -> NamedPredictor:
     """Combines a network with an n-gram and a cache. Fits the weights on the validation clients.
 
@@ -203,7 +157,6 @@ def join_hybrid(
       spec: The n-gram.
       text: The train text of the store.
       store: The store.
-      tail: A lexicon for the strip, if any.
 
     Raises:
       UsageError: If `model` is not a network, or has another vocabulary than the store.
@@ -214,13 +167,11 @@ def join_hybrid(
         raise UsageError(f"'{word}': a hybrid requires a run directory or a .tflite file.")
     try:
         ngram, data = train_for_hybrid(spec, text, store.vocabulary)
-        hybrid = HybridPredictor(model.predictor, ngram, mixture.EQUAL, tail=tail)
+        hybrid = HybridPredictor(model.predictor, ngram, mixture.EQUAL)
     except ValueError as error:
         raise UsageError(f"'{word}': {error}") from None
     fitted_on = fit_on_validation(hybrid, store, model.name)
     details = {**model.details, "ngrams": ngram.model.num_ngrams, "ngram_bytes": len(data)}
-    if tail is not None:
-        details["tail_words"] = len(tail)
     details |= {"weights": hybrid.weights.to_json(), "weights_fitted_on": fitted_on}
     return dataclasses.replace(model, kind="hybrid", predictor=hybrid, details=details)
 

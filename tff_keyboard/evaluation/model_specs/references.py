@@ -9,8 +9,7 @@ contains every word of the train users, not only the store's vocabulary. `ngram+
 user's own words with a cache. `ngram+all+own:1.25M` is the baseline of Hard et al. 2018.
 
 `hybrid:PATH` combines a run or a `.tflite` file with an n-gram file of 500 kB and a cache.
-`hybrid:1.44MB:PATH` uses an n-gram file of another size, and `hybrid+tail:PATH` adds a lexicon of
-20,000 words that are not in the table (`predictors/tail_lexicon.py`). A `.tflite` file with an
+`hybrid:1.44MB:PATH` uses an n-gram file of another size. A `.tflite` file with an
 n-gram file next to it is the keyboard of both and a cache; `network:PATH` is its network alone.
 """
 
@@ -25,14 +24,14 @@ NGRAM_SUFFIX = ".ngram"
 TFLITE_SUFFIX = ".tflite"
 COMBINED_SUFFIX = ".combined"
 
-_HYBRID = re.compile(r"hybrid(?P<tail>\+tail)?:(?:(?P<size>[0-9.]+[kM]B):)?(?P<path>.+)")
+_HYBRID = re.compile(r"hybrid:(?:(?P<size>[0-9.]+[kM]B):)?(?P<path>.+)")
 _HYBRID_SIZE = "500kB"
 _BASELINE = re.compile(r"unigram|ngram(?P<all>\+all)?(?P<own>\+own)?(?P<size>:.*)?")
 _NETWORK = "network:"
 
 
-def _says(pattern: re.Pattern[str], word: str, group: str) -> bool:
-    match = pattern.fullmatch(word)
+def _says(word: str, group: str) -> bool:
+    match = _BASELINE.fullmatch(word)
     return match is not None and match[group] is not None
 
 
@@ -51,7 +50,7 @@ def has_every_word(word: str) -> bool:
     >>> has_every_word("ngram+all:3"), has_every_word("ngram+own")
     (True, False)
     """
-    return _says(_BASELINE, word, "all")
+    return _says(word, "all")
 
 
 def has_own_words(word: str) -> bool:
@@ -60,7 +59,7 @@ def has_own_words(word: str) -> bool:
     >>> has_own_words("ngram+all+own:1.25M"), has_own_words("ngram+all")
     (True, False)
     """
-    return _says(_BASELINE, word, "own")
+    return _says(word, "own")
 
 
 def is_trained_here(word: str) -> bool:
@@ -109,8 +108,8 @@ def names_of(words: Sequence[str]) -> list[str]:
     ['sms', 'ngram', 'a/keyboard.tflite', 'b/keyboard.tflite']
     >>> names_of(["runs/sms/", "hybrid:runs/sms"])
     ['sms', 'hybrid:sms']
-    >>> names_of(["hybrid+tail:500kB:runs/sms", "network:k.tflite"])
-    ['hybrid+tail:sms', 'network:k.tflite']
+    >>> names_of(["hybrid:500kB:runs/sms", "network:k.tflite"])
+    ['hybrid:sms', 'network:k.tflite']
     """
     short = []
     for word in words:
@@ -125,15 +124,6 @@ def names_of(words: Sequence[str]) -> list[str]:
 def is_hybrid(word: str) -> bool:
     """Checks if `word` is a network together with an n-gram."""
     return _HYBRID.fullmatch(word) is not None
-
-
-def has_tail(word: str) -> bool:
-    """Checks if `word` is a hybrid with a lexicon of words that are not in the table.
-
-    >>> has_tail("hybrid+tail:runs/sms"), has_tail("hybrid:runs/sms")
-    (True, False)
-    """
-    return _says(_HYBRID, word, "tail")
 
 
 def is_network_alone(word: str) -> bool:

@@ -136,7 +136,7 @@ def difference_interval(
     return _interval(first_value - second_value, first_without - second_without, weights, level)
 
 
-def with_seeds(interval: Interval, of_seeds: Sequence[float], *, level: float = 0.95) -> Interval:
+def with_seeds(interval: Interval, of_seeds: Sequence[float]) -> Interval:
     """Extends the interval of a mean over trainings to other seeds.
 
     An interval over clients contains no information about another training's seed. The half-width
@@ -152,13 +152,12 @@ def with_seeds(interval: Interval, of_seeds: Sequence[float], *, level: float = 
       interval: The interval over clients.
       of_seeds: The values of the single trainings, on the scale of `interval`. With one value the
         interval is returned unchanged.
-      level: Confidence level.
     """
     seeds = len(of_seeds)
     if seeds < 2:
         return interval
     error = float(np.std(of_seeds, ddof=1)) / math.sqrt(seeds)
-    reach = t_quantile((1 + level) / 2, seeds - 1) * error
+    reach = t_quantile(0.975, seeds - 1) * error
     return interval._replace(
         low=interval.value - math.hypot(interval.value - interval.low, reach),
         high=interval.value + math.hypot(interval.high - interval.value, reach),

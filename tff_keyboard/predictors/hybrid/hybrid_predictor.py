@@ -10,9 +10,9 @@ words, so perplexities are comparable with those of any model with the same tabl
 
 A word that is not in the table is offered from its second use on, or once its owner has rejected a
 correction of it, because typing errors usually occur once. Offering it from the first use would
-gain 1.1 points of keystrokes saved. Some words are never learnt (`learnable.py`). After the first
-letters, words of a lexicon are offered as well (`predictors/tail_lexicon.py`). They share the
-models' probability of OOV.
+gain 1.1 points of keystrokes saved. Some words are never learnt (`word_cache.may_be_learnt`). After
+the first letters, words of a lexicon are offered as well (`predictors/tail_lexicon.py`). They share
+the models' probability of OOV.
 
 NumPy only, so that a phone runtime can use it with an exported network.
 """
@@ -24,8 +24,7 @@ import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, Vocabulary
 from tff_keyboard.predictors.hybrid import mixture
-from tff_keyboard.predictors.hybrid.learnable import may_be_learnt
-from tff_keyboard.predictors.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCache
+from tff_keyboard.predictors.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCache, may_be_learnt
 from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.predictor import Predictor, Suggestion, best_with_prefix, context_ids

@@ -18,10 +18,10 @@ A count below `floor` occurrences is dropped, and all counts together are at mos
 half_life)), so fewer than 1.45 half_life / floor words (and as many pairs) are stored.
 """
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from tff_keyboard.data.vocabulary import is_mask
-from tff_keyboard.predictors.hybrid.learnable import may_be_learnt
 
 EDGE = ""  # before the first word of a message, and after its last
 KAPPA = 1.0  # occurrences; weight of the unigram against the counts of a pair
@@ -32,6 +32,22 @@ UNIT = 1 << 20
 _PRECISION = 32  # bits of the decay
 
 Counts = dict[str, int]
+
+
+def may_be_learnt(text: str) -> bool:
+    """Checks if a word, or the text between white space, may be remembered.
+
+    Text with a digit of any script is never learnt, whether it is in the table or not, in one group
+    or several ("4111", "98 76 54", "hunter2", "2nd"), nor is text that is joined to a digit without
+    white space ("hunter_2", "hunter.2"). This excludes numbers of cards and accounts, codes and
+    most passwords. A password of letters alone looks like a word, and is learnt if it is typed in a
+    normal field: a password field must turn learning off.
+
+    >>> [may_be_learnt(text) for text in ("johann", "covid-19", "7:30", "hunter_2", "x²")]
+    [True, False, False, False, False]
+    """
+    has_digit = any(unicodedata.category(character)[0] == "N" for character in text)
+    return not has_digit and not all(unicodedata.numeric(c, None) is not None for c in text)
 
 
 class WordCache:

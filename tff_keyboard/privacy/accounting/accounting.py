@@ -32,6 +32,7 @@ from tff_keyboard.privacy.mechanisms.tree_sensitivity import tree_sensitivity_sq
 REPLACE_ONE = "replace one client"
 ZERO_OUT_ONE = "zero out one client's contributions"
 
+_TOLERANCE = 1e-3  # relative, of a calibrated noise multiplier
 _CERTAIN = 9.0  # standard deviations: Phi(9) is 1 in float64
 
 
@@ -86,8 +87,8 @@ def fixed_size_gaussian(
     _check(noise_multiplier, rounds, delta)
     if not 1 <= cohort <= population:
         raise ValueError(f"`cohort` must be in 1..population = {population}, got {cohort}.")
-    epsilon = _trivial_epsilon(noise_multiplier, rounds)
-    if epsilon is None:
+    epsilon = math.inf if rounds else 0.0
+    if rounds and noise_multiplier:
         round_event = dp_accounting.SampledWithoutReplacementDpEvent(
             population, cohort, dp_accounting.GaussianDpEvent(noise_multiplier / 2)
         )
@@ -240,15 +241,16 @@ def epsilon_of_zcdp(rho: float, delta: float, *, method: str) -> float:
 
 
 def calibrate_noise_multiplier(
-    guarantee: Callable[[float], Guarantee], *, target_epsilon: float, tolerance: float = 1e-3
+    guarantee: Callable[[float], Guarantee], *, target_epsilon: float
 ) -> float:
     """Returns the smallest noise multiplier whose epsilon is at most `target_epsilon`.
+
+    The result may exceed it by 0.1 %.
 
     Args:
       guarantee: Maps a noise multiplier to its guarantee, such as `lambda z:
         tree_gaussian(noise_multiplier=z, ...)`.
       target_epsilon: The largest allowed epsilon, > 0.
-      tolerance: Relative distance by which the result may exceed the smallest multiplier, > 0.
 
     Raises:
       ValueError: If no noise multiplier up to a million reaches the target.
@@ -271,7 +273,7 @@ def calibrate_noise_multiplier(
         high, low = low, low / 2
         if low < 1e-3:
             return high
-    while high - low > tolerance * low:
+    while high - low > _TOLERANCE * low:
         middle = (low + high) / 2
         if guarantee(middle).epsilon <= target_epsilon:
             high = middle
@@ -319,12 +321,6 @@ def _rho(sensitivity_squared: float, noise_multiplier: float) -> float:
         return 0.0
     variance = noise_multiplier**2  # may underflow to 0
     return sensitivity_squared / (2 * variance) if variance > 0 else math.inf
-
-
-def _trivial_epsilon(noise_multiplier: float, rounds: int) -> float | None:
-    if rounds == 0:
-        return 0.0
-    return math.inf if noise_multiplier == 0 else None
 
 
 def _check(noise_multiplier: float, rounds: int, delta: float) -> None:

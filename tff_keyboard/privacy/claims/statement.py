@@ -177,9 +177,14 @@ def _unit(header: LedgerHeader) -> str:
 
 def _sampling(header: LedgerHeader) -> str:
     if not header.mechanism.is_independent:
+        enforcer = "the cohort sampler enforces this"
+        if header.sampling == CHECK_IN:
+            enforcer = (
+                "the round server enforces this for each device key (a new key is a new device)"
+            )
         return (
             f"none assumed; a client takes part again after at least "
-            f"{header.min_separation_rounds} rounds; {_enforcer(header)}, only within this run"
+            f"{header.min_separation_rounds} rounds; {enforcer}, only within this run"
         )
     if not header.amplifies:
         why = "are not uniform draws"
@@ -190,12 +195,6 @@ def _sampling(header: LedgerHeader) -> str:
         return f"cohorts {why}: no amplification by sampling is claimed"
     drawn = f"{header.selected_per_round} of {header.population} clients per round"
     return f"fixed size, {drawn}, uniformly without replacement, with the run's secret key"
-
-
-def _enforcer(header: LedgerHeader) -> str:
-    if header.sampling == CHECK_IN:
-        return "the round server enforces this for each device key (a new key is a new device)"
-    return "the cohort sampler enforces this"
 
 
 def _figure(value: float) -> str:

@@ -38,7 +38,10 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
         seen.add(run.path.resolve())
         one = Ancestor(model=initial_model, people=_overlap(run.people, ours))
         # Noise protects users only: a rehearsed message may go to any number of them.
-        if run.privacy_ledger.exists() and not _may_have_rehearsed(run, ours):
+        may_have_rehearsed = (
+            rehearses(run) and _overlap(run.rehearsed_people, ours) != people_lib.NONE
+        )
+        if run.privacy_ledger.exists() and not may_have_rehearsed:
             header, rounds = read_ledger(run.privacy_ledger)
             # The returned list contains its ancestors, compared with our own clients.
             header = dataclasses.replace(header, ancestors=())
@@ -74,10 +77,6 @@ def rehearses(run: RunDirectory) -> bool:
     """Checks if the clients of a run may train on text of a general corpus."""
     table = tomllib.loads(run.config_text()).get("fine_tuning", {}) if run.exists() else {}
     return bool(table.get("general_store"))
-
-
-def _may_have_rehearsed(run: RunDirectory, ours: Sequence[people_lib.People]) -> bool:
-    return rehearses(run) and _overlap(run.rehearsed_people, ours) != people_lib.NONE
 
 
 def _overlap(path: pathlib.Path, ours: Sequence[people_lib.People]) -> str:

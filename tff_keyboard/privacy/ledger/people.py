@@ -49,22 +49,12 @@ def salted(client_ids: Iterable[str], secret: str = "") -> People:
     Raises:
       NoiseKeyError: If the secret is missing or too short.
     """
-    return People(salt_id_of(secret), frozenset(digests_of(client_ids, secret)))
-
-
-def salt_id_of(secret: str = "") -> str:
-    """Returns the id of a secret's salt. Raises the errors of `salted`."""
     salt = read_secret(secret) or _CONSTANT
-    return hashlib.sha256(b"people salt id" + salt).hexdigest()[:_DIGITS]
-
-
-def digests_of(client_ids: Iterable[str], secret: str = "") -> list[str]:
-    """Returns the digest of each client, in order. Arguments and errors as for `salted`."""
-    salt = read_secret(secret) or _CONSTANT
-    return [
-        hmac.digest(salt, client_id.encode(), hashlib.sha256).hex()[:_DIGITS]
-        for client_id in client_ids
-    ]
+    digests = (hmac.digest(salt, client_id.encode(), "sha256") for client_id in client_ids)
+    return People(
+        hashlib.sha256(b"people salt id" + salt).hexdigest()[:_DIGITS],
+        frozenset(digest.hex()[:_DIGITS] for digest in digests),
+    )
 
 
 def write(path: pathlib.Path, people: People) -> None:

@@ -8,7 +8,7 @@ the row of round 1 lists them.
 
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tff_keyboard.storage import files, metrics_rows
 from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
@@ -16,18 +16,30 @@ from tff_keyboard.training.loop.release import RoundReleaseManager
 
 NOTE = "withheld"  # column with the names of the withheld metrics
 
+# The metrics that a private training may release. This is an allow list: metrics that are not on
+# it, including any future ones, are withheld. They are known from the config, noised by the
+# mechanism, computed from the released models alone (post-processing), or about other clients
+# (validation; the statement says so).
+_NAMES = frozenset({"clients_selected", "rejected"})
+_BEGINNINGS = ("evaluation/", "finalizer/", "privacy/")
+_PARTS = ("dp_query_metrics/",)
+
+
+def is_public(name: str) -> bool:
+    """Checks if a private run may release the metric `name`.
+
+    >>> is_public("evaluation/perplexity"), is_public("client_work/train/nll"), is_public("clients")
+    (True, False, False)
+    """
+    known = name in _NAMES or name.startswith(_BEGINNINGS)
+    return known or any(part in name for part in _PARTS)
+
 
 class WithholdingRelease(RoundReleaseManager):
     """Gives each manager the public metrics. The others go to `path`, JSON lines of mode 0600."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        is_public: Callable[[str], bool],
-        released: Sequence[RoundReleaseManager],
-    ):
+    def __init__(self, path: str | os.PathLike[str], released: Sequence[RoundReleaseManager]):
         self._path = pathlib.Path(path)
-        self._is_public = is_public
         self._released = released
 
     def rounds_on_disk(self) -> int:
@@ -44,7 +56,7 @@ class WithholdingRelease(RoundReleaseManager):
             manager.restart_after(round_num)
 
     async def release(self, value: Mapping[str, Value], key: int) -> None:
-        secret: Row = {name: x for name, x in value.items() if not self._is_public(name)}
+        secret: Row = {name: x for name, x in value.items() if not is_public(name)}
         public: Row = {name: x for name, x in value.items() if name not in secret}
         if key == 1:
             public[NOTE] = " ".join(secret)

@@ -11,10 +11,10 @@ from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.storage.errors import ExportError
 from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.word_frequencies import word_frequencies
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
-from tflite_export.runtime.word_frequencies import word_frequencies
 
 
 @pytest.fixture(scope="module")

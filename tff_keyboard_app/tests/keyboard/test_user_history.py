@@ -8,10 +8,9 @@ import pytest
 from werkzeug import test as werkzeug_test
 
 from tests.support.keyboard import hybrid_export
-from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import EDGE, WordCache
 from tff_keyboard.storage.errors import DataError, ExportError, ProgramError
-from tff_keyboard_app.keyboard import terminal_keyboard
+from tff_keyboard_app.keyboard import cache_file, terminal_keyboard
 from tff_keyboard_app.keyboard.sentences import sentence_of, sentences_of
 from tff_keyboard_app.keyboard.server import keyboard_server
 from tff_keyboard_app.keyboard.strip import StripKeyboard

@@ -12,8 +12,8 @@ from tasks import cli
 from tasks.phone import play as play_task
 from tests.support.keyboard import export_fakes, hybrid_export
 from tests.support.keyboard.export_fakes import export
-from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard_app.events import event_log
+from tff_keyboard_app.keyboard import cache_file
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_app.tests.support import keyboard_browser
 from tff_keyboard_app.tests.support.keyboard_browser import ROOT, play

@@ -15,7 +15,7 @@ public final class Cifg implements AutoCloseable {
     System.loadLibrary("cifg_jni");
   }
 
-  // As tff_keyboard_app/keyboard/sentences.py and predictors/hybrid/learnable.py of tff-keyboard.
+  // As tff_keyboard_app/keyboard/sentences.py and predictors/hybrid/word_cache.py of tff-keyboard.
   private static final Pattern SENTENCE_END =
       Pattern.compile(
           "\n|(?:(?<![.!?\u2026])\\.|(?<!\\.)[!?]+(?!\\.))[\"'\u2019\u201d)\\]]*"

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_WORDS, NormalisationRules, Vocabulary
-from tff_keyboard.evaluation.metrics.impressions import reciprocal_ranks
 from tff_keyboard.evaluation.metrics.keystrokes import characters_typed, keystrokes_with_selection
 from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
 from tff_keyboard.predictors.predictor import best_with_prefix, best_words, suggestions
@@ -219,8 +218,3 @@ def test_suggestions_hold_probabilities_and_no_special_word():
     assert suggestions(log_probabilities, index, "x", 3) == []
     with pytest.raises(ValueError, match="`k` must be >= 1"):
         suggestions(log_probabilities, index, "", 0)
-
-
-def test_reciprocal_ranks_end_with_the_strip():
-    found = reciprocal_ranks(np.array([0, 2, 3, 0]), np.array([True, True, True, False]), k=3)
-    np.testing.assert_allclose(found, [1, 1 / 3, 0, 0])
