@@ -14,11 +14,6 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from tff_keyboard.storage.errors import CheckFailed
 
-_TYPE_NAMES = {
-    value: name.lower()
-    for name, value in vars(schema.TensorType).items()
-    if not name.startswith("_")
-}
 _OPERATOR_NAMES = {
     value: name for name, value in vars(schema.BuiltinOperator).items() if not name.startswith("_")
 }
@@ -28,21 +23,13 @@ _DAMAGED = (struct.error, TypeError, ValueError, LookupError, AttributeError, Ov
 
 
 @dataclasses.dataclass(frozen=True)
-class TensorView:
-    """One way a buffer is read: the type and shape of a tensor over it."""
-
-    type_name: str
-    shape: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class StoredBuffer:
-    """Bytes in the file and the tensors that read them."""
+    """Bytes in the file and the shapes of the tensors that read them."""
 
     num_bytes: int
     offset: int  # from the start of the file
     digest: str
-    uses: tuple[TensorView, ...]  # each once
+    shapes: tuple[tuple[int, ...], ...]  # each once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +105,7 @@ def verify(
         raise CheckFailed(f"The model lacks the signatures {', '.join(sorted(missing))}.")
     rows, columns = table_shape
     shapes = {(rows, columns), (columns, rows)}
-    tables = [
-        buffer for buffer in report.buffers if any(use.shape in shapes for use in buffer.uses)
-    ]
+    tables = [buffer for buffer in report.buffers if shapes & set(buffer.shapes)]
     if len(tables) != 1:
         raise CheckFailed(
             f"The word table must be stored once, but {len(tables)} buffers have its size."
@@ -135,11 +120,11 @@ def verify(
 
 
 def _stored_buffers(data: bytes, root: schema.Model, model: schema.ModelT) -> list[StoredBuffer]:
-    readers: dict[int, list[TensorView]] = collections.defaultdict(list)
+    readers: dict[int, list[tuple[int, ...]]] = collections.defaultdict(list)
     for subgraph in model.subgraphs:
         for tensor in subgraph.tensors:
             shape = () if tensor.shape is None else tuple(int(size) for size in tensor.shape)
-            readers[tensor.buffer].append(TensorView(_TYPE_NAMES[tensor.type], shape))
+            readers[tensor.buffer].append(shape)
     file_start = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
     stored = []
     for index in range(root.BuffersLength()):
@@ -151,7 +136,7 @@ def _stored_buffers(data: bytes, root: schema.Model, model: schema.ModelT) -> li
                 num_bytes=content.size,
                 offset=content.__array_interface__["data"][0] - file_start,
                 digest=hashlib.sha256(content.tobytes()).hexdigest(),
-                uses=tuple(dict.fromkeys(readers[index])),
+                shapes=tuple(dict.fromkeys(readers[index])),
             )
         )
     return sorted(stored, key=lambda buffer: (-buffer.num_bytes, buffer.offset))

@@ -289,16 +289,6 @@ class KeyboardPredictor:
         self._native.step(int(word_id), c, h)
         return c, h
 
-    def logits(self, ids: np.ndarray) -> np.ndarray:
-        """Returns logits [time, V] after each id of one message [time], in ids of `vocabulary`."""
-        c, h = self._zero_state()
-        rows = []
-        for word_id in ids:
-            out = self._step(token=self._to_file[word_id : word_id + 1], c=c, h=h)
-            c, h = out["new_c"], out["new_h"]
-            rows.append(self._logits(h=h)["logits"][0, self._to_file])
-        return np.stack(rows) if rows else np.empty([0, len(self.vocabulary)], np.float32)
-
     def _read(self, ids: list[int]) -> _Position:
         """Returns the model after the last of `ids` ([BOS, ...]).
 

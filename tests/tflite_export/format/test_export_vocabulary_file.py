@@ -79,15 +79,6 @@ def test_a_changed_bit_is_noticed_wherever_it_is():
                 vocabulary_file.decode(bytes(changed))
 
 
-def test_files_of_format_1_can_be_read():
-    vocabulary = vocabulary_of(["an", "and", "ant"])
-    name, _, body = vocabulary_file.encode(vocabulary).split(b"\n", 2)
-    old = name.replace(b"vocabulary 2", b"vocabulary 1") + b"\n" + body
-    assert vocabulary_file.decode(old) == vocabulary
-    with pytest.raises(ExportError, match="not a complete vocabulary file"):
-        vocabulary_file.decode(old[:-1])
-
-
 @pytest.mark.parametrize("kept", [0, 5, 60, -1])
 def test_a_cut_file_is_rejected(kept):
     packed = vocabulary_file.encode(vocabulary_of(["an", "and"]))

@@ -32,11 +32,6 @@ class CompactTable:
         """Returns the discounted probabilities of some rows, float32."""
         return self.values[self.codes[rows]]
 
-    @property
-    def num_bytes(self) -> int:
-        """Memory of the arrays."""
-        return sum(getattr(self, field.name).nbytes for field in dataclasses.fields(self))
-
 
 class CompactNGram:
     """Probabilities of the next id after any context. Created by `ngram_file.decode`.
@@ -56,11 +51,6 @@ class CompactNGram:
     def num_ngrams(self) -> list[int]:
         """Number of distinct n-grams of each order."""
         return [int(np.count_nonzero(self.unigram)), *(len(table.words) for table in self.tables)]
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory of all arrays."""
-        return self.unigram.nbytes + sum(table.num_bytes for table in self.tables)
 
     def reordered(self, new_ids: np.ndarray) -> "CompactNGram":
         """Returns the same model with other ids. `new_ids` [V] maps old to new ids."""

@@ -27,6 +27,7 @@ from dp_accounting import rdp
 from scipy import optimize, special
 
 from tff_keyboard.privacy.mechanisms import toeplitz
+from tff_keyboard.privacy.mechanisms.blt import Blt
 from tff_keyboard.privacy.mechanisms.tree_sensitivity import tree_sensitivity_squared
 
 REPLACE_ONE = "replace one client"
@@ -175,7 +176,7 @@ def tree_gaussian(
 
 def matrix_gaussian(
     *,
-    noise: toeplitz.ToeplitzNoise,
+    noise: Blt,
     noise_multiplier: float,
     rounds: int,
     delta: float,
@@ -188,7 +189,7 @@ def matrix_gaussian(
     The sensitivity S of C is computed here, and rho = S^2 / (2 z^2), as for a tree with its own S.
 
     Args:
-      noise: C.
+      noise: Coefficients of C.
       noise_multiplier: Noise standard deviation of one draw z / clip norm.
       rounds: Rounds of the run, >= 0.
       delta: Delta of the statement, in (0, 1).

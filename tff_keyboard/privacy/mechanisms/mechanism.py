@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from tff_keyboard.config.reading import tables
 from tff_keyboard.config.sections import privacy_config
-from tff_keyboard.privacy.mechanisms import noise_streams, toeplitz
+from tff_keyboard.privacy.mechanisms import noise_streams
 from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
 from tff_keyboard.privacy.mechanisms.noise_streams import Draw, NoiseOfRounds
 
@@ -29,7 +29,7 @@ class _Mechanism:
     is_independent: ClassVar[bool] = False
     is_adaptive: ClassVar[bool] = False  # whether the clip norm follows a quantile
 
-    def matrix(self) -> toeplitz.ToeplitzNoise | None:
+    def matrix(self) -> Blt | None:
         """Returns C of correlated noise, or None for other mechanisms."""
         return None
 

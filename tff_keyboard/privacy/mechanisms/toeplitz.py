@@ -22,21 +22,10 @@ Sources: Denisov et al. 2022, https://arxiv.org/abs/2202.08312 (adaptive streams
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
 _ROUNDING = 1e-12  # tolerance for rounding errors in a column
-
-
-class ToeplitzNoise(Protocol):
-    """A matrix C, such as `blt.Blt`."""
-
-    def column(self, rounds: int) -> np.ndarray:
-        """Returns the first column c of C, [rounds] float64."""
-
-    def inverse(self, rounds: int) -> np.ndarray:
-        """Returns the first column of C^-1, [rounds] float64."""
 
 
 def prefix_sums(rounds: int, *, momentum: float = 0.0) -> np.ndarray:
