@@ -306,7 +306,11 @@ class StripKeyboard:
             return None if same else _Correction(sure, 1.0, 1.0, is_sure=True)
         if self._autocorrect is None:
             return None
-        contraction = self._contraction(typing) or self._contraction_before(typing)
+        contraction = (
+            self._contraction(typing)
+            or self._contraction_before(typing)
+            or self._with_apostrophe_moved(typing)
+        )
         if contraction is not None:
             return contraction
         spaced = self._joined_with_before(typing) or self._cut(typing)
@@ -341,6 +345,21 @@ class StripKeyboard:
         is_sure = probability >= apostrophes.SURE_FROM
         score = probability if is_sure else self._chance_of(typing.context, meant)
         return _Correction(self._form(meant), probability, score, is_sure)
+
+    def _with_apostrophe_moved(self, typing: _Typing) -> _Correction | None:
+        """Returns the contraction if the typed word has its apostrophe elsewhere: "does'nt"."""
+        typed, letters = typing.prefix, typing.prefix.replace("'", "")
+        if (
+            len(letters) in (0, len(typed))
+            or typed.endswith(("'", "'s"))  # a closing quotation mark, or a possessive
+            or typed in self._ids
+            or (self._autocorrect is not None and self._autocorrect.is_word(typed))
+        ):
+            return None
+        fragment = typing.fragment.replace("'", "")
+        found = self._correction(dataclasses.replace(typing, prefix=letters, fragment=fragment))
+        is_contraction = found is not None and "'" in found.form and found.form.lower() != typed
+        return found if is_contraction else None
 
     def _contraction_before(self, typing: _Typing) -> _Correction | None:
         """Returns the contraction that the word before the typed one may be, given both words."""

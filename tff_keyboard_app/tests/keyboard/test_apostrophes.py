@@ -66,6 +66,13 @@ def test_the_next_word_decides():
         ("well done", "well done "),
         ("go to hell", "go to hell "),
         ("the top-were going", "the top-were going "),
+        ("it does'nt", "it doesn't "),
+        ("Does'nt", "Doesn't "),
+        ("we dosen't", "we doesn't "),
+        ("it woildn't", "it wouldn't "),
+        ("say 'wont'", "say 'wont' "),
+        ("Zora's and o'brien", "Zora's and o'brien "),
+        ("the gov't and rock'n'roll", "the gov't and rock'n'roll "),
     ],
 )
 def test_what_is_sent(keyboard, typed, sent):
@@ -82,6 +89,15 @@ def test_a_word_in_front_is_offered_with_its_apostrophe(keyboard):
     assert (slot.word, slot.replaces) == ("we're going", len("were going"))
     assert slot in strip.slots
     assert slot.applied_to("were going") == "we're going "
+
+
+def test_a_moved_apostrophe_can_be_taken_back(keyboard):
+    session = TypingSession()
+    for character in "does'nt ":
+        session.press(character, keyboard.strip_for(session.text).correction)
+    assert session.text == "doesn't "
+    session.backspace()
+    assert session.text == "does'nt "
 
 
 def test_what_was_taken_back_stays(keyboard):
