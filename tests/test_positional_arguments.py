@@ -34,7 +34,7 @@ BY_POSITION = {
     "algorithms.build_fedmed": ("model_fn", "factory"),
     "algorithms.local_context": (),
     "algorithms.with_initial_weights": ("process", "trainable"),
-    "algorithms.with_noise": ("process", "privacy"),
+    "algorithms.with_noise": ("process", "factory"),
     "data.ClientStore": ("directory",),
     "data.NormalisationRules": (),
     "data.Tokenizer": ("rules",),
@@ -64,10 +64,6 @@ BY_POSITION = {
     "models.build_model_fn": ("name",),
     "models.load_model": ("directory",),
     "models.save_model": ("directory", "model", "vocabulary"),
-    "privacy.Blt": (),
-    "privacy.Gaussian": (),
-    "privacy.GaussianAdaptive": (),
-    "privacy.Tree": (),
     "privacy.Guarantee": (),
     "privacy.Plan": (),
     "privacy.Schedule": (),
@@ -166,7 +162,7 @@ def test_something_else_than_a_factory_is_a_type_error(value):
         tk.algorithms.build_fedmed(
             lambda: None, value, client_optimizer=None, server_optimizer=None
         )
-    with pytest.raises(TypeError, match="`privacy` must be"):
+    with pytest.raises(TypeError, match="`factory` must be"):
         tk.algorithms.with_noise(None, value, rounds=1)
 
 

@@ -98,7 +98,7 @@ def run(options: Options) -> None:
         audit(full, [other], options, options.out)
         return
     config = config_lib.load(options.config, options.set)
-    preflight.check_population(config)
+    preflight.check_population(config.data.store, config.train, config.aggregation.rule)
     quiet.import_tensorflow_federated()
     from tff_keyboard_lab.audits.leave_one_out import train_without_each
 

@@ -65,7 +65,7 @@ def run(options: Options) -> None:
     """Trains and evaluates the unfinished runs, and prints the comparison."""
     configs = {path.stem: config_lib.load(path, options.set) for path in options.config}
     for config in configs.values():
-        preflight.check_population(config)
+        preflight.check_population(config.data.store, config.train, config.aggregation.rule)
     quiet.import_tensorflow_federated()
     from tff_keyboard_lab.attacks import attack_report, attack_study
 

@@ -63,7 +63,7 @@ def run(options: Options) -> None:
         study, file.parent, options.workdir, options.set, options.seeds, options.arm
     )
     for config in {run.config.data.store: run.config for run in runs}.values():
-        preflight.check_population(config)
+        preflight.check_population(config.data.store, config.train, config.aggregation.rule)
     text = estimate.plan_text(
         runs,
         jobs=options.jobs,

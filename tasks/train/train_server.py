@@ -52,12 +52,12 @@ def run(options: Options) -> None:
     of_run = options.like / names.CONFIG if options.like and not options.config else None
     config = options.run_config(of_run)
     quiet.import_tensorflow_federated()
-    from tff_keyboard.training.central import train_central
+    from tff_keyboard.training import central
 
     tokens = None
     if options.like is not None:
-        budget = train_central.budget_of(options.like)
+        budget = central.budget_of(options.like)
         config = budget.at_the_beginning(config)
         if options.epochs is None:
             tokens = budget.tokens
-    train_central.train_central(config, options.workdir, tokens=tokens, epochs=options.epochs)
+    central.train_central(config, options.workdir, tokens=tokens, epochs=options.epochs)

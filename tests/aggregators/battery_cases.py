@@ -8,7 +8,7 @@ import typing
 import numpy as np
 
 from tests.support.noise_fakes import noised
-from tff_keyboard.aggregators.fedmed.client_weight import fedmed_weight_type
+from tff_keyboard.aggregators.fedmed.accumulator import fedmed_weight_type
 from tff_keyboard.aggregators.properties import (
     CLIENTS,
     SHAPES,
@@ -19,7 +19,7 @@ from tff_keyboard.aggregators.properties import (
 from tff_keyboard.aggregators.row_correction import row_weight_type
 from tff_keyboard.config.sections import aggregation_config, privacy_config, rule_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig, NoClipping
-from tff_keyboard.training.build_aggregator import build_aggregator
+from tff_keyboard.training.build import build_aggregator
 
 _LITTLE = 1e-4  # of noise, in clip norms: the mean of five clients moves by 2e-5
 

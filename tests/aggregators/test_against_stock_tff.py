@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, deltas, plain
 from tests.support.noise_fakes import noised
-from tff_keyboard.aggregators.fedmed.client_weight import fedmed_weight_type
+from tff_keyboard.aggregators.fedmed.accumulator import fedmed_weight_type
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
     NoClipping,
@@ -26,7 +26,7 @@ from tff_keyboard.config.sections.rule_config import (
     PrivateFedAttConfig,
     TrimmedMeanConfig,
 )
-from tff_keyboard.training.build_aggregator import build_aggregator
+from tff_keyboard.training.build import build_aggregator
 
 # Computations by the dozen are built here, of code that other tests trace for `make coverage`.
 pytestmark = pytest.mark.no_cover

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.aggregators.fedatt import online_softmax
+from tff_keyboard.aggregators.fedatt import aggregator
 from tff_keyboard.aggregators.layers import Layer, layer_norms, resolve_layers, scale_layers
-from tff_keyboard.aggregators.seeded_noise import client_digest
+from tff_keyboard.aggregators.seeded_client_map import client_digest
 
 ONE = (Layer("matrix", (0,)),)
 TWO = (Layer("a", (0, 2)), Layer("b", (1,)))
@@ -78,7 +78,7 @@ def accumulators(seed, clients, log_scale):
     values = [[np.float32(rng.normal(size=s)) for s in ((2, 2), (3,), ())] for _ in range(clients)]
     counts = rng.uniform(size=clients) < 0.8
     singles = [
-        online_softmax.single(v, tf.constant(s), tf.constant(c))
+        aggregator.client_accumulator(v, tf.constant(s), tf.constant(c))
         for v, s, c in zip(values, scores, counts, strict=True)
     ]
     return singles, scores[counts], [v for v, c in zip(values, counts, strict=True) if c]
@@ -95,14 +95,14 @@ def accumulators(seed, clients, log_scale):
 def test_any_grouping_of_clients_is_the_softmax(seed, clients, log_scale, cut):
     singles, scores, kept = accumulators(seed, clients, log_scale)
     specs = [tf.TensorSpec(s, tf.float32) for s in ((2, 2), (3,), ())]
-    merge = functools.partial(online_softmax.merge, layers=TWO)
+    merge = functools.partial(aggregator.merge_accumulators, layers=TWO)
     left, right = (
-        functools.reduce(merge, part, online_softmax.empty(specs, 2))
+        functools.reduce(merge, part, aggregator.empty_accumulator(specs, 2))
         for part in (singles[:cut], singles[cut:])
     )
     total = merge(left, right)
-    got = online_softmax.weighted_mean(total, TWO)
-    measured = online_softmax.attention_measurements(total, TWO)
+    got = aggregator.weighted_mean(total, TWO)
+    measured = aggregator.attention_measurements(total, TWO)
     assert total["clients"] == len(kept)
     if not kept:
         assert not any(np.any(x) for x in got)

@@ -13,7 +13,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms import cohort_batcher
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.models import build_model
-from tff_keyboard.training.build_process import build_process
+from tff_keyboard.training.build import build_process
 
 VOCABULARY, UNITS, DIM, CLIENTS = 15, 6, 4, 5
 SMALL = (

@@ -133,7 +133,7 @@ def test_noise_of_one_key_is_one_noise(factory):
     process = UNWEIGHTED(model_fn, SGD, model_aggregator=factory)
 
     def noised(key):
-        return moved(tk.algorithms.with_noise(process, factory.privacy, rounds=4, key=key))[0]
+        return moved(tk.algorithms.with_noise(process, factory, rounds=4, key=key))[0]
 
     one, again, other = noised(bytes(32)), noised(bytes(32)), noised(None)
     np.testing.assert_array_equal(one, again)

@@ -3,7 +3,7 @@
 import pytest
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.resolved_schedules import rounds_of_cosines, with_rounds
+from tff_keyboard.config import rounds_of_cosines, with_rounds
 from tff_keyboard.config.sections.schedule_config import Cosine
 
 COSINES = {

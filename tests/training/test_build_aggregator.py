@@ -17,7 +17,7 @@ from tests.support.aggregation_fakes import (
     plain,
 )
 from tests.support.examples import examples
-from tff_keyboard.aggregators.fedmed.client_weight import fedmed_weight_type
+from tff_keyboard.aggregators.fedmed.accumulator import fedmed_weight_type
 from tff_keyboard.config.sections.aggregation_config import (
     AdaptiveClipping,
     AggregationConfig,
@@ -28,7 +28,7 @@ from tff_keyboard.config.sections.aggregation_config import (
 )
 from tff_keyboard.config.sections.privacy_config import GaussianAdaptiveConfig, GaussianConfig
 from tff_keyboard.config.sections.rule_config import RULES, FedAttConfig, FedMedConfig
-from tff_keyboard.training.build_aggregator import build_aggregator
+from tff_keyboard.training.build import build_aggregator
 
 UNPROTECTED = (("protection", NoClipping()),)
 NORM_1 = 1.0 / np.sqrt(11)
@@ -188,6 +188,6 @@ def test_options_that_do_not_fit_the_cohort_are_refused():
     config = AggregationConfig(
         privacy=GaussianAdaptiveConfig(noise_multiplier=2.0), client_weighting="uniform"
     )
-    with pytest.raises(ValueError, match=r"`aggregation\.privacy\.clipped_count_noise`"):
+    with pytest.raises(ValueError, match=r"Raise `clipped_count_noise`"):
         build_aggregator(config, clients_per_round=10, seed=0)
     build_aggregator(config, clients_per_round=100, seed=0)

@@ -8,7 +8,8 @@ from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD, SPECIAL_IDS
-from tff_keyboard.training.client_inputs import CohortInputs, evaluation_clients
+from tff_keyboard.training.build import build_cohorts
+from tff_keyboard.training.client_inputs import evaluation_clients
 
 
 def as_they_are(clients, sizes):
@@ -18,7 +19,7 @@ def as_they_are(clients, sizes):
 
 def inputs(store, *overrides):
     whole = "data.max_length=200"
-    return CohortInputs(tiny_config(store, whole, *overrides), ClientStore(store))
+    return build_cohorts(tiny_config(store, whole, *overrides), ClientStore(store))
 
 
 def everyone(store):
@@ -52,8 +53,8 @@ def test_clients_have_messages_of_the_train_population(store):
 
 def test_the_key_of_a_private_run_draws_its_cohorts_and_nothing_else(store):
     config, users = tiny_config(store), ClientStore(store)
-    plain = CohortInputs(config, users)
-    keyed = CohortInputs(config, users, cohort_key=b"a" * 32)
+    plain = build_cohorts(config, users)
+    keyed = build_cohorts(config, users, cohort_key=b"a" * 32)
     rounds = range(1, 6)
     drawn = [sorted(keyed.selected(t)) for t in rounds]
     assert drawn != [sorted(plain.selected(t)) for t in rounds]
@@ -143,7 +144,7 @@ def test_evaluation_clients_belong_to_their_population(store, population):
 
 def planned(path, *overrides, rehearsal=False):
     store = ClientStore(path)
-    return CohortInputs(
+    return build_cohorts(
         tiny_config(path, *overrides), store, Rehearsal(store, 0.4) if rehearsal else None
     )
 

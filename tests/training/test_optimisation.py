@@ -10,7 +10,7 @@ from tests.training.test_federated import assert_same_run
 from tff_keyboard.config import ConfigError
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.training import run_privacy
-from tff_keyboard.training.central.train_central import train_central
+from tff_keyboard.training.central import train_central
 from tff_keyboard.training.federated import train_federated
 
 ALL_AT_ONCE = (

@@ -9,7 +9,11 @@ from tests.support.fakes import tiny_config
 from tff_keyboard.config import ConfigError
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage.errors import DataError
-from tff_keyboard.training.preflight import check_population
+from tff_keyboard.training import preflight
+
+
+def check_population(config):
+    preflight.check_population(config.data.store, config.train, config.aggregation.rule)
 
 
 def test_a_cohort_as_large_as_the_population_is_allowed(store):

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tff_keyboard.config import loads
+from tff_keyboard.config import loads, to_dict
+from tff_keyboard.config.resume_policy import numerics_config
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
@@ -32,7 +33,11 @@ def opened(path, config, **changes):
     card = {"store_sha256": changes.pop("store_sha256", "ab"), "truecase": {"forms": 5}}
     arguments = {"initial_weights": WEIGHTS} | changes
     return open_run_privacy(
-        config,
+        config.aggregation,
+        train=config.train,
+        momentum=getattr(config.server, "momentum", 0.0),
+        initial_model=config.model.initial_model,
+        config_facts=numerics_config(to_dict(config)),
         ledger_path=path / "privacy_ledger.jsonl",
         nonce_path=path / "noise_nonce",
         store_card=card,

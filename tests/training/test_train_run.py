@@ -8,9 +8,10 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.support.fakes import tiny_config
+from tff_keyboard.config import dump
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.training.build_process import build_initial_model
+from tff_keyboard.training.build import build_initial_model
 from tff_keyboard.training.train_run import open_run, train_run
 
 RECALLS = {1: 0.1, 2: 0.4, 3: 0.2}  # the second round is the best
@@ -62,12 +63,16 @@ def test_saved_model_is_from_the_configured_round(store, tmp_path, final_model, 
             "perplexity": 9.0,
         }
 
-    with open_run(config, tmp_path / "run", client_store) as run:
+    text, privacy = dump(config), config.aggregation.privacy
+    with open_run(tmp_path / "run", text, privacy, client_store) as run:
         row = train_run(
-            config,
             run,
             client_store,
             model,
+            train=config.train,
+            averaging=config.averaging,
+            evaluate_every=1,
+            is_private=False,
             process=Counting(shapes),
             round_input=lambda round_num: ([], {"clients": 0, "tokens": 3}),
             evaluate=evaluate,

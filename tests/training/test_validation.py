@@ -12,14 +12,15 @@ from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.execution.engine import LocalEngine
-from tff_keyboard.training import build_process, client_inputs, validation
+from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.training import build, client_inputs, validation
 
 
 @pytest.fixture(name="setting", scope="module")
 def _setting(store):
     config = tiny_config(store, "evaluation.max_examples=3", "evaluation.clients=4")
     client_store = ClientStore(store)
-    model = build_process.build_initial_model(config, client_store.vocabulary)
+    model = build.build_initial_model(config, client_store.vocabulary)
     model.embedding.assign(3 * model.embedding)  # sharper than an untrained model
     clients = [
         batches.evaluation_batches(
@@ -45,7 +46,14 @@ def check(found, expected):
 
 def test_in_this_process(setting):
     weights = tff.learning.models.ModelWeights.from_model(setting.model)
-    evaluate = validation.in_this_process(setting.config)(setting.store)
+    predictor = KerasPredictor(
+        build.build_initial_model(setting.config, setting.store.vocabulary),
+        setting.store.vocabulary,
+    )
+    evaluate_on = validation.in_this_process(
+        predictor, setting.config.evaluation, setting.config.data.max_length
+    )
+    evaluate = evaluate_on(setting.store)
     check(evaluate(weights), setting.expected)
 
 
@@ -56,18 +64,19 @@ def test_federated(setting):
         [v.numpy() for v in weights.trainable], [v.numpy() for v in weights.non_trainable]
     )
     evaluator = FederatedEvaluator(
-        build_process.build_model_fn(setting.config, len(setting.store.vocabulary), evaluation=True)
+        build.build_model_fn(setting.config, len(setting.store.vocabulary), evaluation=True)
     )
-    evaluate = validation.federated(evaluator, setting.config)(setting.store)
+    evaluate_on = validation.federated(
+        evaluator, setting.config.evaluation, setting.config.data.max_length
+    )
+    evaluate = evaluate_on(setting.store)
     check(evaluate(weights), setting.expected)
 
 
 @pytest.mark.slow
 def test_rows_do_not_depend_on_calls_and_threads(setting):
     """One client has nothing; rows keep their places over calls, packs and threads."""
-    model_fn = build_process.build_model_fn(
-        setting.config, len(setting.store.vocabulary), evaluation=True
-    )
+    model_fn = build.build_model_fn(setting.config, len(setting.store.vocabulary), evaluation=True)
     weights = tff.learning.models.ModelWeights(
         [v.numpy() for v in setting.model.trainable_variables], []
     )

@@ -23,9 +23,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators import arguments, client_stack
+from tff_keyboard.aggregators import client_stack
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess
+from tff_keyboard.storage.checks import require
 
 RISK = 1e-3  # probability of a cohort with more attackers than are cut on each side
 
@@ -82,7 +83,7 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     """
 
     def __init__(self, attackers: float = 0.1):
-        arguments.require("attackers", attackers, "in (0, 0.5)", lambda x: 0 < x < 0.5)
+        require(0 < attackers < 0.5, "attackers", "must be in (0, 0.5)", attackers)
         self._attackers = attackers
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:

@@ -24,8 +24,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess, Factory
-from tff_keyboard.aggregators.seeded_client_map import SeededClientMapFactory
-from tff_keyboard.aggregators.seeded_noise import fold_in
+from tff_keyboard.aggregators.seeded_client_map import SeededClientMapFactory, fold_in
 from tff_keyboard.storage import update_codec
 from tff_keyboard.storage.checks import require_one_of
 

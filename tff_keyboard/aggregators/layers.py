@@ -7,12 +7,14 @@ the order of `trainable_variables`.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 POWER_ITERATIONS = 50
+# Group name -> names of variables, or positions such as "0"
+LayerGroups: TypeAlias = Mapping[str, Sequence[str]]
 _START_VECTOR_SEED = (2019, 6)  # a fixed seed, because the norm must depend only on the update
 
 

@@ -14,9 +14,10 @@ import collections
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators import arguments, client_stack
+from tff_keyboard.aggregators import client_stack
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess
+from tff_keyboard.storage.checks import require
 
 
 class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
@@ -65,7 +66,7 @@ class TrimmedMeanFactory(_RobustMeanFactory):
     """
 
     def __init__(self, trim_fraction: float = 0.1):
-        arguments.require("trim_fraction", trim_fraction, "in [0, 0.5)", lambda x: 0 <= x < 0.5)
+        require(0 <= trim_fraction < 0.5, "trim_fraction", "must be in [0, 0.5)", trim_fraction)
         self._trim_fraction = trim_fraction
 
     def _cut(self, clients: tf.Tensor) -> tf.Tensor:

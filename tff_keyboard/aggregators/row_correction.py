@@ -112,7 +112,9 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
         @tff.tensorflow.computation(value_type, counts_type, counts_type)
         def corrected(value, before, of_round):
             total = tf.nest.map_structure(tf.add, before, of_round)
-            factors = row_factors(total["participations"], total["touched"], self._largest)
+            # A word that no client has typed has n_v = 1.
+            ratios = tf.maximum(total["participations"], 1.0) / tf.maximum(total["touched"], 1.0)
+            factors = tf.minimum(ratios, self._largest)
             flat = list(tf.nest.flatten(value))
             for i in self._tables:
                 shape = [-1, *[1] * (flat[i].shape.rank - 1)]
@@ -148,9 +150,3 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
             return after, result, measured
 
         return build_process(initialize, next_fn, value_type, weight_type)
-
-
-def row_factors(participations: tf.Tensor, touched: tf.Tensor, largest: float) -> tf.Tensor:
-    """Returns min(largest, N / n_v), [vocabulary] float32. A word without count has n_v = 1."""
-    factors = tf.maximum(participations, 1.0) / tf.maximum(touched, 1.0)
-    return tf.minimum(factors, largest)

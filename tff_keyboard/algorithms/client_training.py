@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregators.fedmed.aggregator import LocalLoss
-from tff_keyboard.aggregators.guards.finiteness import all_finite
+from tff_keyboard.aggregators.guards.update_guard import all_finite
 from tff_keyboard.algorithms.composition import ClientWork, ModelFn
 from tff_keyboard.algorithms.optimizers.local_sgd import LocalSgd
 from tff_keyboard.data import elements
@@ -35,12 +35,6 @@ class TouchedTableRows(NamedTuple):
             ones = tf.ones([tf.size(ids)])
             touched = tf.tensor_scatter_nd_update(touched, indices, ones)
         return touched
-
-
-def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> tff.SequenceType:
-    """Returns the type of a client's data: a sequence of batches, or one with all joined."""
-    spec = elements.joined_spec(model.input_spec) if joined else model.input_spec
-    return tff.SequenceType(tff.types.tensorflow_to_type(spec))
 
 
 def _take_step(optimizer, state, variables, gradients):
@@ -93,7 +87,8 @@ def build_client_training(
         model = model_fn()
         sum_metrics = tff.learning.metrics.sum_then_finalize(model.metric_finalizers())
     weights_type = tff.learning.models.weights_type_from_model(model)
-    data_type = client_data_type(model, joined)
+    data_spec = elements.joined_spec(model.input_spec) if joined else model.input_spec
+    data_type = tff.SequenceType(tff.types.tensorflow_to_type(data_spec))
     initial_hparams = optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
 
     @tff.federated_computation

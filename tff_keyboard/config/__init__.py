@@ -8,7 +8,9 @@ from tff_keyboard.config.config_file import (
     loads,
     of_this_version,
     override,
+    rounds_of_cosines,
     to_dict,
+    with_rounds,
 )
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.storage.errors import ConfigError
@@ -23,5 +25,7 @@ __all__ = [
     "loads",
     "of_this_version",
     "override",
+    "rounds_of_cosines",
     "to_dict",
+    "with_rounds",
 ]

@@ -11,6 +11,7 @@ This is the config in `../nus_sms.toml` (relative to this file) with 300 rounds.
 run directory depends neither on other files nor on defaults that may change later.
 """
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -21,11 +22,13 @@ import tomli_w
 from tff_keyboard.config.reading import tables
 from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.config.sections.schedule_config import Cosine
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.storage.toml import tomllib
 
 BASE = "base"
+_WITH_SCHEDULE = ("server", "client", "central")  # tables
 
 _OTHER_VERSION = "If you did not edit it, another version wrote it. Use that version."
 
@@ -99,6 +102,44 @@ def to_dict(config: RunConfig) -> Toml:
 def dump(config: RunConfig) -> str:
     """Returns the resolved config as TOML text: `loads(dump(config)) == config`."""
     return tomli_w.dumps(to_dict(config))
+
+
+def rounds_of_cosines(config: RunConfig) -> list[str]:
+    """Returns overrides that set the number of rounds of each cosine schedule in a config."""
+    schedules = {name: getattr(getattr(config, name), "schedule", None) for name in _WITH_SCHEDULE}
+    return [
+        f"{name}.schedule.rounds={schedule.rounds}"
+        for name, schedule in schedules.items()
+        if isinstance(schedule, Cosine)
+    ]
+
+
+def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
+    """Returns `config` with the number of rounds set in every cosine schedule.
+
+    A resumed run keeps its recorded number, so a larger `train.rounds` does not change the learning
+    rate of finished rounds. Rounds after the end of a cosine have its lowest rate. A number in the
+    config is not changed; a later check rejects it if it differs from the recorded one.
+
+    Args:
+      config: The config.
+      recorded: The config that the run recorded (TOML), or None for a new run.
+    """
+    begun = tomllib.loads(recorded) if recorded else {}
+    found: dict[str, Any] = {}
+    for name in _WITH_SCHEDULE:
+        table = getattr(config, name)
+        schedule = getattr(table, "schedule", None)
+        if not isinstance(schedule, Cosine) or schedule.rounds:
+            continue
+        # A run with fewer rounds than its warm-up ends during the warm-up.
+        rounds = max(config.train.rounds, schedule.warmup_rounds + 1)
+        recorded_rounds = begun.get(name, {}).get("schedule", {}).get("rounds", rounds)
+        if recorded_rounds > schedule.warmup_rounds:  # otherwise rejected later
+            rounds = recorded_rounds
+        cosine = dataclasses.replace(schedule, rounds=rounds)
+        found[name] = dataclasses.replace(table, schedule=cosine)
+    return dataclasses.replace(config, **found)
 
 
 def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> Toml:

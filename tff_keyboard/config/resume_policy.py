@@ -1,10 +1,9 @@
 """The config keys that determine the result of a round. They cannot change during a run."""
 
+import copy
 import dataclasses
 
-from tff_keyboard.config.config_file import to_dict
 from tff_keyboard.config.reading.tables import Toml
-from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.devices_config import DevicesConfig
 
 _OF_SUMS = ("secure_sums", "secure_neighbours")  # the files of a round depend on them
@@ -32,16 +31,16 @@ MAY_CHANGE = (
 )
 
 
-def numerics_config(config: RunConfig) -> Toml:
-    """Returns the resolved config without `MAY_CHANGE` and `[execution]`, as nested plain values.
+def numerics_config(config: Toml) -> Toml:
+    """Returns a resolved config, as `to_dict` gives it, without `MAY_CHANGE` and `[execution]`.
 
     If this config, the data and the initial weights of two runs are equal, the runs compute the
     same sums in every round up to rounding, because `[execution]` determines the order of
     additions.
     """
-    kept = to_dict(config)
+    kept = copy.deepcopy(config)
     del kept["execution"]
-    if not config.devices.secure_sums:
+    if not kept["devices"]["secure_sums"]:
         del kept["devices"]  # version 0.1.0 had no such table
     # The store's hash covers their effect, and runs of earlier versions do not have them.
     for name in ("language", "client_column", "text_column", "time_column"):

@@ -138,6 +138,7 @@ class RunConfig:
             ("aggregation.privacy.type", aggregation.privacy.type, "none"),
             ("aggregation.compression.type", aggregation.compression.type, "none"),
             ("aggregation.client_noise.type", noise.type, "none"),
+            ("execution.engine", self.execution.engine, "local"),
             (
                 "aggregation.protection.type",
                 protection.type,

@@ -46,10 +46,13 @@ def between(lowest: int, highest: int) -> Range:
     return Range(f"in {lowest}..{highest}", lambda value: lowest <= value <= highest)
 
 
+NOT_NEGATIVE = at_least(0)
+POSITIVE = Range("> 0", lambda value: value > 0)
+
 FromZero: TypeAlias = Annotated[int, at_least(0)]
 FromOne: TypeAlias = Annotated[int, at_least(1)]
-NotNegative: TypeAlias = Annotated[float, at_least(0)]
-Positive: TypeAlias = Annotated[float, Range("> 0", lambda value: value > 0)]
+NotNegative: TypeAlias = Annotated[float, NOT_NEGATIVE]
+Positive: TypeAlias = Annotated[float, POSITIVE]
 Fraction: TypeAlias = Annotated[float, Range("in [0, 1)", lambda value: 0 <= value < 1)]
 Share: TypeAlias = Annotated[float, Range("in [0, 1]", lambda value: 0 <= value <= 1)]
 OpenShare: TypeAlias = Annotated[float, Range("in (0, 1)", lambda value: 0 < value < 1)]

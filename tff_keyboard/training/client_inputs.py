@@ -11,8 +11,8 @@ import numpy as np
 
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher, RoundInput
 from tff_keyboard.algorithms.cohorts import Cohort, CohortSampler, sampling_weights
-from tff_keyboard.config import RunConfig
-from tff_keyboard.config.sections.train_config import EvaluationConfig
+from tff_keyboard.config.sections.learning_config import ClientConfig
+from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
@@ -38,7 +38,10 @@ class CohortInputs:
 
     Args:
       store: The client store.
-      config: Config of the run.
+      train: The table `[train]`.
+      client: The table `[client]`.
+      max_length: Largest number of words of a sequence; `data.max_length`.
+      long_messages: Treatment of longer messages; `data.long_messages`.
       rehearsal: Source of additional messages. None means that clients train only on their own.
       cohort_key: Secret salt of the cohorts. Without it they depend only on seed and round.
       num_parameters: Parameters of the model that clients get; 0 if bytes are not needed.
@@ -49,21 +52,24 @@ class CohortInputs:
 
     def __init__(
         self,
-        config: RunConfig,
         store: ClientStore,
+        *,
+        train: TrainConfig,
+        client: ClientConfig,
+        max_length: int,
+        long_messages: str,
         rehearsal: MessageSource | None = None,
         cohort_key: bytes = b"",
         num_parameters: int = 0,
     ):
         self._rehearsal = rehearsal
         self._num_examples = store.num_examples("train")
-        self._config = config
+        self._train, self._client = train, client
+        self._max_length, self._long_messages = max_length, long_messages
         self._store = store
         self.client_ids = store.client_ids("train")
-        weights = sampling_weights(
-            config.train, self._num_examples, max_examples=config.client.max_examples
-        )
-        self._sampler = CohortSampler(config.train, len(self.client_ids), weights, cohort_key)
+        weights = sampling_weights(train, self._num_examples, max_examples=client.max_examples)
+        self._sampler = CohortSampler(train, len(self.client_ids), weights, cohort_key)
         self._model_bytes = num_parameters * BYTES_PER_PARAMETER
 
     def selected(self, round_num: int) -> np.ndarray:
@@ -115,11 +121,11 @@ class CohortInputs:
 
         `rehearsed` are its general messages; if None, they are drawn (with rehearsal).
         """
-        config, seed = self._config, self._seed(round_num, index)
+        client, seed = self._client, self._seed(round_num, index)
         if rehearsed is None:
             rehearsed = self._rehearsed_by(index, round_num)
         messages: Sequence[np.ndarray] = self._store.messages("train", self.client_ids[index])
-        most = config.client.max_examples
+        most = client.max_examples
         lengths = None
         if rehearsed is None:
             lengths = self._store.message_lengths("train", index).tolist()
@@ -128,14 +134,14 @@ class CohortInputs:
             messages = [*(messages[i] for i in chosen), *rehearsed]
         return batches.client_batches(
             messages,
-            batch_size=config.client.batch_size,
-            max_length=config.data.max_length,
+            batch_size=client.batch_size,
+            max_length=self._max_length,
             # Rehearsal has already chosen the messages. Long messages do not increase a client's
             # weight.
             max_examples=len(messages) if most and self._rehearsal else most,
-            epochs=config.client.epochs,
+            epochs=client.epochs,
             seed=seed,
-            long_messages=config.data.long_messages,
+            long_messages=self._long_messages,
             lengths=lengths,
         )
 
@@ -144,37 +150,35 @@ class CohortInputs:
     ) -> np.ndarray:
         """Returns sequences and targets of each client in all epochs: [clients, 2]."""
         lengths = [self._store.message_lengths("train", index) for index in indices]
-        limits = [self._config.client.max_examples] * len(indices)
+        limits = [self._client.max_examples] * len(indices)
         if self._rehearsal is not None:
             for place, index in enumerate(indices):
-                lengths[place] = self._with_general(
-                    lengths[place], rehearsed[index], self._seed(round_num, index)
+                chosen = batches.choose_examples(
+                    len(lengths[place]), self._client.max_examples, self._seed(round_num, index)
                 )
-            if self._config.client.max_examples:  # as in `batches`, where rehearsal has chosen
+                general = [len(message) for message in rehearsed[index]]
+                lengths[place] = np.concatenate([lengths[place][chosen], general])
+            if self._client.max_examples:  # as in `batches`, where rehearsal has chosen
                 limits = [len(own) for own in lengths]
         sizes = batches.epoch_sizes(
             lengths,
-            max_length=self._config.data.max_length,
+            max_length=self._max_length,
             limits=limits,
-            seed=(self._config.train.seed, round_num),
+            seed=(self._train.seed, round_num),
             names=indices,
-            long_messages=self._config.data.long_messages,
+            long_messages=self._long_messages,
         )
-        return sizes * self._config.client.epochs
-
-    def _with_general(
-        self, lengths: np.ndarray, general: Sequence[np.ndarray], seed: Sequence[int]
-    ) -> np.ndarray:
-        """Returns the words of each training message of a client with rehearsal."""
-        chosen = batches.choose_examples(len(lengths), self._config.client.max_examples, seed)
-        return np.concatenate([lengths[chosen], [len(message) for message in general]])
+        return sizes * self._client.epochs
 
     def _cohort(self, round_num: int) -> tuple[Cohort, dict[int, list[np.ndarray]], list[int]]:
         """Returns the cohort, its general messages, and the reporting clients."""
         cohort = self._sampler.cohort(round_num)
-        excluded = self._config.train.excluded_client
+        excluded = self._train.excluded_client
         reporting = [int(index) for index in cohort.reporting if index != excluded]
-        return cohort, self._rehearsed(cohort.selected, round_num), reporting
+        # Dropouts have received general messages, too.
+        found = {int(index): self._rehearsed_by(int(index), round_num) for index in cohort.selected}
+        rehearsed = {index: messages for index, messages in found.items() if messages is not None}
+        return cohort, rehearsed, reporting
 
     def _facts(
         self,
@@ -200,20 +204,15 @@ class CohortInputs:
             "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
         }
 
-    def _rehearsed(self, selected: np.ndarray, round_num: int) -> dict[int, list[np.ndarray]]:
-        """Returns general messages of all selected clients. Dropouts have received theirs, too."""
-        found = {int(index): self._rehearsed_by(int(index), round_num) for index in selected}
-        return {index: messages for index, messages in found.items() if messages is not None}
-
     def _rehearsed_by(self, index: int, round_num: int) -> list[np.ndarray] | None:
         if self._rehearsal is None:
             return None
-        most = self._config.client.max_examples or np.inf
+        most = self._client.max_examples or np.inf
         own = int(min(self._num_examples[index], most))
         return self._rehearsal.messages(own, self._seed(round_num, index))
 
     def _seed(self, round_num: int, index: int) -> tuple[int, int, int]:
-        return self._config.train.seed, round_num, index
+        return self._train.seed, round_num, index
 
 
 def evaluation_clients(store: ClientStore, population: str, config: EvaluationConfig) -> list[str]:

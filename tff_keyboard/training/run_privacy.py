@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.config import RunConfig
-from tff_keyboard.config.resume_policy import numerics_config
-from tff_keyboard.config.sections.learning_config import FedAvgM
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
+from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.privacy import ledger_hook
 from tff_keyboard.privacy.ledger import ledger, lineage, people
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
@@ -54,8 +53,12 @@ class RunPrivacy:
 
 
 def open_run_privacy(
-    config: RunConfig,
+    aggregation: AggregationConfig,
     *,
+    train: TrainConfig,
+    momentum: float,
+    initial_model: str,
+    config_facts: Mapping[str, Any],
     ledger_path: pathlib.Path,
     nonce_path: pathlib.Path,
     store_card: Mapping[str, Any],
@@ -67,7 +70,11 @@ def open_run_privacy(
     """Starts or resumes the privacy of a run. Draws and stores the nonce of a new run.
 
     Args:
-      config: The config of the run.
+      aggregation: The table `[aggregation]`, with a mechanism of privacy.
+      train: The table `[train]`.
+      momentum: Momentum of the server's optimizer, for correlated noise.
+      initial_model: `model.initial_model`; "" for random weights.
+      config_facts: `resume_policy.numerics_config` of the config.
       ledger_path: The ledger. It exists if the run was started before.
       nonce_path: The file of the nonce.
       store_card: Card of the client store.
@@ -86,11 +93,26 @@ def open_run_privacy(
     if ledger_path.exists():
         recorded, rounds = ledger.read_ledger(ledger_path)
         rounds_released = len(rounds)
-    mechanism = recorded.mechanism if recorded else _mechanism_of_run(config)
+    privacy = aggregation.privacy
+    assert isinstance(privacy, MechanismConfig)
+    if recorded:
+        mechanism = recorded.mechanism
+    else:
+        mechanism = mechanism_of(
+            privacy,
+            rounds=train.rounds,
+            min_separation_rounds=train.min_separation_rounds,
+            momentum=momentum,
+        )
     key = None
-    privacy = _privacy_of(config)
     if privacy.noise_multiplier:
-        facts = _facts(config, mechanism, store_card["store_sha256"], initial_weights)
+        # All facts by which the sums of two runs can differ; see `noise_key`.
+        facts: dict[str, Any] = {
+            "config": config_facts,
+            "mechanism": dataclasses.asdict(mechanism),
+            "store_sha256": store_card["store_sha256"],
+            "initial_weights": noise_key.weights_digest(initial_weights),
+        }
         if general_sha256:
             facts["general_sha256"] = general_sha256
         key = noise_key.open_noise_key(
@@ -108,74 +130,47 @@ def open_run_privacy(
                 "directory."
             )
     header = ledger_hook.ledger_header(
-        config.aggregation,
+        aggregation,
         population=len(client_ids or ()),
-        clients_per_round=config.train.clients_per_round,
+        clients_per_round=train.clients_per_round,
         selected_per_round=selected_per_round,
-        min_separation_rounds=config.train.min_separation_rounds,
+        min_separation_rounds=train.min_separation_rounds,
         mechanism=mechanism,
         key=key,
     )
     if client_ids is None:
         header = dataclasses.replace(header, sampling=CHECK_IN, uniform_sampling=False)
-    header = _with_what_came_before(header, config, recorded, store_card, client_ids)
+    before = _what_came_before(
+        recorded, store_card, initial_model, client_ids, privacy.noise_secret
+    )
+    header = dataclasses.replace(header, **before)
     return RunPrivacy(mechanism=mechanism, key=key, header=header)
 
 
-def _with_what_came_before(
-    header: LedgerHeader,
-    config: RunConfig,
+def _what_came_before(
     recorded: LedgerHeader | None,
     store_card: Mapping[str, Any],
+    initial_model: str,
     client_ids: Sequence[str] | None,
-) -> LedgerHeader:
-    """Returns `header` with its fields about the initial model and the vocabulary.
+    secret: str,
+) -> dict[str, Any]:
+    """Returns the header's fields about the initial model and the vocabulary.
 
     A resumed run keeps its recorded fields, because the runs that led to its initial model may have
     continued or been deleted.
     """
     if recorded is not None:
-        return dataclasses.replace(header, **{name: getattr(recorded, name) for name in _BEFORE})
-    salts = {_privacy_of(config).noise_secret, ""} if client_ids is not None else ()
-    ours = [people.salted(client_ids or (), secret) for secret in salts]
-    chosen = store_card.get("vocabulary", {}).get("privacy") or {}
-    return dataclasses.replace(
-        header,
-        store_sha256=store_card["store_sha256"],
-        initial_model=config.model.initial_model,
-        ancestors=lineage.ancestors(config.model.initial_model, ours=ours),
-        vocabulary_sha256=store_card.get("vocabulary", {}).get("fingerprint", ""),
-        vocabulary_rho=chosen.get("rho", 0.0),
-        vocabulary_delta=chosen.get("delta_of_words", 0.0),
-        truecase_forms=store_card.get("truecase", {}).get("forms", 0),
-    )
-
-
-def _privacy_of(config: RunConfig) -> MechanismConfig:
-    privacy = config.aggregation.privacy
-    assert isinstance(privacy, MechanismConfig)
-    return privacy
-
-
-def _mechanism_of_run(config: RunConfig) -> Mechanism:
-    return mechanism_of(
-        _privacy_of(config),
-        rounds=config.train.rounds,
-        min_separation_rounds=config.train.min_separation_rounds,
-        momentum=config.server.momentum if isinstance(config.server, FedAvgM) else 0.0,
-    )
-
-
-def _facts(
-    config: RunConfig,
-    mechanism: Mechanism,
-    store_sha256: str,
-    initial_weights: Sequence[np.ndarray],
-) -> dict:
-    """Returns all facts by which the sums of two runs can differ; see `noise_key`."""
+        return {name: getattr(recorded, name) for name in _BEFORE}
+    salts = {secret, ""} if client_ids is not None else ()
+    ours = [people.salted(client_ids or (), salt) for salt in salts]
+    vocabulary = store_card.get("vocabulary", {})
+    chosen = vocabulary.get("privacy") or {}
     return {
-        "config": numerics_config(config),
-        "mechanism": dataclasses.asdict(mechanism),
-        "store_sha256": store_sha256,
-        "initial_weights": noise_key.weights_digest(initial_weights),
+        "store_sha256": store_card["store_sha256"],
+        "initial_model": initial_model,
+        "ancestors": lineage.ancestors(initial_model, ours=ours),
+        "vocabulary_sha256": vocabulary.get("fingerprint", ""),
+        "vocabulary_rho": chosen.get("rho", 0.0),
+        "vocabulary_delta": chosen.get("delta_of_words", 0.0),
+        "truecase_forms": store_card.get("truecase", {}).get("forms", 0),
     }

@@ -12,10 +12,10 @@ from typing import Any
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.round_process import RoundProcess
-from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.resume_policy import MAY_CHANGE
-from tff_keyboard.config.sections.averaging_config import NoAverage
-from tff_keyboard.config.sections.privacy_config import MechanismConfig
+from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
+from tff_keyboard.config.sections.privacy_config import MechanismConfig, Privacy
+from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
@@ -38,23 +38,6 @@ from tff_keyboard.training.round_lines import RoundLines, closing_lines
 LAST = "last"  # prefix of metrics of the last model, if validation is of the average
 
 
-def check_best_metric(config: RunConfig, known: Sequence[str]) -> None:
-    """Checks that `train.best_metric` is one of the known names.
-
-    With `averaging` the names are metrics of the average; `last/...` are metrics of the last model.
-
-    Raises:
-      ConfigError: The name is unknown.
-    """
-    if not isinstance(config.averaging, NoAverage):
-        known = [*known, *(f"{LAST}/{name}" for name in known)]
-    if config.train.best_metric not in known:
-        raise ConfigError(
-            f"`train.best_metric` must be one of {', '.join(known)}; "
-            f"got {config.train.best_metric!r}."
-        )
-
-
 def recorded_config(workdir: str | os.PathLike[str]) -> str | None:
     """Returns the TOML that a run at `workdir` recorded when it began; None if there is none."""
     run = RunDirectory(workdir)
@@ -62,8 +45,9 @@ def recorded_config(workdir: str | os.PathLike[str]) -> str | None:
 
 
 def open_run(
-    config: RunConfig,
     workdir: str | os.PathLike[str],
+    config_text: str,
+    privacy: Privacy,
     store: ClientStore,
     general_store: ClientStore | None = None,
     *,
@@ -75,10 +59,11 @@ def open_run(
     that starts from this run's model compares them with its own clients. Digests of `general_store`
     are also kept separately, because nothing limits the number of their rehearsals. If the text is
     on devices (`trains_on_store` = False), the clients are unknown, and there are no digests.
+    The secret of `privacy` salts the digests.
     """
     run = RunDirectory.create(
         workdir,
-        config_text=config_lib.dump(config),
+        config_text=config_text,
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
         vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
         truecase_text="".join(f"{form}\n" for form in store.truecase),
@@ -86,7 +71,6 @@ def open_run(
         of_this_version=config_lib.of_this_version,
     )
     if trains_on_store and not run.people.exists():
-        privacy = config.aggregation.privacy
         secret = privacy.noise_secret if isinstance(privacy, MechanismConfig) else ""
         client_ids = store.client_ids("train")
         if general_store is not None:
@@ -113,11 +97,14 @@ def of_both(
 
 
 def train_run(
-    config: RunConfig,
     run: RunDirectory,
     store: ClientStore,
     model: NextWordModel,
     *,
+    train: TrainConfig,
+    averaging: Averaging,
+    evaluate_every: int,
+    is_private: bool,
     process: RoundProcess,
     round_input: Callable[[int], tuple[Any, Mapping[str, Any]]],
     evaluate: Callable[[int, Any], Mapping[str, Any]],
@@ -129,10 +116,13 @@ def train_run(
     """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
 
     Args:
-      config: Config of the run.
       run: The open run directory.
       store: The client store.
       model: Takes the weights of the best or the last round, and is saved.
+      train: The table `[train]`.
+      averaging: Whether the saved model is an average of the models of many rounds.
+      evaluate_every: Rounds between validations, >= 1.
+      is_private: Whether metrics that come directly from the clients' text are withheld.
       process: The trained process. With `averaging`, the average of its models is kept here.
       round_input: Returns the clients' data of a round >= 1, and facts for the row of metrics.
       evaluate: Returns validation metrics of a round and model weights.
@@ -146,11 +136,9 @@ def train_run(
     Raises:
       ProgramError: See `TrainingLoop.run`.
     """
-    train = config.train
-    if not isinstance(config.averaging, NoAverage):
-        process = AveragedProcess(process, config.averaging)
+    if not isinstance(averaging, NoAverage):
+        process = AveragedProcess(process, averaging)
         evaluate = of_both(evaluate)
-    is_private = config.aggregation.is_private
     # The duration of a round reveals facts about its clients.
     mode = files.OWNER_ONLY if is_private else files.ANYONE
     metrics = release.MetricsRelease(run.metrics_jsonl, run.metrics_csv)
@@ -171,7 +159,7 @@ def train_run(
             run.timings_csv, round_clock.TIMING_COLUMNS, mode=mode
         ),
         evaluate=evaluate,
-        evaluate_every=config.evaluation.every,
+        evaluate_every=evaluate_every,
         best_metric=best_round.BestMetric.of_config(train),
         checkpoint_every=train.checkpoint_every,
         max_rejected_in_a_row=train.max_rejected_rounds,

@@ -17,16 +17,14 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
-from tff_keyboard.config import RunConfig
+from tff_keyboard.config.sections.train_config import EvaluationConfig
 from tff_keyboard.data.batches import choose_examples
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.counts import predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.evaluation.statistics.sums import federated_metrics
-from tff_keyboard.models import build_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.training import client_inputs
 
 POPULATION = "validation"
@@ -35,35 +33,10 @@ POPULATION = "validation"
 Evaluate = Callable[[Any], Mapping[str, np.ndarray]]
 
 
-def metric_names(config: RunConfig) -> list[str]:
-    """Returns the names of a run's validation metrics, the valid values of `train.best_metric`."""
-    names = list(metric_table.FEDERATED_METRICS)
-    if config.fine_tuning.general_store:
-        names += [f"{part}/{name}" for part in ("general", "trade_off") for name in names]
-    return names
-
-
-def open_stores(config: RunConfig) -> tuple[ClientStore, ClientStore | None]:
-    """Opens the clients' store and `fine_tuning.general_store` (None without one).
-
-    Raises:
-      DataError: A directory is not a store, or the vocabularies differ.
-    """
-    store = ClientStore(config.data.store)
-    if not config.fine_tuning.general_store:
-        return store, None
-    general = ClientStore(config.fine_tuning.general_store)
-    if general.vocabulary != store.vocabulary:
-        raise DataError(
-            f"`fine_tuning.general_store` = '{general.directory}' has another vocabulary than "
-            f"{store.directory}. Prepare both with the same `data.vocabulary_path`."
-        )
-    return store, general
-
-
 def federated(
     evaluator: FederatedEvaluator,
-    config: RunConfig,
+    config: EvaluationConfig,
+    max_length: int,
     name_packs: Callable[[ClientStore, Sequence[Sequence[int]]], Any] | None = None,
 ) -> Callable[[ClientStore], Evaluate]:
     """Returns an evaluation of validation clients through TFF, as `evaluate_on` of `Validation`.
@@ -74,7 +47,7 @@ def federated(
 
     def evaluate_on(store: ClientStore) -> Evaluate:
         clients = client_inputs.evaluation_clients_batches(
-            store, POPULATION, config.evaluation, max_length=config.data.max_length
+            store, POPULATION, config, max_length=max_length
         )
         hand_over = None if name_packs is None else functools.partial(name_packs, store)
         return lambda weights: evaluator(weights, clients, hand_over)
@@ -82,28 +55,24 @@ def federated(
     return evaluate_on
 
 
-def in_this_process(config: RunConfig) -> Callable[[ClientStore], Evaluate]:
-    """Returns an evaluation of the same messages without TFF, as `evaluate_on` of `Validation`."""
+def in_this_process(
+    predictor: KerasPredictor, config: EvaluationConfig, max_length: int
+) -> Callable[[ClientStore], Evaluate]:
+    """Returns an evaluation of the same messages without TFF, as `evaluate_on` of `Validation`.
+
+    `predictor` gets the weights before each evaluation.
+    """
 
     def evaluate_on(store: ClientStore) -> Evaluate:
-        model = build_model(  # its weights are assigned before each evaluation
-            config.model.type,
-            vocabulary_size=len(store.vocabulary),
-            seed=config.train.seed,
-            **config.model.options(),
-        )
-        predictor = KerasPredictor(model, store.vocabulary)
-        people = client_inputs.evaluation_clients(store, POPULATION, config.evaluation)
+        people = client_inputs.evaluation_clients(store, POPULATION, config)
         typed = [store.words(POPULATION, person) for person in people]
-        most = config.evaluation.max_examples
+        most = config.max_examples
         chosen = [[own[i] for i in choose_examples(len(own), most, (0,))] for own in typed]
         text = TypedText(POPULATION, tuple(people), tuple(chosen))
 
         def evaluate(weights: Any) -> Mapping[str, np.ndarray]:
             weights.assign_weights_to(predictor.model)
-            return predictor_evaluation.evaluate(
-                predictor, text, max_length=config.data.max_length
-            ).sums
+            return predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
 
         return evaluate
 
@@ -113,17 +82,21 @@ def in_this_process(config: RunConfig) -> Callable[[ClientStore], Evaluate]:
 class Validation:
     """A function `(round number, weights) -> metrics` on the same clients every time.
 
-    `evaluate_on` prepares the evaluation of a store: `federated` or `in_this_process`.
+    Args:
+      store: The client store.
+      general_store: The store of `fine_tuning.general_store`, if any.
+      evaluate_on: Prepares the evaluation of a store: `federated` or `in_this_process`.
+      user_weight: w of the module, in [0, 1].
     """
 
     def __init__(
         self,
-        config: RunConfig,
         store: ClientStore,
         general_store: ClientStore | None,
         evaluate_on: Callable[[ClientStore], Evaluate],
+        user_weight: float,
     ):
-        self._user_weight = config.fine_tuning.user_weight
+        self._user_weight = user_weight
         stores = {"": store} if general_store is None else {"": store, "general/": general_store}
         self._evaluations = {prefix: evaluate_on(part) for prefix, part in stores.items()}
 

@@ -15,11 +15,10 @@ from typing import Protocol
 
 import numpy as np
 
+from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms import cohort_batcher, federated_evaluation
-from tff_keyboard.config import RunConfig
-from tff_keyboard.config.resolved_schedules import with_rounds
+from tff_keyboard.config import RunConfig, with_rounds
 from tff_keyboard.config.sections.rule_config import FedMedConfig
-from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
@@ -28,12 +27,9 @@ from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.storage import files
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build_process, validation
-from tff_keyboard.training.federated import with_schedules
+from tff_keyboard.training import build
 from tff_keyboard.training.loop import training_loop
-from tff_keyboard.training.on_cluster import execution_engine
-from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
-from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
+from tff_keyboard.training.train_run import open_run, recorded_config, train_run
 from tff_keyboard_fleet.on_devices.device_rounds import DeviceRounds
 from tff_keyboard_fleet.on_devices.served_config import (
     as_decoded,
@@ -91,19 +87,26 @@ def serve_federated(
       not fit.
     """
     config = as_served(config)
-    check_best_metric(config, validation.metric_names(config))
-    store, general_store = validation.open_stores(config)
-    recorded = recorded_config(workdir)
-    config = with_rounds(config, recorded)
+    build.check_best_metric(config)
+    store, general_store = build.open_stores(config)
+    config = with_rounds(config, recorded_config(workdir))
+    text, mechanism = config_lib.dump(config), config.aggregation.privacy
     with (
-        open_run(config, workdir, store, general_store, trains_on_store=False) as run,
-        execution_engine.opened(config, [store, general_store]) as engine,
+        open_run(workdir, text, mechanism, store, general_store, trains_on_store=False) as run,
+        build.open_engine(config, [store, general_store]) as engine,
     ):
         progress.step("building the round")
-        model = build_process.build_initial_model(config, store.vocabulary)
+        model = build.build_initial_model(config, store.vocabulary)
         initial = weights_by_name(model)
-        privacy = _privacy(config, run, store, model)
-        process = build_process.build_process(
+        privacy = build.build_privacy(
+            config,
+            run,
+            store,
+            model,
+            client_ids=None,  # devices check in by themselves
+            selected_per_round=round_settings_of(config).max_seats,
+        )
+        process = build.build_process(
             as_decoded(config),
             model,
             wrap_client_work=functools.partial(
@@ -118,7 +121,7 @@ def serve_federated(
             process, clients_per_pack=config.execution.clients_per_pack, engine=engine
         )
         evaluator = federated_evaluation.FederatedEvaluator(
-            build_process.build_model_fn(config, len(store.vocabulary), evaluation=True),
+            build.build_model_fn(config, len(store.vocabulary), evaluation=True),
             engine=engine,
         )
         parameters = model.count_params()
@@ -166,15 +169,16 @@ def serve_federated(
             )
             with serve(app), contextlib.closing(rounds):
                 return train_run(
-                    config,
                     run,
                     store,
                     model,
-                    process=with_schedules(prepared.process, config, of_clients=False),
+                    train=config.train,
+                    averaging=config.averaging,
+                    evaluate_every=config.evaluation.every,
+                    is_private=config.aggregation.is_private,
+                    process=build.with_schedules(prepared.process, config, of_clients=False),
                     round_input=rounds.round_input,
-                    evaluate=validation.Validation(
-                        config, store, general_store, validation.federated(evaluator, config)
-                    ),
+                    evaluate=build.build_validation(config, store, general_store, evaluator),
                     hooks=hooks,
                     pop_aggregation_seconds=prepared.pop_aggregation_seconds,
                     around_lines=lambda lines: _then(lines, rounds.released),
@@ -229,20 +233,3 @@ def _then(
         released(round_)
 
     return done
-
-
-def _privacy(
-    config: RunConfig, run: RunDirectory, store: ClientStore, model: NextWordModel
-) -> RunPrivacy | None:
-    """Returns the privacy of the run, as for `train`, but for users that are not sampled."""
-    if not config.aggregation.is_private:
-        return None
-    return open_run_privacy(
-        config,
-        ledger_path=run.privacy_ledger,
-        nonce_path=run.noise_nonce,
-        store_card=store.card,
-        client_ids=None,
-        initial_weights=list(weights_by_name(model).values()),
-        selected_per_round=round_settings_of(config).max_seats,
-    )

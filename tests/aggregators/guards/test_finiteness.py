@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from tests.support.examples import examples
-from tff_keyboard.aggregators.guards.finiteness import all_finite
+from tff_keyboard.aggregators.guards.update_guard import all_finite
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 

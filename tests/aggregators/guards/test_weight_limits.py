@@ -9,8 +9,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.support.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, assert_close, deltas, one_round
+from tff_keyboard.aggregators.fedmed.accumulator import fedmed_weight_type, limit_fedmed_weight
 from tff_keyboard.aggregators.fedmed.aggregator import FedMedFactory
-from tff_keyboard.aggregators.fedmed.client_weight import fedmed_weight_type, limit_fedmed_weight
 from tff_keyboard.aggregators.guards.update_guard import UpdateGuardFactory, zero_or_one
 
 LIE = 1e6

@@ -21,8 +21,8 @@ from tests.support.aggregation_fakes import (
     softmax,
 )
 from tests.support.examples import examples
+from tff_keyboard.aggregators.fedmed.accumulator import fedmed_weight_type
 from tff_keyboard.aggregators.fedmed.aggregator import FedMedFactory, top_count
-from tff_keyboard.aggregators.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.config.sections.rule_config import FedMedConfig
 
 DELTA_BYTES = 4 * (6 + 4 + 1)

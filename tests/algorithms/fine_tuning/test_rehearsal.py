@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
-from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal, build_rehearsal
+from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
     LearningWithoutForgetting,
@@ -20,7 +20,8 @@ from tff_keyboard.config.sections.fine_tuning_config import (
 from tff_keyboard.data.preparing import prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
-from tff_keyboard.training.client_inputs import BYTES_PER_PARAMETER, CohortInputs
+from tff_keyboard.training.build import build_cohorts, build_rehearsal
+from tff_keyboard.training.client_inputs import BYTES_PER_PARAMETER
 
 SMALL = DataConfig(synthetic_typists=30, synthetic_messages=10, vocabulary_size=100)
 
@@ -45,8 +46,8 @@ def rehearsals(stores):
 
 
 def cohort_inputs(config, users, general=None):
-    rehearsal = build_rehearsal(config.fine_tuning, general)
-    return CohortInputs(config, users, rehearsal, num_parameters=11)
+    rehearsal = build_rehearsal(config, general)
+    return build_cohorts(config, users, rehearsal, num_parameters=11)
 
 
 def all_messages(store, population="train"):

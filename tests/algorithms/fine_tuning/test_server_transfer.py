@@ -26,7 +26,7 @@ from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import weights_by_name
-from tff_keyboard.training import build_process
+from tff_keyboard.training import build
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard.training.loop import best_round, checkpoints, release
 
@@ -402,7 +402,7 @@ def client_dataset(seed, messages=6):
 def federated():
     """The process of a config, built once: compiling it takes longest."""
     with pytest.warns(UserWarning, match="simulation only"):
-        return build_process.build_process(run_config(), tiny_model(0), general_store=FakeStore())
+        return build.build_process(run_config(), tiny_model(0), general_store=FakeStore())
 
 
 @pytest.mark.slow
@@ -421,7 +421,7 @@ def test_teachers_are_the_separately_trained_clients(federated):
             "aggregation.protection.type=off",
         ],
     )
-    averaging = build_process.build_process(alone, tiny_model(0))
+    averaging = build.build_process(alone, tiny_model(0))
     sent = []
     for dataset in datasets:
         trained = averaging.next(averaging.initialize(), [dataset])

@@ -19,7 +19,7 @@ from tff_keyboard.privacy.claims.guarantee import composed, guarantee_of, histor
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.privacy.ledger_hook import LedgerHook
-from tff_keyboard.training.build_aggregator import build_aggregator
+from tff_keyboard.training.build import build_aggregator
 
 SMALL = ledger_header(noise_cohort_size=500, key_id="a")
 LARGE = ledger_header(clients_per_round=500, selected_per_round=500, population=50_000, key_id="a")
@@ -87,7 +87,7 @@ def test_unsupported_projections_are_rejected():
         )
     with pytest.raises(ValueError, match="needs a fixed clip norm"):
         config(GaussianAdaptiveConfig(noise_multiplier=1.0, noise_cohort_size=100))
-    with pytest.raises(ValueError, match=r"must be 0 or >= `train.clients_per_round` = 40, got 30"):
+    with pytest.raises(ValueError, match=r"must be 0 or >= `clients_per_round` = 40, got 30"):
         build_aggregator(
             config(BltConfig(noise_multiplier=1.0, noise_cohort_size=30)),
             clients_per_round=40,

@@ -10,8 +10,14 @@ from tests.support.examples import examples
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage.errors import ConfigError
-from tff_keyboard.training.advice import costs, reference
-from tff_keyboard.training.advice.advice import BASE, LITTLE_TEXT, MUCH_TEXT, advise
+from tff_keyboard.training.advice import reference
+from tff_keyboard.training.advice.advice import (
+    BASE,
+    LITTLE_TEXT,
+    MUCH_TEXT,
+    advise,
+    training_cost,
+)
 
 PRIVATE = [
     "aggregation.privacy.type=gaussian",
@@ -122,7 +128,7 @@ def test_overrides_change_the_config_and_the_cost():
 def test_cost_equals_the_cost_of_the_training():
     found = advise(card(rows=2_000), "s")
     train = found.config.train
-    assert found.cost == costs.cost(
+    assert found.cost == training_cost(
         weights=2_000 * 96 + 452_250,
         rounds=train.rounds,
         clients=16,

@@ -3,9 +3,9 @@
 import pytest
 
 from tff_keyboard.host.machine_speed import Machine
-from tff_keyboard.training.advice import costs
+from tff_keyboard.training.advice import advice
 
-KNOWN = Machine(cores=1, gflops=costs.GFLOPS)
+KNOWN = Machine(cores=1, gflops=advice.GFLOPS)
 
 # Rows of the word table, rounds of 16 people, M tokens, M targets of validation (both models),
 # minutes of one core: docs/models/, docs/performance.md.
@@ -21,7 +21,7 @@ MEASURED = {
 
 
 def of_run(rows, rounds, tokens, judged):
-    return costs.cost(
+    return advice.training_cost(
         weights=96 * rows + 452_250,
         rounds=rounds,
         clients=16,
@@ -43,33 +43,33 @@ ROUNDS = [(50, 469, 0.32), (50, 5_692, 0.70), (8, 19_403, 1.49)]
 @pytest.mark.parametrize("clients, tokens, seconds", ROUNDS)
 def test_cores_that_are_free_share_a_round_as_they_did(clients, tokens, seconds):
     def minutes(rounds):
-        return costs.cost(
+        return advice.training_cost(
             weights=1_412_250,
             rounds=rounds,
             clients=clients,
             targets=tokens / clients,
             validation_targets=0,
-        ).minutes(Machine(cores=2, gflops=costs.GFLOPS))
+        ).minutes(Machine(cores=2, gflops=advice.GFLOPS))
 
     assert 60 * (minutes(2) - minutes(1)) == pytest.approx(seconds, rel=0.15)
 
 
 def test_a_machine_of_half_the_speed_takes_twice_as_long():
     cost = of_run(*MEASURED["chitchat"][:4])
-    slow = Machine(cores=1, gflops=costs.GFLOPS / 2)
+    slow = Machine(cores=1, gflops=advice.GFLOPS / 2)
     assert cost.core_minutes(slow) == pytest.approx(2 * cost.core_minutes(KNOWN))
     assert cost.minutes(slow) == pytest.approx(2 * cost.minutes(KNOWN))
 
 
 def test_cores_share_only_the_cost_of_clients():
-    cost = costs.Cost(alone=60.0, shared=240.0)
+    cost = advice.Cost(alone=60.0, shared=240.0)
     assert cost.minutes(KNOWN) == cost.core_minutes(KNOWN) == pytest.approx(5)
-    four = Machine(cores=4, gflops=costs.GFLOPS)
+    four = Machine(cores=4, gflops=advice.GFLOPS)
     assert (cost.minutes(four), cost.core_minutes(four)) == pytest.approx((2, 5))
 
 
 def test_each_part_counts():
     base = dict(weights=10**6, rounds=100, clients=4, targets=50.0, validation_targets=1e6)
     for key in base:
-        more = costs.cost(**(base | {key: 2 * base[key]}))
-        assert more.alone + more.shared > sum(vars(costs.cost(**base)).values())
+        more = advice.training_cost(**(base | {key: 2 * base[key]}))
+        assert more.alone + more.shared > sum(vars(advice.training_cost(**base)).values())

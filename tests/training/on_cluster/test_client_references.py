@@ -1,5 +1,6 @@
 """Names of clients: small, without text, and the same packs as from the data in hand."""
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -10,8 +11,8 @@ from tests.support.fakes import tiny_config
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.storage.errors import DataError
-from tff_keyboard.training.client_inputs import CohortInputs, evaluation_clients_batches
-from tff_keyboard.training.on_cluster import client_references
+from tff_keyboard.training.build import build_cohorts, build_recipe
+from tff_keyboard.training.client_inputs import evaluation_clients_batches
 from tff_keyboard.training.on_cluster.store_references import StoreReference
 
 BATCHER = CohortBatcher(3, is_joined=True)
@@ -34,10 +35,10 @@ def assert_same(ours, theirs):
 
 
 def test_train_clients_are_made_as_here(opened, config):
-    cohorts = CohortInputs(config, opened)
+    cohorts = build_cohorts(config, opened)
     groups, facts = cohorts.round_plan(2, BATCHER)
     expected, expected_facts = cohorts.round_input(2, BATCHER)
-    recipe = client_references.Recipe.of(config, opened, None)
+    recipe = build_recipe(config, opened)
     named = recipe.train_packs(BATCHER, 2, groups)
     sent = pickle.loads(pickle.dumps(named))
     assert facts == expected_facts
@@ -48,7 +49,7 @@ def test_evaluation_clients_are_made_as_here(opened, config):
     here = evaluation_clients_batches(
         opened, "validation", config.evaluation, max_length=config.data.max_length
     )
-    recipe = client_references.Recipe.of(config, opened)
+    recipe = build_recipe(config, opened)
     named = recipe.evaluation_packs(opened, [[1, 0], [2]])
     packs = [pack.make() for pack in named]
     assert [list(pack["ends"]) for pack in packs] == [
@@ -58,20 +59,18 @@ def test_evaluation_clients_are_made_as_here(opened, config):
 
 
 def test_no_text_travels(opened, config):
-    recipe = client_references.Recipe.of(config, opened)
+    recipe = build_recipe(config, opened)
     sent = pickle.dumps(recipe.train_packs(BATCHER, 1, [[i] for i in range(10)]))
     ids = opened.client_ids("train")
     assert not any(client_id.encode() in sent for client_id in ids)
     words = [w for w in opened.vocabulary.words[4:] if len(w) > 5]
-    assert not any(word.encode() in sent for word in words if word not in recipe.config_text)
+    assert not any(word.encode() in sent for word in words if word not in str(recipe))
     longer = pickle.dumps(recipe.train_packs(BATCHER, 1, [[i] for i in range(1010)]))
     assert len(longer) - len(sent) < 30 * 1000
 
 
 def test_another_store_is_refused(opened, config, store):
-    wrong = client_references.Recipe(
-        client_references.Recipe.of(config, opened).config_text,
-        ((str(store), StoreReference(str(store.absolute()), "another hash")),),
-    )
+    other = StoreReference(str(store.absolute()), "another hash")
+    wrong = dataclasses.replace(build_recipe(config, opened), store=other)
     with pytest.raises(DataError, match="differs from the client store of the driver"):
         wrong.train_packs(BATCHER, 1, [[0]])[0].make()

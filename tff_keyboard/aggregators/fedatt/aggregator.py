@@ -8,21 +8,37 @@ it can have a schedule (or it is `step`, if fixed). FedAvg with the same learnin
 control, because equal norms give equal weights. The clients that moved *furthest* get most
 attention: of ten clients with norms 1, ..., 1, 10 the last one gets 99.9 %. Clip the updates first.
 
-Source: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.07108.
+The softmax-weighted mean is computed in one pass over the clients, for scores of any size. For each
+layer the accumulator contains, over the clients k so far with score s_k,
+
+    m = max s_k,   z = sum e^(s_k - m),   t = sum e^(s_k - m) (s_k - m),
+    v = sum e^(s_k - m) delta_k
+
+Two accumulators are merged by rescaling to the larger m. Then sum_k alpha_k delta_k = v / z, and
+the entropy of alpha is log z - t / z. The memory does not grow with the number of clients, merging
+is associative and commutative (up to rounding), and nothing overflows. It is a single aggregation,
+not a maximum followed by a sum, which TFF could not distribute over several workers.
+
+Sources: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.07108; the online
+softmax: Milakov & Gimelshein 2018, https://arxiv.org/abs/1805.02867.
 """
 
 import collections
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators import arguments
 from tff_keyboard.aggregators import layers as layers_lib
-from tff_keyboard.aggregators.arguments import LayerGroups
-from tff_keyboard.aggregators.fedatt import online_softmax
 from tff_keyboard.aggregators.processes import AggregationProcess, build_process, no_state
-from tff_keyboard.storage.checks import require_one_of
+from tff_keyboard.storage.checks import POSITIVE, require_one_of
+
+# The maximum over no clients: finite, and so small in size that differences are finite, too.
+_LOWEST = np.finfo(np.float64).min / 4
+
+Accumulator = collections.OrderedDict
 
 
 class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
@@ -54,14 +70,14 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         norm: float | str = 2,
         *,
         temperature: float = 1.0,
-        layer_groups: LayerGroups | None = None,
+        layer_groups: layers_lib.LayerGroups | None = None,
         step: float = 1.0,
         variable_names: Sequence[str] | None = None,
     ):
         self._norm = norm if isinstance(norm, str) else f"{norm:g}"
         require_one_of("norm", self._norm, ("1", "2", "inf", "spectral"))
-        arguments.require_positive("temperature", temperature)
-        arguments.require_positive("step", step)
+        POSITIVE.check("temperature", temperature)
+        POSITIVE.check("step", step)
         self._temperature = temperature
         self._layer_groups = layer_groups or {}
         self._step = step
@@ -75,7 +91,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation
         def zero():
-            return online_softmax.empty(specs, len(layers))
+            return empty_accumulator(specs, len(layers))
 
         accumulator_type = zero.type_signature.result
 
@@ -84,21 +100,21 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
             value, weight = client
             norms = layers_lib.layer_norms(value, layers, self._norm, exact=False)
             scores = norms / self._temperature
-            one = online_softmax.single(value, scores, tf.cast(weight, tf.float32) > 0)
-            return online_softmax.merge(accumulator, one, layers)
+            one = client_accumulator(value, scores, tf.cast(weight, tf.float32) > 0)
+            return merge_accumulators(accumulator, one, layers)
 
         @tff.tensorflow.computation(accumulator_type, accumulator_type)
         def merge(a, b):
-            return online_softmax.merge(a, b, layers)
+            return merge_accumulators(a, b, layers)
 
         @tff.tensorflow.computation(accumulator_type)
         def report(accumulator):
-            result = online_softmax.weighted_mean(accumulator, layers)
+            result = weighted_mean(accumulator, layers)
             if self._step != 1:
                 result = layers_lib.scale_layers(result, layers, tf.fill([len(layers)], self._step))
             return result, collections.OrderedDict(
                 clients=accumulator["clients"],
-                attention=online_softmax.attention_measurements(accumulator, layers),
+                attention=attention_measurements(accumulator, layers),
             )
 
         def next_fn(state, value, weight):
@@ -107,3 +123,96 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
             return state, found[0], found[1]
 
         return build_process(no_state, next_fn, value_type, weight_type)
+
+
+def empty_accumulator(value_specs: Any, num_layers: int) -> Accumulator:
+    """Returns the accumulator without clients."""
+    return collections.OrderedDict(
+        maximum=tf.fill([num_layers], tf.constant(_LOWEST, tf.float64)),
+        total=tf.zeros([num_layers], tf.float64),
+        score_total=tf.zeros([num_layers], tf.float64),
+        clients=tf.constant(0),
+        value=tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), value_specs),
+    )
+
+
+def client_accumulator(value: Any, scores: tf.Tensor, counts: tf.Tensor) -> Accumulator:
+    """Returns the accumulator of one client, with finite `scores`, float64 [layers].
+
+    If the bool scalar `counts` is false, the client is left out completely.
+    """
+    present = tf.fill(tf.shape(scores), tf.cast(counts, tf.float64))
+    # Unlike `tf.where`, a condition does not copy the update of a client that counts.
+    kept = tf.cond(counts, lambda: value, lambda: tf.nest.map_structure(tf.zeros_like, value))
+    return collections.OrderedDict(
+        maximum=tf.where(
+            counts, scores, tf.fill(tf.shape(scores), tf.constant(_LOWEST, tf.float64))
+        ),
+        total=present,
+        score_total=tf.zeros_like(scores),
+        clients=tf.cast(counts, tf.int32),
+        value=kept,
+    )
+
+
+def merge_accumulators(
+    a: Accumulator, b: Accumulator, layers: Sequence[layers_lib.Layer]
+) -> Accumulator:
+    """Returns the accumulator of the clients in `a` and `b`."""
+    maximum = tf.maximum(a["maximum"], b["maximum"])
+    rescaled = [_rescaled(side, maximum, layers) for side in (a, b)]
+    return collections.OrderedDict(
+        maximum=maximum,
+        total=rescaled[0][0] + rescaled[1][0],
+        score_total=rescaled[0][1] + rescaled[1][1],
+        clients=a["clients"] + b["clients"],
+        value=tf.nest.map_structure(tf.add, rescaled[0][2], rescaled[1][2]),
+    )
+
+
+def _rescaled(side: Accumulator, maximum: tf.Tensor, layers: Sequence[layers_lib.Layer]):
+    down = side["maximum"] - maximum  # <= 0; about -4.5e307 for a side without clients
+    factor = tf.exp(down)
+    # 0 * -4.5e307 is 0, as required: factor, total and score_total are 0 for such a side.
+    score_total = factor * (side["score_total"] + side["total"] * down)
+    return (
+        factor * side["total"],
+        score_total,
+        layers_lib.scale_layers(side["value"], layers, factor),
+    )
+
+
+def weighted_mean(accumulator: Accumulator, layers: Sequence[layers_lib.Layer]) -> Any:
+    """Returns sum_k alpha_k delta_k, or zeros if no client counted."""
+    return layers_lib.scale_layers(
+        accumulator["value"], layers, tf.math.reciprocal_no_nan(accumulator["total"])
+    )
+
+
+def attention_measurements(accumulator: Accumulator, layers: Sequence[layers_lib.Layer]) -> Any:
+    """Returns each layer's entropy (nats), effective clients e^entropy, maximum weight and score.
+
+    All are 0 if no client counted.
+    """
+    some = accumulator["clients"] > 0
+    total = accumulator["total"]
+    entropy = tf.math.log(tf.maximum(total, 1e-300)) - tf.math.divide_no_nan(
+        accumulator["score_total"], total
+    )
+    entropy = tf.maximum(entropy, 0.0)  # rounding can give -0 if one client has all the weight
+    nothing = tf.zeros_like(total)
+    columns = collections.OrderedDict(
+        entropy=tf.where(some, entropy, nothing),
+        effective_clients=tf.where(some, tf.exp(entropy), nothing),
+        maximum_weight=tf.math.reciprocal_no_nan(total),
+        maximum_score=tf.where(some, accumulator["maximum"], nothing),
+    )
+    return collections.OrderedDict(
+        (
+            layer.name,
+            collections.OrderedDict(
+                (name, tf.cast(column[i], tf.float32)) for name, column in columns.items()
+            ),
+        )
+        for i, layer in enumerate(layers)
+    )

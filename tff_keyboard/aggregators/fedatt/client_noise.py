@@ -13,11 +13,10 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators import arguments
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess, Factory
-from tff_keyboard.aggregators.seeded_client_map import SeededClientMapFactory
-from tff_keyboard.aggregators.seeded_noise import seeded_normal
+from tff_keyboard.aggregators.seeded_client_map import SeededClientMapFactory, seeded_normal
+from tff_keyboard.storage.checks import POSITIVE
 
 _PURPOSE = 6
 
@@ -45,7 +44,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
         *,
         seed: int = 0,
     ):
-        arguments.require_positive("scale", scale)
+        POSITIVE.check("scale", scale)
         self._stddev = scale
         self._mapped = SeededClientMapFactory(inner, self._noisy, seed=seed, purpose=_PURPOSE)
 

@@ -29,12 +29,11 @@ import dp_accounting
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators import arguments
 from tff_keyboard.aggregators import layers as layers_lib
-from tff_keyboard.aggregators.arguments import LayerGroups
-from tff_keyboard.aggregators.guards.finiteness import all_finite
+from tff_keyboard.aggregators.guards.update_guard import all_finite
 from tff_keyboard.aggregators.private.noised_sum import NoisedSumQuery
-from tff_keyboard.config.sections.privacy_config import GaussianConfig
+from tff_keyboard.privacy.mechanisms import mechanism
+from tff_keyboard.storage.checks import NOT_NEGATIVE, POSITIVE
 
 
 def record_sensitivity(num_layers: int, denominator_scale: float) -> float:
@@ -108,9 +107,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
       draws_noise: Whether TensorFlow draws the noise of a round without noise from `with_noise`. If
         False, such a round fails.
 
-    Attributes:
-      privacy: Config of the mechanism, an argument of `with_noise`.
-
     Raises:
       ValueError: If an argument is out of range.
     """
@@ -120,19 +116,18 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         *,
         attention_bound: float = 1.0,
         denominator_floor: float = 1.0,
-        layer_groups: LayerGroups | None = None,
+        layer_groups: layers_lib.LayerGroups | None = None,
         noise_multiplier: float,
         layer_clip_norm: float,
         denominator_scale: float = 1.0,
         variable_names: Sequence[str] | None = None,
         draws_noise: bool = True,
     ):
-        arguments.require_not_negative("attention_bound", attention_bound)
-        arguments.require_positive("denominator_floor", denominator_floor)
-        arguments.require_not_negative("noise_multiplier", noise_multiplier)
-        arguments.require_positive("layer_clip_norm", layer_clip_norm)
-        arguments.require_positive("denominator_scale", denominator_scale)
-        self.privacy = GaussianConfig(clip_norm=layer_clip_norm, noise_multiplier=noise_multiplier)
+        NOT_NEGATIVE.check("attention_bound", attention_bound)
+        POSITIVE.check("denominator_floor", denominator_floor)
+        NOT_NEGATIVE.check("noise_multiplier", noise_multiplier)
+        POSITIVE.check("layer_clip_norm", layer_clip_norm)
+        POSITIVE.check("denominator_scale", denominator_scale)
         self._noise_multiplier = float(noise_multiplier)
         self._clip_norm = float(layer_clip_norm)
         self._bound = float(attention_bound)
@@ -141,6 +136,13 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         self._layer_groups = layer_groups or {}
         self._variable_names = variable_names
         self._draws_noise = draws_noise
+
+    def noise_mechanism(
+        self, *, rounds: int, min_separation_rounds: int = 1, momentum: float = 0.0
+    ) -> mechanism.Mechanism:
+        """Returns the mechanism whose noise the rounds need; see `with_noise`."""
+        del rounds, min_separation_rounds, momentum  # the rounds are independent
+        return mechanism.Gaussian()
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
         """Creates the process for these types."""
@@ -166,7 +168,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
             event=dp_accounting.GaussianDpEvent(self._noise_multiplier),
             draws_noise=self._draws_noise,
         )
-        mechanism = tff.aggregators.DifferentiallyPrivateFactory(query).create(record_type)
+        noised = tff.aggregators.DifferentiallyPrivateFactory(query).create(record_type)
 
         @tff.tensorflow.computation(record_type)
         def ratio(total):
@@ -180,10 +182,10 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
             return result, measured
 
         @tff.federated_computation(
-            mechanism.initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
+            noised.initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
         )
         def next_fn(state, value):
-            output = mechanism.next(state, tff.federated_map(record, value))
+            output = noised.next(state, tff.federated_map(record, value))
             result, weights = tff.federated_map(ratio, output.result)
             measurements = collections.OrderedDict(
                 mechanism=output.measurements, noisy_attention_total=weights
@@ -192,4 +194,4 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
                 output.state, result, tff.federated_zip(measurements)
             )
 
-        return tff.templates.AggregationProcess(mechanism.initialize, next_fn)
+        return tff.templates.AggregationProcess(noised.initialize, next_fn)

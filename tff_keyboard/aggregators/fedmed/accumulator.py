@@ -10,20 +10,56 @@ contributing clients:
 JS is at most ln 2, so e^d needs no running maximum. Two accumulators merge to the accumulator of
 all their clients, so a round may be distributed over several workers. Ties in loss are broken by
 the hash of the update, so neither the order of clients nor the number of workers matters.
+
+A client reports these numbers in addition to its update:
+
+    num_examples   n_k of the FedAvg branch
+    loss           L_k in nats, compared by topK and mediation
+    divergence     JS per layer in nats, the weights of the adaptive branch
+
+All three are claims of the client. A correct loss is at most about ln V, the loss of an untrained
+model; the limit is twice that. JS is at most ln 2. Within the limits a client may still lie: a
+client that claims no loss is always in topK, and one that claims JS = ln 2 has twice the weight of
+one that did not move.
 """
 
 import collections
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+import tensorflow_federated as tff
 
-from tff_keyboard.aggregators.fedmed.client_weight import MAX_DIVERGENCE
+from tff_keyboard.aggregators.guards.update_guard import WeightLimit
 from tff_keyboard.aggregators.layers import Layer
-from tff_keyboard.aggregators.seeded_noise import client_digest
+from tff_keyboard.aggregators.seeded_client_map import client_digest
 
+MAX_DIVERGENCE = math.log(2)
 Clients = collections.OrderedDict  # an accumulator, rows of a buffer, or sums
+
+
+def fedmed_weight_type(num_layers: int) -> tff.Type:
+    """Returns the type of examples (or tokens), local loss, and JS per layer."""
+    numbers = {"num_examples": np.float32, "loss": np.float32}
+    divergence = tff.TensorType(np.float32, [num_layers])
+    return tff.to_type(collections.OrderedDict(numbers, divergence=divergence))
+
+
+def limit_fedmed_weight(limit_examples: WeightLimit, vocabulary_size: int) -> WeightLimit:
+    """Returns limits on all reported numbers. Losses are at most 2 ln V for V > 1 words."""
+    max_loss = 2 * math.log(vocabulary_size)
+
+    def limit(weight: Any) -> Any:
+        return collections.OrderedDict(
+            num_examples=limit_examples(weight["num_examples"]),
+            loss=tf.minimum(weight["loss"], max_loss),
+            divergence=tf.minimum(weight["divergence"], MAX_DIVERGENCE),
+        )
+
+    return limit
 
 
 @dataclasses.dataclass(frozen=True)

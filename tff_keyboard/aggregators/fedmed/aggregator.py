@@ -32,14 +32,15 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators import arguments
 from tff_keyboard.aggregators import layers as layers_lib
-from tff_keyboard.aggregators.arguments import LayerGroups
-from tff_keyboard.aggregators.fedmed.accumulator import Accumulator, attention_measurements
-from tff_keyboard.aggregators.fedmed.client_weight import fedmed_weight_type
+from tff_keyboard.aggregators.fedmed.accumulator import (
+    Accumulator,
+    attention_measurements,
+    fedmed_weight_type,
+)
 from tff_keyboard.aggregators.processes import AggregationProcess, build_process
 from tff_keyboard.aggregators.upload_size import raw_bytes
-from tff_keyboard.storage.checks import require_one_of
+from tff_keyboard.storage.checks import NOT_NEGATIVE, require, require_one_of
 
 LocalLoss: TypeAlias = Literal["during_training", "after_training"]
 
@@ -95,12 +96,12 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         top_fraction: float = 1.0,
         mediation_threshold: float = 0.1,
         local_loss: LocalLoss = "after_training",
-        layer_groups: LayerGroups | None = None,
+        layer_groups: layers_lib.LayerGroups | None = None,
         variable_names: Sequence[str] | None = None,
     ):
-        arguments.require("max_clients", max_clients, ">= 1", lambda x: x >= 1)
-        arguments.require("top_fraction", top_fraction, "in (0, 1]", lambda x: 0 < x <= 1)
-        arguments.require_not_negative("mediation_threshold", mediation_threshold)
+        require(max_clients >= 1, "max_clients", "must be >= 1", max_clients)
+        require(0 < top_fraction <= 1, "top_fraction", "must be in (0, 1]", top_fraction)
+        NOT_NEGATIVE.check("mediation_threshold", mediation_threshold)
         require_one_of("local_loss", local_loss, ("during_training", "after_training"))
         self.local_loss = local_loss
         self._top_fraction = top_fraction

@@ -5,16 +5,22 @@ mean, FedAtt, FedMed and medians then ignore it, and a differentially private su
 own zeroing and clipping let NaN pass, because NaN > bound is false; put this guard outside of them.
 A client that claims an impossible weight gets the largest possible one. The limit is a constant of
 the config or the model, which clients cannot change; `weight_cap.py` follows the claims of clients.
+
+Updates are checked in one pass over their memory:
+
+    all finite  <=>  sum of squares is finite,   or it overflowed and each number is finite
+
+A NaN or an infinity makes the sum NaN or infinite. Numbers above 1e19 may overflow it, so the exact
+test runs only in this case. `tf.nn.l2_loss` writes nothing; `tf.math.is_finite` writes a tensor.
 """
 
 import collections
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators.guards.finiteness import all_finite
 from tff_keyboard.aggregators.layers import require_factory
 from tff_keyboard.aggregators.processes import AggregationProcess, Factory, build_process
 
@@ -57,7 +63,9 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
                 _all(_is_sensible(x) for x in tf.nest.flatten(weight)),
             )
             limited = self._limit(weight)
-            capped = tf.logical_and(accepted, _differ(weight, limited))
+            pairs = zip(tf.nest.flatten(weight), tf.nest.flatten(limited), strict=True)
+            is_unchanged = _all(tf.reduce_all(tf.equal(a, b)) for a, b in pairs)
+            capped = tf.logical_and(accepted, tf.logical_not(is_unchanged))
             sent = (value, limited)
             # Unlike `tf.where`, a condition does not copy the update of an accepted client.
             safe = tf.cond(
@@ -89,6 +97,17 @@ def _is_sensible(weight: tf.Tensor) -> tf.Tensor:
     return tf.reduce_all(tf.logical_and(tf.math.is_finite(weight), weight >= 0))
 
 
-def _differ(weight: Any, limited: Any) -> tf.Tensor:
-    pairs = zip(tf.nest.flatten(weight), tf.nest.flatten(limited), strict=True)
-    return tf.logical_not(_all(tf.reduce_all(tf.equal(a, b)) for a, b in pairs))
+@tf.autograph.experimental.do_not_convert
+def all_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns a bool scalar; True without tensors. Integer tensors are finite."""
+    tensors = [tensor for tensor in map(tf.convert_to_tensor, tensors) if tensor.dtype.is_floating]
+    if not tensors:
+        return tf.constant(True)
+    sums_are_finite = tf.reduce_all(
+        tf.stack([tf.math.is_finite(tf.nn.l2_loss(x)) for x in tensors])
+    )
+
+    def exactly() -> tf.Tensor:
+        return tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(x)) for x in tensors]))
+
+    return tf.cond(sums_are_finite, lambda: tf.constant(True), exactly)

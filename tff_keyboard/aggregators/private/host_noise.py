@@ -8,14 +8,13 @@ emptied after it, so that states that are stored, checkpointed or compared conta
 import copy
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import tree
 
 from tff_keyboard.aggregators.private.noised_sum import EMPTY_ROUND, NoisedSumState, NoiseSlot
-from tff_keyboard.config.sections.privacy_config import MechanismConfig
-from tff_keyboard.privacy.mechanisms.mechanism import mechanism_of
+from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 
 # From a round (number of rounds before it) to its noise, [size] float64
 NoiseOfRound = Callable[[int], np.ndarray]
@@ -65,9 +64,19 @@ class NoisedProcess:
         return map_query_states(state, lambda query: query._replace(slot=slot))
 
 
+@runtime_checkable
+class PrivateFactory(Protocol):
+    """A factory whose aggregate contains noise: `PrivateMean` or `PrivateFedAtt`."""
+
+    def noise_mechanism(
+        self, *, rounds: int, min_separation_rounds: int = 1, momentum: float = 0.0
+    ) -> Mechanism:
+        """Returns the mechanism whose noise the rounds need; see `with_noise`."""
+
+
 def with_noise(
     process: Any,
-    privacy: MechanismConfig,
+    factory: PrivateFactory,
     *,
     rounds: int,
     min_separation_rounds: int = 1,
@@ -82,11 +91,11 @@ def with_noise(
         process = tff.learning.algorithms.build_unweighted_fed_avg(
             model_fn, tff.learning.optimizers.build_sgdm(0.5), model_aggregator=mean
         )
-        process = tk.algorithms.with_noise(process, mean.privacy, rounds=50)
+        process = tk.algorithms.with_noise(process, mean, rounds=50)
 
     Args:
-      process: Learning or aggregation process with `PrivateMean` or `PrivateFedAtt`.
-      privacy: Config of the mechanism; the factory has it as its attribute `privacy`.
+      process: Learning or aggregation process of `factory`.
+      factory: `PrivateMean` or `PrivateFedAtt`.
       rounds: Rounds of the run, for which correlated noise is optimised.
       min_separation_rounds: Rounds from one participation of a client to the next, >= 1.
       momentum: Momentum of the server's optimizer, for correlated noise.
@@ -100,16 +109,16 @@ def with_noise(
       ValueError: If the process is not private, the key has another length, or the schedule is out
         of range.
     """
-    if not isinstance(privacy, MechanismConfig):
+    if not isinstance(factory, PrivateFactory):
         raise TypeError(
-            "`privacy` must be the attribute `privacy` of a private factory, or one of "
-            f"`tff_keyboard.privacy` such as Gaussian; got {type(privacy).__name__}."
+            "`factory` must be `tff_keyboard.aggregators.PrivateMean` or `PrivateFedAtt`, got "
+            f"{type(factory).__name__}."
         )
     key = secrets.token_bytes(32) if key is None else key
     if len(key) != 32:
         raise ValueError(f"`key` must be 32 bytes, got {len(key)}. Use `secrets.token_bytes(32)`.")
-    mechanism = mechanism_of(
-        privacy, rounds=rounds, min_separation_rounds=min_separation_rounds, momentum=momentum
+    mechanism = factory.noise_mechanism(
+        rounds=rounds, min_separation_rounds=min_separation_rounds, momentum=momentum
     )
     return NoisedProcess(process, mechanism.keyed_noise(key))
 

@@ -36,7 +36,7 @@ from tff_keyboard.aggregators.private.adaptive_clip import (
 EMPTY_ROUND = -1
 _NO_NOISE = (
     "This round has no privacy noise. Wrap the process with `tk.algorithms.with_noise(process, "
-    "factory.privacy, rounds=...)`."
+    "factory, rounds=...)`."
 )
 
 

@@ -7,7 +7,7 @@ noise of a round (independent, from a tree, or correlated) is put into the state
 (`host_noise.py`).
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import dp_accounting
 import tensorflow_federated as tff
@@ -15,13 +15,21 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.private import adaptive_clip
 from tff_keyboard.aggregators.private.noised_sum import NoisedSumQuery
-from tff_keyboard.config.reading import tables
-from tff_keyboard.config.sections import privacy_config
+from tff_keyboard.privacy.mechanisms import mechanism as mechanisms
 from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
-from tff_keyboard.storage.checks import require_one_of
+from tff_keyboard.storage.checks import NOT_NEGATIVE, POSITIVE, require, require_one_of
 
-MECHANISMS = tables.variants(privacy_config.Privacy)
-_OF_RUNS = ("noise_secret", "fixed_nonce")  # only used with a run directory
+# The arguments that only one mechanism has, with their default values
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "gaussian": {"distribution": "continuous"},
+    "gaussian_adaptive": {
+        "target_unclipped_quantile": 0.5,
+        "clip_learning_rate": 0.2,
+        "clipped_count_noise": 0.05,
+    },
+    "tree": {},
+    "blt": {"buffers": 2},
+}
 
 
 class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
@@ -43,105 +51,146 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     `noise_stddev`, and `dp`.
 
     Args:
-      privacy: Config, overridden by the other arguments that are not None. None means the config of
-        `mechanism`.
       clients_per_round: The report goal, >= 1: the fixed denominator of the mean.
       noise_multiplier: Standard deviation of one draw of noise / clip norm, >= 0. With 0, updates
-        are clipped and there is no guarantee. Required, unless `privacy` has it.
-      clip_norm: L2 bound on one client's update, > 0, and the first one if it adapts; 1 if None.
-      mechanism: "gaussian" (if None), "gaussian_adaptive", "tree" or "blt".
+        are clipped and there is no guarantee.
+      clip_norm: L2 bound on one client's update, > 0, and the first one if it adapts.
+      mechanism: "gaussian" (fresh noise in every round), "gaussian_adaptive" (also, the clip norm
+        follows a noisy quantile), "tree" or "blt" (correlated noise).
+      distribution: Only with "gaussian": "continuous" (the default), or "discrete": clients round
+        their clipped updates to a grid, and sums are of integers.
+      target_unclipped_quantile: Only with "gaussian_adaptive": share of clients that are not
+        clipped, in (0, 1). Default: 0.5.
+      clip_learning_rate: Only with "gaussian_adaptive": speed of the clip norm, > 0. Default: 0.2.
+      clipped_count_noise: Only with "gaussian_adaptive": standard deviation of the noise on the
+        count of unclipped clients / `clients_per_round`, > 0 with noise. Default: 0.05.
+      buffers: Only with "blt": number of noise buffers, 1..4. Default: 2.
+      noise_cohort_size: 0, or the clients per round of a larger federation whose noise is
+        simulated, >= `clients_per_round`.
       draws_noise: Whether TensorFlow draws the noise of a round without noise from `with_noise`. If
         False, such a round fails. Correlated and discrete noise is never drawn.
       takes_sums: Whether the inputs are parts of a secure sum (`noised_sum.py`); only with
         `distribution` "discrete".
-      **options: The mechanism's own fields, such as `distribution` or `buffers`.
-
-    Attributes:
-      privacy: Config from all arguments, an argument of `with_noise`.
 
     Raises:
-      ValueError: If an argument is out of range or missing, or adaptive clipping would use up all
-        noise.
-      TypeError: If the mechanism has no such option.
+      ValueError: If an argument is out of range, or adaptive clipping would use up all noise.
+      TypeError: If the mechanism has no such argument.
     """
 
     def __init__(
         self,
         *,
-        privacy: privacy_config.MechanismConfig | None = None,
         clients_per_round: int,
-        noise_multiplier: float | None = None,
-        clip_norm: float | None = None,
-        mechanism: str | None = None,
+        noise_multiplier: float,
+        clip_norm: float = 1.0,
+        mechanism: Literal["gaussian", "gaussian_adaptive", "tree", "blt"] = "gaussian",
+        distribution: Literal["continuous", "discrete"] | None = None,
+        target_unclipped_quantile: float | None = None,
+        clip_learning_rate: float | None = None,
+        clipped_count_noise: float | None = None,
+        buffers: int | None = None,
+        noise_cohort_size: int = 0,
         draws_noise: bool = True,
         takes_sums: bool = False,
-        **options: Any,
     ):
-        if clients_per_round < 1:
-            raise ValueError(f"`clients_per_round` must be >= 1, got {clients_per_round}.")
-        if unused := [name for name in options if name in _OF_RUNS]:
-            raise TypeError(f"`{unused[0]}` has no effect here: `with_noise` takes the key.")
-        if privacy is None:
-            if noise_multiplier is None:
-                raise ValueError("`noise_multiplier` is missing. Set it to 0 to clip only.")
-            known = {
-                name: cls for name, cls in MECHANISMS.items() if cls is not privacy_config.NoPrivacy
-            }
-            require_one_of("mechanism", mechanism or "gaussian", known)
-            privacy = known[mechanism or "gaussian"]()
-        require_one_of("mechanism", mechanism or privacy.type, [privacy.type])
-        self.privacy = privacy = privacy.changed(
-            noise_multiplier=noise_multiplier, clip_norm=clip_norm, **options
-        )
+        require(clients_per_round >= 1, "clients_per_round", "must be >= 1", clients_per_round)
+        NOT_NEGATIVE.check("noise_multiplier", noise_multiplier)
+        POSITIVE.check("clip_norm", clip_norm)
+        require_one_of("mechanism", mechanism, _OPTIONS)
+        given = {
+            "distribution": distribution,
+            "target_unclipped_quantile": target_unclipped_quantile,
+            "clip_learning_rate": clip_learning_rate,
+            "clipped_count_noise": clipped_count_noise,
+            "buffers": buffers,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        for name in given:
+            if name not in _OPTIONS[mechanism]:
+                raise TypeError(f"`{name}` has no effect with `mechanism` = {mechanism!r}.")
+        options = _OPTIONS[mechanism] | given
+        self._mechanism = mechanism
+        self._buffers: int = options.get("buffers", 1)
+        self._is_discrete = options.get("distribution") == "discrete"
+        if mechanism == "gaussian":
+            known = ("continuous", "discrete")
+            require_one_of("distribution", options["distribution"], known)
+        if self._is_discrete:  # the grid is a fraction of the noise
+            POSITIVE.check("noise_multiplier", noise_multiplier)
+        elif takes_sums:
+            raise ValueError("`takes_sums` needs `distribution` = 'discrete': sums of integers.")
         adaptive = None
-        if isinstance(privacy, privacy_config.GaussianAdaptiveConfig):
-            adaptive = adaptive_clip.AdaptiveClip(
-                target_quantile=privacy.target_unclipped_quantile,
-                learning_rate=privacy.clip_learning_rate,
-                count_stddev=privacy.clipped_count_noise * clients_per_round,
-                expected_clients=float(clients_per_round),
+        if mechanism == "gaussian_adaptive":
+            adaptive = _adaptive_clip(noise_multiplier, clients_per_round, **options)
+        multiplier = float(noise_multiplier)
+        if noise_cohort_size:
+            require(
+                noise_cohort_size >= clients_per_round,
+                "noise_cohort_size",
+                f"must be 0 or >= `clients_per_round` = {clients_per_round}",
+                noise_cohort_size,
             )
-            # raises here instead of later in `create`
-            adaptive_clip.delta_noise_multiplier(privacy.noise_multiplier, adaptive.count_stddev)
-        multiplier = _multiplier_here(privacy, clients_per_round)
+            multiplier = noise_multiplier * clients_per_round / noise_cohort_size
         # TFF has no event for correlated noise with participation limits; the ledger has it.
         event: dp_accounting.DpEvent = dp_accounting.UnsupportedDpEvent()
-        is_independent = isinstance(
-            privacy, privacy_config.GaussianConfig | privacy_config.GaussianAdaptiveConfig
-        )
+        is_independent = mechanism in ("gaussian", "gaussian_adaptive")
         if is_independent:
             event = dp_accounting.GaussianDpEvent(multiplier)
-        is_discrete = isinstance(privacy, privacy_config.GaussianConfig) and privacy.is_discrete
-        if takes_sums and not is_discrete:
-            raise ValueError("`takes_sums` needs `distribution` = 'discrete': sums of integers.")
         self._arguments: dict[str, Any] = {
-            "clip_norm": float(privacy.clip_norm),
+            "clip_norm": float(clip_norm),
             "noise_multiplier": multiplier,
             "event": event,
             "denominator": float(clients_per_round),
             "adaptive": adaptive,
-            "grid_bits": BITS if is_discrete else 0,
-            "draws_noise": draws_noise and is_independent and not is_discrete,
+            "grid_bits": BITS if self._is_discrete else 0,
+            "draws_noise": draws_noise and is_independent and not self._is_discrete,
             "takes_sums": takes_sums,
         }
+
+    def noise_mechanism(
+        self, *, rounds: int, min_separation_rounds: int = 1, momentum: float = 0.0
+    ) -> mechanisms.Mechanism:
+        """Returns the mechanism whose noise the rounds need; see `with_noise`."""
+        if self._mechanism == "gaussian":
+            return mechanisms.Gaussian(is_discrete=self._is_discrete)
+        return mechanisms.optimal_mechanism(
+            self._mechanism,
+            rounds=rounds,
+            min_separation=min_separation_rounds,
+            buffers=self._buffers,
+            momentum=momentum,
+        )
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
         """Creates the process for these types."""
         require_float_tensors(value_type, "A private mean")
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         query = NoisedSumQuery(specs=specs, **self._arguments)
-        factory = tff.aggregators.DifferentiallyPrivateFactory(query)
-        return factory.create(value_type)
+        return tff.aggregators.DifferentiallyPrivateFactory(query).create(value_type)
 
 
-def _multiplier_here(privacy: privacy_config.MechanismConfig, clients_per_round: int) -> float:
-    """Returns the noise multiplier of this cohort, smaller if it simulates a larger one."""
-    size = privacy.noise_cohort_size
-    if not size:
-        return float(privacy.noise_multiplier)
-    if size < clients_per_round:
-        raise ValueError(
-            f"`aggregation.privacy.noise_cohort_size` must be 0 or >= `train.clients_per_round` = "
-            f"{clients_per_round}, got {size}."
-        )
-    return privacy.noise_multiplier * clients_per_round / size
+def _adaptive_clip(
+    noise_multiplier: float,
+    clients_per_round: int,
+    *,
+    target_unclipped_quantile: float,
+    clip_learning_rate: float,
+    clipped_count_noise: float,
+) -> adaptive_clip.AdaptiveClip:
+    require(
+        0 < target_unclipped_quantile < 1,
+        "target_unclipped_quantile",
+        "must be in (0, 1)",
+        target_unclipped_quantile,
+    )
+    POSITIVE.check("clip_learning_rate", clip_learning_rate)
+    NOT_NEGATIVE.check("clipped_count_noise", clipped_count_noise)
+    adaptive = adaptive_clip.AdaptiveClip(
+        target_quantile=target_unclipped_quantile,
+        learning_rate=clip_learning_rate,
+        count_stddev=clipped_count_noise * clients_per_round,
+        expected_clients=float(clients_per_round),
+    )
+    # raises here instead of later in `create`
+    adaptive_clip.delta_noise_multiplier(noise_multiplier, adaptive.count_stddev)
+    return adaptive

@@ -64,7 +64,9 @@ class LocalContext(tff.framework.SyncContext):
 
     def _compile(self, comp: tff.Computation) -> Callable[[Any], Any]:
         try:
-            if not tff.types.contains(comp.type_signature, _is_federated):
+            if not tff.types.contains(
+                comp.type_signature, lambda part: isinstance(part, tff.FederatedType)
+            ):
                 return _tensorflow(comp, comp)
             if comp.type_signature.parameter is None:
                 initial = tff.backends.mapreduce.get_state_initialization_computation(comp)
@@ -123,10 +125,6 @@ def _tensorflow(computation: tff.Computation, signature: tff.Computation) -> Cal
         return tff.types.type_to_py_container(packed, result_type)
 
     return run
-
-
-def _is_federated(type_spec: tff.Type) -> bool:
-    return isinstance(type_spec, tff.FederatedType)
 
 
 def _elements(sequence: Any) -> list[Any]:

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tff_keyboard.config.sections.fine_tuning_config import FineTuningConfig, RehearsalMethod
 from tff_keyboard.data.store.client_store import ClientStore
 
 _REHEARSE = 1_000_003  # separates these draws from other draws of a client's seed
@@ -66,12 +65,3 @@ class Rehearsal:
     def num_bytes(self, messages: Sequence[np.ndarray]) -> int:
         """Returns the uncompressed size of messages: one id per word and one for the end."""
         return sum(len(message) + 1 for message in messages) * self._bytes_per_id
-
-
-def build_rehearsal(config: FineTuningConfig, general: ClientStore | None) -> Rehearsal | None:
-    """Returns the `Rehearsal` of `CohortInputs`; None if `fine_tuning.method` is another method."""
-    if not isinstance(config.method, RehearsalMethod):
-        return None
-    if general is None:
-        raise ValueError("Rehearsal requires the client store of `fine_tuning.general_store`.")
-    return Rehearsal(general, config.method.portion)

@@ -23,8 +23,6 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from typing_extensions import Self
-
 from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
 from tff_keyboard.storage.checks import Range, require, require_one_of
 from tff_keyboard.storage.errors import ConfigError
@@ -78,20 +76,6 @@ class Table:
             for field in dataclasses.fields(cls)
             if field.name != tag
         }
-
-    def changed(self, **values: Any) -> Self:
-        """Returns a copy with other values, for callers in Python. None leaves a value unchanged.
-
-        Raises:
-          ValueError: If a value is out of range. The message names the argument without `PATH`.
-          TypeError: If there is no such field.
-        """
-        table: Any = self
-        given = {name: value for name, value in values.items() if value is not None}
-        try:
-            return dataclasses.replace(table, **given)
-        except ValueError as error:
-            raise ValueError(str(error).replace(f"`{self.PATH}.", "`")) from None
 
 
 def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:

@@ -2,7 +2,15 @@
 
 Recall depends more on the kind of text than on its size (paid dialogues repeat themselves, text
 messages of many countries do not), so no formula is fitted. The advice shows the corpora nearest in
-size and the results on them. `costs.py` estimates the time.
+size and the results on them.
+
+The time of a training is estimated as CPU seconds of a known machine:
+
+    seconds of one core = START + rounds * (SERVER + clients * CLIENT) + operations / SPEED
+
+CLIENT and SERVER grow with the weights of the model, which are copied, clipped and added up.
+Operations are the ones of the matrix products: 6 per weight and target in training, 2 in
+validation. The constants are fitted to whole trainings: docs/performance.md, what `advise` expects.
 
 It reads only the data card: counts, no text.
 """
@@ -18,7 +26,8 @@ from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.config.sections.model_config import CifgConfig
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.data.store.person_sizes import PersonSizes
-from tff_keyboard.training.advice import costs, reference
+from tff_keyboard.host.machine_speed import Machine
+from tff_keyboard.training.advice import reference
 from tff_keyboard.training.advice.warnings_of_card import LITTLE_TEXT_WORDS, warnings_of_card
 
 PASSES = 6.0
@@ -39,6 +48,29 @@ FROM_BASE = (f"model.initial_model={BASE}", "server.learning_rate=0.002")
 PASSES_FROM_BASE = 3.0
 
 
+GFLOPS = 100.0  # of a core of the constants' machine, as `machine_speed` measures
+SPEED = 60e9  # operations of a training per second of that core
+START_SECONDS = 25.0  # imports, compiling
+SERVER_SECONDS, SERVER_SECONDS_PER_WEIGHT = 0.03, 0.028e-6
+CLIENT_SECONDS, CLIENT_SECONDS_PER_WEIGHT = 0.002, 0.006e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """CPU seconds on the machine of the constants."""
+
+    alone: float  # seconds on one core, for any number of cores: start, server
+    shared: float  # seconds of clients, divided among the cores
+
+    def core_minutes(self, machine: Machine) -> float:
+        """Returns the minutes of one core of a machine."""
+        return (self.alone + self.shared) * GFLOPS / machine.gflops / 60
+
+    def minutes(self, machine: Machine) -> float:
+        """Returns the minutes on all cores of a machine without other load."""
+        return (self.alone + self.shared / machine.cores) * GFLOPS / machine.gflops / 60
+
+
 @dataclasses.dataclass(frozen=True)
 class Advice:
     """Recommended training for a client store."""
@@ -49,7 +81,7 @@ class Advice:
     reason: str
     config: config_lib.RunConfig
     passes: float
-    cost: costs.Cost | None  # cost of the training; None if the model is not measured
+    cost: Cost | None  # cost of the training; None if the model is not measured
     # the three corpora nearest in size, with the results on them
     nearest: tuple[reference.Corpus, ...]
     warnings: tuple[str, ...]
@@ -137,7 +169,7 @@ def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunCo
     return people.mean(lambda messages: min(messages, most), most, config.train.max_sampling_ratio)
 
 
-def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -> costs.Cost | None:
+def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -> Cost | None:
     model, train, every = config.model, config.train, config.evaluation.every
     if not isinstance(model, CifgConfig):
         return None
@@ -148,10 +180,20 @@ def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -
     validated = math.ceil(train.rounds / every) * models * share
     typed = card["populations"]["train"]
     of_a_message = (typed["words"] + typed["messages"]) / typed["messages"]
-    return costs.cost(
+    return training_cost(
         weights=card["vocabulary"]["rows"] * width + units * (7 * width + 3),
         rounds=train.rounds,
         clients=train.clients_per_round,
         targets=visit * config.client.epochs * of_a_message,
         validation_targets=validated * (judged["words"] + judged["messages"]),
     )
+
+
+def training_cost(
+    *, weights: int, rounds: int, clients: int, targets: float, validation_targets: float
+) -> Cost:
+    """Returns the cost of a training."""
+    server = SERVER_SECONDS + SERVER_SECONDS_PER_WEIGHT * weights
+    client = CLIENT_SECONDS + CLIENT_SECONDS_PER_WEIGHT * weights + 6 * weights * targets / SPEED
+    validation = 2 * weights * validation_targets / SPEED
+    return Cost(START_SECONDS + rounds * server, rounds * clients * client + validation)

@@ -173,9 +173,10 @@ class TrainingLoop:
 
     async def _restore(self, training: _Training, template: _ProgramState) -> None:
         """Loads the newest state and its round, and drops the records of later rounds."""
-        found, round_num = await self.checkpoint_manager.load_latest(
-            template, up_to=self._rounds_on_disk()
-        )
+        ours = [m for m in self.release_managers if isinstance(m, release.RoundReleaseManager)]
+        on_disk = [manager.rounds_on_disk() for manager in ours]  # None: it keeps no count
+        complete = min((rounds for rounds in on_disk if rounds is not None), default=None)
+        found, round_num = await self.checkpoint_manager.load_latest(template, up_to=complete)
         program_state = template if found is None else found
         loop = best_round.LoopState.from_arrays(program_state.loop)
         if round_num > self.total_rounds:
@@ -213,12 +214,6 @@ class TrainingLoop:
         if self.progress is not None:
             begun = training.resumed_round
             self.progress(RoundProgress(round_num, self.total_rounds, begun, row, seconds, is_best))
-
-    def _rounds_on_disk(self) -> int | None:
-        """Returns the rounds with rows in all release managers; None if none keeps count."""
-        ours = [m for m in self.release_managers if isinstance(m, release.RoundReleaseManager)]
-        found = (manager.rounds_on_disk() for manager in ours)
-        return min((rounds for rounds in found if rounds is not None), default=None)
 
     def _compute(
         self, round_num: int, state: Any, inputs: read_ahead.ReadAhead, clock: RoundClock

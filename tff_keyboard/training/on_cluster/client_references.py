@@ -7,15 +7,14 @@ same batches. The cards of the stores are compared; they contain a digest of eve
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms import federated_evaluation
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
-from tff_keyboard.algorithms.fine_tuning import rehearsal
-from tff_keyboard.config import RunConfig
+from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
+from tff_keyboard.config.sections.learning_config import ClientConfig
+from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.training import client_inputs, validation
 from tff_keyboard.training.on_cluster.store_references import StoreReference
@@ -23,26 +22,27 @@ from tff_keyboard.training.on_cluster.store_references import StoreReference
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Everything that determines the data of a run's clients besides their names."""
+    """Everything that determines the data of a run's clients besides their names.
 
-    config_text: str
-    # path in the config and name of each store of the run
-    stores: tuple[tuple[str, StoreReference], ...]
+    Attributes:
+      store: The clients' store.
+      general: The store of rehearsed messages, if any.
+      train: The table `[train]`.
+      client: The table `[client]`.
+      evaluation: The table `[evaluation]`.
+      max_length: Largest number of words of a sequence.
+      long_messages: Treatment of longer messages; `data.long_messages`.
+      rehearsal_portion: Share of rehearsed messages; 0 without rehearsal.
+    """
 
-    @classmethod
-    def of(cls, config: RunConfig, *stores: ClientStore | None) -> "Recipe":
-        """Returns the recipe of a run and its stores as they are opened here."""
-        opened = [store for store in stores if store is not None]
-        found = [(str(store.directory), StoreReference.of(store)) for store in opened]
-        return cls(config_lib.dump(config), tuple(found))
-
-    @functools.cached_property
-    def config(self) -> RunConfig:
-        return config_lib.loads(self.config_text)
-
-    def store(self, path: str) -> ClientStore:
-        """Returns this machine's copy of a store named in the config."""
-        return dict(self.stores)[str(pathlib.Path(path))].open()
+    store: StoreReference
+    general: StoreReference | None
+    train: TrainConfig
+    client: ClientConfig
+    evaluation: EvaluationConfig
+    max_length: int
+    long_messages: str
+    rehearsal_portion: float
 
     def train_packs(
         self, batcher: CohortBatcher, round_num: int, groups: Sequence[Sequence[int]]
@@ -54,8 +54,8 @@ class Recipe:
         self, store: ClientStore, groups: Sequence[Sequence[int]]
     ) -> "list[EvaluationPack]":
         """Names packs of a store's validation clients."""
-        path = str(store.directory)
-        return [EvaluationPack(self, tuple(map(int, group)), path) for group in groups]
+        named = StoreReference.of(store)
+        return [EvaluationPack(self, tuple(map(int, group)), named) for group in groups]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,30 +80,30 @@ class EvaluationPack:
 
     recipe: Recipe
     clients: tuple[int, ...]
-    store_path: str
+    store: StoreReference
 
     def make(self) -> Any:
         """Returns the pack from this machine's copy of the store."""
-        clients = _evaluation_batches(self.recipe, self.store_path)
+        clients = _evaluation_batches(self.recipe, self.store)
         (pack,) = federated_evaluation.packs_of(clients, [self.clients])
         return pack
 
 
 @functools.lru_cache(maxsize=2)
 def _cohorts(recipe: Recipe) -> client_inputs.CohortInputs:
-    config = recipe.config
-    store = recipe.store(config.data.store)
-    method = config.fine_tuning
-    general = recipe.store(method.general_store) if method.general_store else None
-    return client_inputs.CohortInputs(config, store, rehearsal.build_rehearsal(method, general))
+    general = recipe.general
+    return client_inputs.CohortInputs(
+        recipe.store.open(),
+        train=recipe.train,
+        client=recipe.client,
+        max_length=recipe.max_length,
+        long_messages=recipe.long_messages,
+        rehearsal=Rehearsal(general.open(), recipe.rehearsal_portion) if general else None,
+    )
 
 
 @functools.lru_cache(maxsize=4)
-def _evaluation_batches(recipe: Recipe, store_path: str) -> list[list[Any]]:
-    config = recipe.config
+def _evaluation_batches(recipe: Recipe, store: StoreReference) -> list[list[Any]]:
     return client_inputs.evaluation_clients_batches(
-        recipe.store(store_path),
-        validation.POPULATION,
-        config.evaluation,
-        max_length=config.data.max_length,
+        store.open(), validation.POPULATION, recipe.evaluation, max_length=recipe.max_length
     )

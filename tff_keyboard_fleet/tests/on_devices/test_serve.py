@@ -12,7 +12,7 @@ from tests.support.fakes import tiny_config
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
-from tff_keyboard.training.build_process import build_model_fn
+from tff_keyboard.training.build import build_model_fn
 from tff_keyboard.training.client_inputs import CohortInputs
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard_fleet.on_devices.serve import serve_federated

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config import ConfigError
+from tff_keyboard.config import ConfigError, to_dict
 from tff_keyboard.config.resume_policy import MAY_CHANGE, numerics_config
 from tff_keyboard_fleet.on_devices.served_config import as_served, plan_of, round_settings_of
 from tff_keyboard_fleet.wire.secure_sums.neighbours import failure
@@ -163,9 +163,9 @@ def test_a_plan_with_secure_sums():
 def test_a_run_keeps_its_secure_sums():
     assert "devices.deadline_seconds" in MAY_CHANGE
     assert not {"devices.secure_sums", "devices.secure_neighbours"} & set(MAY_CHANGE)
-    kept = numerics_config(served(*SECURE, "devices.locale=en_US"))
+    kept = numerics_config(to_dict(served(*SECURE, "devices.locale=en_US")))
     assert kept["devices"] == {"secure_sums": True, "secure_neighbours": 6}
-    assert "devices" not in numerics_config(served("devices.secure_neighbours=6"))
+    assert "devices" not in numerics_config(to_dict(served("devices.secure_neighbours=6")))
 
 
 def test_rounds_are_checkpointed_before_they_are_released():

@@ -91,14 +91,14 @@ def liar_shares(path: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     from tff_keyboard.config import config_file
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.storage.errors import ConfigError
-    from tff_keyboard.training.client_inputs import CohortInputs
+    from tff_keyboard.training.build import build_cohorts
     from tff_keyboard_lab.attacks.attackers import is_attacker
 
     config = config_file.load(path, [f"train.seed={seed}"])
     weighting = config.aggregation.client_weighting
     if weighting != "tokens":
         raise ConfigError(f"`aggregation.client_weighting` must be 'tokens', got '{weighting}'.")
-    clients = CohortInputs(config, ClientStore(config.data.store))
+    clients = build_cohorts(config, ClientStore(config.data.store))
     share = share_of_seats(config.train, LIARS)
 
     def client(batches, tokens):

@@ -129,7 +129,7 @@ def run(
     from tff_keyboard.algorithms.optimizers import optimizers
     from tff_keyboard.data import batches
     from tff_keyboard.models import build_model
-    from tff_keyboard.training import build_process
+    from tff_keyboard.training import build
     from tff_keyboard_lab.benchmarks.round import stock_tff
 
     before = tff.framework.get_context_stack().current
@@ -145,7 +145,7 @@ def run(
 
         def ours(config, clients, process=None):
             """Returns a round as training runs it: clients in packs."""
-            process = process or build_process.build_process(config, model, joined=True)
+            process = process or build.build_process(config, model, joined=True)
             prepared = prepare_process(process)
             sizes = [num_tokens([client]) for client in clients]
             data = prepared.batcher(clients, sizes)
@@ -165,7 +165,7 @@ def run(
             short = [[client[0][:1, :3]] for client in clients]
             rounds["near_empty"] = ours(plain, short)
             bare = algorithms.build_fed_avg(
-                build_process.build_model_fn(plain, VOCABULARY, evaluation=False),
+                build.build_model_fn(plain, VOCABULARY, evaluation=False),
                 client_optimizer=optimizers.build_client_optimizer(plain.client),
                 server_optimizer=optimizers.build_server_optimizer(plain.server),
                 aggregator=DropFactory.build(),

@@ -63,10 +63,10 @@ def config_for(clients_per_round, rule="mean", store="unused", protections=True)
 
 
 def build(config, vocabulary, *, joined=False):
-    from tff_keyboard.training import build_process
+    from tff_keyboard.training import build
 
-    model = build_process.build_initial_model(config, vocabulary)
-    return build_process.build_process(config, model, joined=joined)
+    model = build.build_initial_model(config, vocabulary)
+    return build.build_process(config, model, joined=joined)
 
 
 def words(size):
@@ -130,7 +130,7 @@ def measure_populations(populations, cohort, repeats, seed):
     """
     from tff_keyboard.algorithms.cohort_batcher import prepare_process
     from tff_keyboard.data.store.client_store import ClientStore
-    from tff_keyboard.training import client_inputs
+    from tff_keyboard.training.build import build_cohorts
 
     rows = []
     prepared = None
@@ -141,7 +141,7 @@ def measure_populations(populations, cohort, repeats, seed):
             start = time.perf_counter()
             store = ClientStore(path)
             config = config_for(cohort, store=path)
-            inputs = client_inputs.CohortInputs(config, store)
+            inputs = build_cohorts(config, store)
             open_seconds = time.perf_counter() - start
             prepared = prepared or prepare_process(build(config, store.vocabulary, joined=True))
             state = prepared.process.initialize()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.resolved_schedules import with_rounds
+from tff_keyboard.config import with_rounds
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard_lab.study.plan.study_file import Study
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.resolved_schedules import rounds_of_cosines
+from tff_keyboard.config import rounds_of_cosines
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.host import children
 from tff_keyboard.host.interruption import Interrupted, Interruption, SignalReceived

@@ -13,8 +13,7 @@ from tff_keyboard.algorithms import cohort_batcher
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.training import build_process
-from tff_keyboard.training.client_inputs import CohortInputs
+from tff_keyboard.training import build
 from tff_keyboard_lab.attacks import attackers
 from tff_keyboard_lab.attacks.attack_names import COLLUDING
 
@@ -27,7 +26,7 @@ def test_a_client_that_sends_nan_is_dropped():
     def wrap(work):
         return attackers.build_attacked_client_work(work, "nan", share=0.5, seed=2)
 
-    process = build_process.build_process(config, tiny_model(0), wrap_client_work=wrap)
+    process = build.build_process(config, tiny_model(0), wrap_client_work=wrap)
     datasets = [client_dataset(seed) for seed in range(8)]
     output = process.next(process.initialize(), datasets)
     transfer = output.metrics["transfer"]
@@ -54,10 +53,10 @@ def test_a_lie_about_the_weight_is_capped_whatever_the_rule(store, overrides):
     lie = functools.partial(
         attackers.build_attacked_client_work, attack="weight_lie", share=1.0, seed=0
     )
-    process = build_process.build_process(
-        config, build_process.build_initial_model(config, users.vocabulary), wrap_client_work=lie
+    process = build.build_process(
+        config, build.build_initial_model(config, users.vocabulary), wrap_client_work=lie
     )
-    datasets, _ = CohortInputs(config, users).round_input(1, CohortBatcher(None))
+    datasets, _ = build.build_cohorts(config, users).round_input(1, CohortBatcher(None))
     output = process.next(process.initialize(), datasets)
     found = output.metrics["aggregator"]
     if config.aggregation.client_weighting == "uniform":

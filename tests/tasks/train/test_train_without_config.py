@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from tasks.train.train import load_or_recommend
 from tests.support.fakes import tiny_config
 from tests.training.advice.test_advice import card
 from tff_keyboard import config as config_lib
@@ -13,7 +14,6 @@ from tff_keyboard.host.machine_speed import Machine
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.training.advice import advice
 from tff_keyboard.training.advice.advice_text import sentence
-from tff_keyboard.training.advice.advised_run import load_or_recommend
 
 
 def test_a_new_run_is_advised(tmp_path, monkeypatch, capsys):

@@ -25,7 +25,6 @@ from tff_keyboard.algorithms.fine_tuning import lwf
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.round_process import RoundOutput
 from tff_keyboard.algorithms.variable_model import TrainingStep
-from tff_keyboard.config import RunConfig
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
@@ -151,26 +150,42 @@ class PooledInputs:
     """Batches of each round: a pure function of (seed, round).
 
     All train clients' messages are shuffled anew every epoch, epochs follow each other without a
-    gap, and a round takes the next `messages_per_round`: `train.clients_per_round` times
-    `client.max_examples`, the upper limit of a federated round. Rehearsal adds general messages,
-    drawn for each round.
+    gap, and a round takes the next `messages_per_round`. Rehearsal adds general messages, drawn for
+    each round.
+
+    Args:
+      store: The client store.
+      messages_per_round: Messages of a round, >= 1, without rehearsed ones.
+      batch_size: Messages of a batch.
+      max_length: Largest number of words of a sequence; `data.max_length`.
+      long_messages: Treatment of longer messages; `data.long_messages`.
+      seed: Seed of the run.
+      rehearsal: Source of general messages, if any.
 
     Raises:
-      ValueError: There are no messages, or the product is 0.
+      ValueError: There are no messages.
     """
 
-    def __init__(self, config: RunConfig, store: ClientStore, rehearsal: Rehearsal | None = None):
-        self._config = config
+    def __init__(
+        self,
+        store: ClientStore,
+        *,
+        messages_per_round: int,
+        batch_size: int,
+        max_length: int,
+        long_messages: str,
+        seed: int,
+        rehearsal: Rehearsal | None = None,
+    ):
+        self.messages_per_round = messages_per_round
         self._store = store
+        self._batch_size = batch_size
+        self._max_length = max_length
+        self._long_messages = long_messages
+        self._seed = seed
         self._rehearsal = rehearsal
         if not len(self._lengths):
             raise ValueError(f"{store.directory} has no train messages.")
-        self.messages_per_round = config.train.clients_per_round * config.client.max_examples
-        if not self.messages_per_round:
-            raise ValueError(
-                "`client.max_examples` must be > 0 to train centrally: one round is "
-                "`train.clients_per_round` x `client.max_examples` messages."
-            )
 
     @functools.cached_property
     def _lengths(self) -> np.ndarray:
@@ -203,16 +218,19 @@ class PooledInputs:
 
         Facts: trained messages and targets, and passes over the pooled text so far.
         """
-        config, chosen = self._config, self._chosen(round_num)
-        general = self._general(round_num)
+        chosen = self._chosen(round_num)
+        general: list[np.ndarray] = []
+        if self._rehearsal is not None:
+            seed = (self._seed, round_num)
+            general = self._rehearsal.messages(self.messages_per_round, seed)
         round_batches = batches.client_batches(
             [*(self._messages[index] for index in chosen), *general],
-            batch_size=config.client.batch_size,
-            max_length=config.data.max_length,
+            batch_size=self._batch_size,
+            max_length=self._max_length,
             max_examples=0,
             epochs=1,
-            seed=(config.train.seed, round_num),
-            long_messages=config.data.long_messages,
+            seed=(self._seed, round_num),
+            long_messages=self._long_messages,
         )
         return round_batches, self._facts(round_num, chosen, general)
 
@@ -222,18 +240,10 @@ class PooledInputs:
         chosen: list[int] = []
         while len(chosen) < self.messages_per_round:
             epoch, offset = divmod(first + len(chosen), len(self._lengths))
-            seed = [self._config.train.seed, _EPOCH_ORDER, epoch]
+            seed = [self._seed, _EPOCH_ORDER, epoch]
             order = np.random.default_rng(seed).permutation(len(self._lengths))
             chosen.extend(order[offset : offset + self.messages_per_round - len(chosen)].tolist())
         return chosen
-
-    def _general(self, round_num: int) -> list[np.ndarray]:
-        """Returns the rehearsed messages of a round."""
-        if self._rehearsal is None:
-            return []
-        return self._rehearsal.messages(
-            self.messages_per_round, (self._config.train.seed, round_num)
-        )
 
     def _facts(self, round_num: int, chosen: list[int], general: list[np.ndarray]) -> Row:
         lengths = [*self._lengths[chosen], *map(len, general)]
@@ -245,6 +255,5 @@ class PooledInputs:
 
     def _targets(self, lengths: np.ndarray) -> np.ndarray:
         """Returns the number of targets of messages with some words."""
-        data = self._config.data
-        longest = data.max_length if data.long_messages == "truncate" else sys.maxsize
+        longest = self._max_length if self._long_messages == "truncate" else sys.maxsize
         return np.minimum(lengths + 1, longest)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tff_keyboard.training.loop.scheduled_process import ScheduledProcess
+from tff_keyboard.algorithms.schedules import ScheduledProcess
 
 
 class State(NamedTuple):

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tasks import cli
 from tasks.train import train_server as train_server_task
 from tests.support import fakes
+from tff_keyboard.algorithms.central_training import CentralTraining
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers.optimizers import build_client_optimizer
 from tff_keyboard.config import ConfigError
@@ -23,9 +24,8 @@ from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage.errors import SavedModelError
-from tff_keyboard.training.build_process import build_initial_model
-from tff_keyboard.training.central.central_training import CentralTraining, PooledInputs
-from tff_keyboard.training.central.train_central import budget_of, train_central
+from tff_keyboard.training.build import build_initial_model, build_pooled
+from tff_keyboard.training.central import budget_of, train_central
 
 
 def tiny_config(store, *overrides):
@@ -131,7 +131,7 @@ def test_a_round_that_diverges_changes_nothing():
 
 def test_rounds_go_through_every_message_once_an_epoch(store):
     client_store = ClientStore(store)
-    pooled = PooledInputs(tiny_config(store), client_store)
+    pooled = build_pooled(tiny_config(store), client_store)
     total = int(client_store.num_examples("train").sum())
     rounds = -(-total // pooled.messages_per_round)
     rows, tokens = [], 0
@@ -156,8 +156,8 @@ def test_rounds_go_through_every_message_once_an_epoch(store):
 
 def test_rehearsal_adds_general_messages_to_each_round(store):
     client_store, config = ClientStore(store), tiny_config(store)
-    plain = PooledInputs(config, client_store)
-    mixed = PooledInputs(config, client_store, Rehearsal(client_store, 0.75))
+    plain = build_pooled(config, client_store)
+    mixed = build_pooled(config, client_store, Rehearsal(client_store, 0.75))
 
     def rows(found):
         return collections.Counter(tuple(row[row != PAD]) for batch in found for row in batch)
@@ -185,7 +185,7 @@ def test_teacher_must_be_trained(store, tmp_path):
 
 
 def test_a_round_is_a_function_of_its_number(store):
-    first, second = (PooledInputs(tiny_config(store), ClientStore(store)) for _ in range(2))
+    first, second = (build_pooled(tiny_config(store), ClientStore(store)) for _ in range(2))
     second.round_input(1)
     for a, b in zip(first.round_input(7)[0], second.round_input(7)[0], strict=True):
         np.testing.assert_array_equal(a, b)

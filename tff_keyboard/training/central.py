@@ -7,16 +7,13 @@ A round is `train.clients_per_round` x `client.max_examples` messages. [central]
 import dataclasses
 import pathlib
 
-from tff_keyboard.algorithms.fine_tuning.rehearsal import build_rehearsal
-from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.resolved_schedules import with_rounds
+from tff_keyboard import config as config_lib
+from tff_keyboard.config import RunConfig, with_rounds
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build_process, validation
-from tff_keyboard.training.central.central_process import build_central_process
-from tff_keyboard.training.central.central_training import PooledInputs
-from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
+from tff_keyboard.training import build
+from tff_keyboard.training.train_run import open_run, recorded_config, train_run
 
 
 def train_central(
@@ -44,12 +41,9 @@ def train_central(
       SavedModelError: The initial model does not fit.
     """
     recorded = recorded_config(workdir)
-    check_best_metric(config, validation.metric_names(config))
-    store, general_store = validation.open_stores(config)
-    try:
-        pooled = PooledInputs(config, store, build_rehearsal(config.fine_tuning, general_store))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    build.check_best_metric(config)
+    store, general_store = build.open_stores(config)
+    pooled = build.build_pooled(config, store, build.build_rehearsal(config, general_store))
     if epochs is not None:
         tokens = epochs * pooled.tokens_per_epoch
     if tokens is not None:
@@ -57,18 +51,21 @@ def train_central(
         config = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=rounds))
         print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
     config = with_rounds(config, recorded)
-    model = build_process.build_initial_model(config, store.vocabulary)
-    process = build_central_process(config, model)
-    with open_run(config, workdir, store, general_store) as run:
-        evaluate_on = validation.in_this_process(config)
+    model = build.build_initial_model(config, store.vocabulary)
+    process = build.build_central_process(config, model)
+    privacy = config.aggregation.privacy
+    with open_run(workdir, config_lib.dump(config), privacy, store, general_store) as run:
         return train_run(
-            config,
             run,
             store,
             model,
+            train=config.train,
+            averaging=config.averaging,
+            evaluate_every=config.evaluation.every,
+            is_private=config.aggregation.is_private,
             process=process,
             round_input=pooled.round_input,
-            evaluate=validation.Validation(config, store, general_store, evaluate_on),
+            evaluate=build.build_validation(config, store, general_store),
         )
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.aggregators.guards import norm_upper_bound
-from tff_keyboard.aggregators.guards.norm_upper_bound import ROW, l2_norm_upper_bound
+from tff_keyboard.aggregators.private import adaptive_clip
+from tff_keyboard.aggregators.private.adaptive_clip import ROW, l2_norm_upper_bound
 
 
 def check(tensors):
@@ -58,6 +58,6 @@ def test_the_slack_covers_any_order_of_summation():
     """Rows of n numbers: at most n u of the square, n / 2 u of the norm, and a root's rounding."""
     unit = 2.0**-24
     worst = 1 - math.sqrt(1 - ROW * unit / (1 - ROW * unit)) * (1 - 2 * unit)
-    assert (1 - worst) * (1 + norm_upper_bound.SLACK) > 1
+    assert (1 - worst) * (1 + adaptive_clip.SLACK) > 1
     smallest = float(np.finfo(np.float32).tiny)
-    assert math.sqrt(2 * 1e9 * smallest) < norm_upper_bound.UNDERFLOW
+    assert math.sqrt(2 * 1e9 * smallest) < adaptive_clip.UNDERFLOW

@@ -6,7 +6,7 @@ import pytest
 from tests.support import fakes
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.training import build_process
+from tff_keyboard.training import build
 
 
 @pytest.mark.slow
@@ -33,9 +33,7 @@ def test_weight_of_a_client_follows_the_config(store, weighting, weights):
         f"aggregation.client_weighting={weighting}",
     )
     vocabulary = ClientStore(store).vocabulary
-    process = build_process.build_process(
-        config, build_process.build_initial_model(config, vocabulary)
-    )
+    process = build.build_process(config, build.build_initial_model(config, vocabulary))
     messages = ([np.arange(4, 15)], 3 * [np.array([20])])  # 12 and 3 * 2 tokens, ends included
     clients = [
         batches.batches_dataset(

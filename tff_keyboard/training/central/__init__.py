@@ -1,1 +1,0 @@
-"""Central training of the same model on all text: the baseline of federated training."""
