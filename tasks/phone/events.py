@@ -90,18 +90,18 @@ def _replay(options: Options) -> None:
     store = ClientStore(options.store)
     (named,) = open_predictors([options.replay], store)
     check_rules(store, named.predictor.vocabulary.rules)
-    people = store.client_ids("held_out")[: options.people]
-    people.sort(key=store.pseudonym)  # in the order of ids, a log's number would reveal its client
+    clients = store.client_ids("held_out")[: options.people]
+    clients.sort(key=store.pseudonym)  # in the order of ids, a log's number would reveal its client
     hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
     file = pathlib.Path(named.source)
     model = replay.model_digest(
         file.read_bytes() if file.is_file() else named.source.encode()  # a baseline is not a file
     )
     files.make_directory(options.out)
-    with Progress("replay", total=len(people), unit="clients") as line:
-        for number, person in enumerate(people):
-            messages = store.words("held_out", person)
+    with Progress("replay", total=len(clients), unit="clients") as line:
+        for number, client in enumerate(clients):
+            messages = store.words("held_out", client)
             strips = replay.replay(named.predictor, messages, model=model, hour=hour)
             event_log.write_log(options.out / f"{number:05d}.jsonl", strips)
             line.update(number + 1)
-    print(f"Wrote {len(people)} logs: {options.out}")
+    print(f"Wrote {len(clients)} logs: {options.out}")

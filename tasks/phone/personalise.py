@@ -80,36 +80,36 @@ def run(options: Options) -> None:
         epochs=options.epochs,
     )
     if options.text is not None:
-        texts.check_person(options.text, options.user)
+        texts.check_client(options.text, options.user)
     elif options.store is not None:
         read_card(options.store)
     options = dataclasses.replace(options, model=shipped_files.found(options.model))
     manifest.load_checked(options.model)
     model_trial.use_in_child(options.model)
     if options.text is not None:
-        print(_one_person(options, options.text, settings))
+        print(_one_client(options, options.text, settings))
     elif options.store is not None:
-        print(_many_people(options, options.store, settings))
+        print(_many_clients(options, options.store, settings))
 
 
-def _one_person(options: Options, text: pathlib.Path, settings: "Settings") -> str:
+def _one_client(options: Options, text: pathlib.Path, settings: "Settings") -> str:
     from tff_keyboard_app.personalisation import on_device
     from tflite_export.gate import texts
     from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
     predictor = KeyboardPredictor(options.model)
-    people = texts.from_file(text, predictor.vocabulary.rules)
-    user = options.user or max(people, key=lambda name: sum(map(len, people[name])))
-    report = on_device.personalise(predictor, people[user], settings).table()
-    return report if options.user else f"{texts.who_it_is(user, people)}\n{report}"
+    clients = texts.from_file(text, predictor.vocabulary.rules)
+    user = options.user or max(clients, key=lambda name: sum(map(len, clients[name])))
+    report = on_device.personalise(predictor, clients[user], settings).table()
+    return report if options.user else f"{texts.who_it_is(user, clients)}\n{report}"
 
 
-def _many_people(options: Options, store: pathlib.Path, settings: "Settings") -> str:
+def _many_clients(options: Options, store: pathlib.Path, settings: "Settings") -> str:
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard_app.personalisation import population
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
-    summary = population.personalise_people(
+    summary = population.personalise_clients(
         open_keyboard(options.model),
         ClientStore(store),
         options.clients,

@@ -69,7 +69,7 @@ def run(options: Options) -> None:
         texts = [f"{path}\n\n{text}" for path, text in zip(options.run_dirs, texts, strict=True)]
         runs = dict.fromkeys(options.run_dirs)
         together = composed_statement.composed_statement(
-            {str(path): composed_statement.LedgerAndPeople.of_run(path) for path in runs}
+            {str(path): composed_statement.LedgerAndClients.of_run(path) for path in runs}
         )
         texts += [together] if together else []
     print("\n\n".join(texts))

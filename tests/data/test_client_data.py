@@ -71,7 +71,7 @@ def test_vocabulary_contains_the_most_frequent_words():
     data = client_data({"a": ["See you later", "see!", ""], "b": ["you, you :)"], "c": []})
     found = client_data_vocabulary(data, feature="tokens", size=6)
     assert found == Vocabulary((*SPECIAL_WORDS, "you", "see"), NormalisationRules())
-    many = client_data_vocabulary(data, feature="tokens", size=99, min_people=2)
+    many = client_data_vocabulary(data, feature="tokens", size=99, min_clients=2)
     assert many.words == (*SPECIAL_WORDS, "you")
     rules = NormalisationRules(mode="whitespace", lowercase=False)
     cased = client_data_vocabulary(data, feature="tokens", size=99, rules=rules)
@@ -79,10 +79,10 @@ def test_vocabulary_contains_the_most_frequent_words():
         {*SPECIAL_WORDS, "See", "see!", "you", "you,", ":)", "later"},
         rules,
     )
-    with pytest.raises(ValueError, match="`min_people` must be >= 1, got 0"):
-        client_data_vocabulary(data, feature="tokens", size=9, min_people=0)
+    with pytest.raises(ValueError, match="`min_clients` must be >= 1, got 0"):
+        client_data_vocabulary(data, feature="tokens", size=9, min_clients=0)
     with pytest.raises(ValueError, match="no words to build"):
-        client_data_vocabulary(data, feature="tokens", size=9, min_people=3)
+        client_data_vocabulary(data, feature="tokens", size=9, min_clients=3)
 
 
 @pytest.mark.slow

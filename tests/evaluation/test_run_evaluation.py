@@ -41,7 +41,7 @@ def test_rows_match_their_pseudonyms(run, store):
         alone = run_evaluation.evaluate_named(
             predictor,
             found.model,
-            typed_text.some_people(all_of_them, slice(place, place + 1)),
+            typed_text.some_clients(all_of_them, slice(place, place + 1)),
             store=opened,
         )
         (name,) = alone.text.people

@@ -68,7 +68,7 @@ def test_evaluates_to_the_same_digits_and_is_reported(place):
         assert found["metrics"][name] == pytest.approx(expected["metrics"][name], rel=1e-5), name
     for name in HOST_SUMS:
         assert found["sums"][name] == pytest.approx(expected["sums"][name], rel=1e-5), name
-    assert cli.launch(report_task, ["finished", "--no-strips"]) == cli.OK
+    assert cli.launch(report_task, ["finished"]) == cli.OK
     page = (place / "finished" / "report.html").read_text()
     assert "SIMULATION" in page  # the statement, from the ledger
 

@@ -190,8 +190,8 @@ class PooledInputs:
     @functools.cached_property
     def _lengths(self) -> np.ndarray:
         """Returns the words of all messages, client by client, without reading text."""
-        people = range(len(self._store.client_ids("train")))
-        each = [self._store.message_lengths("train", person) for person in people]
+        clients = range(len(self._store.client_ids("train")))
+        each = [self._store.message_lengths("train", client) for client in clients]
         return np.concatenate([*each, np.zeros(0, np.int64)]).astype(np.int64)
 
     @functools.cached_property

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from tff_keyboard.config.sections.train_config import TrainConfig
-from tff_keyboard.data.store.person_sizes import text_weights
+from tff_keyboard.data.store.client_sizes import text_weights
 
 _SELECT, _DROP = 0, 1  # keep the random streams of a round apart
 

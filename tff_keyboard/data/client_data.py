@@ -45,7 +45,7 @@ def client_data_vocabulary(
     *,
     feature: str,
     size: int,
-    min_people: int = 1,
+    min_clients: int = 1,
     rules: NormalisationRules | None = None,
 ) -> Vocabulary:
     """Builds a vocabulary of the most frequent words of these clients.
@@ -57,21 +57,21 @@ def client_data_vocabulary(
       client_data: Client data whose examples are mappings.
       feature: Name of the scalar string feature with a message.
       size: Rows of the vocabulary, including the four special ones; >= 5.
-      min_people: Minimum number of clients that typed a word, >= 1. Words of fewer clients could
+      min_clients: Minimum number of clients that typed a word, >= 1. Words of fewer clients could
         identify them.
       rules: How text becomes words; None means the default rules.
 
     Raises:
       ValueError: If a size is out of range, or no word is left.
     """
-    if min_people < 1:
-        raise ValueError(f"`min_people` must be >= 1, got {min_people}.")
+    if min_clients < 1:
+        raise ValueError(f"`min_clients` must be >= 1, got {min_clients}.")
     rules = rules or NormalisationRules()
     messages_of, found = message_reader(rules, feature), WordCounts()
     for client in client_data.client_ids:
         messages = messages_of(client_data.create_tf_dataset_for_client(client))
-        found.add_person(word for words in messages for word in words)
-    counts = {word: n for word, n in found.counts.items() if found.people[word] >= min_people}
+        found.add_client(word for words in messages for word in words)
+    counts = {word: n for word, n in found.counts.items() if found.people[word] >= min_clients}
     return Vocabulary.from_counts(counts, size, rules)
 
 

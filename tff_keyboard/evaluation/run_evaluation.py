@@ -71,7 +71,7 @@ def evaluate_named(
             "Train again with a lower client.learning_rate or server.learning_rate."
         )
     words = int(np.sum(counts.sums["tokens"] - counts.sums["eos_tokens"]))
-    people, order = _names_of_people(text, store)
+    clients, order = _names_of_clients(text, store)
     return Evaluation(
         model=dataclasses.replace(
             model,
@@ -80,7 +80,7 @@ def evaluate_named(
         ),
         text=TextFacts(
             name=text.name,
-            people=people,
+            people=clients,
             words=words,
             words_left_out=text.num_words - words,
             max_length=max_length,
@@ -97,7 +97,7 @@ def evaluate_named(
     )
 
 
-def _names_of_people(
+def _names_of_clients(
     text: TypedText, store: ClientStore | None
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Returns the names of the clients, and the order of their rows as positions in the text.

@@ -12,7 +12,7 @@ TIMINGS = "timings.csv"
 LEDGER = "privacy_ledger.jsonl"
 NOISE_NONCE = "noise_nonce"
 PEOPLE = "people_digests"
-REHEARSED_PEOPLE = "rehearsed_people_digests"
+REHEARSED_CLIENTS = "rehearsed_people_digests"
 LOCK = "lock"
 ROUND_SERVER = "round_server"
 

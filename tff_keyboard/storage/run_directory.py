@@ -58,7 +58,7 @@ class RunDirectory:
         self.privacy_ledger = self.path / names.LEDGER
         self.noise_nonce = self.path / names.NOISE_NONCE
         self.people = self.path / names.PEOPLE
-        self.rehearsed_people = self.path / names.REHEARSED_PEOPLE
+        self.rehearsed_clients = self.path / names.REHEARSED_CLIENTS
         self.model = self.path / names.MODEL
         self.last_model = self.path / names.LAST_MODEL
         self.round_server = self.path / names.ROUND_SERVER

@@ -75,7 +75,7 @@ def open_run(
         client_ids = store.client_ids("train")
         if general_store is not None:
             rehearsed = general_store.client_ids("train")
-            people.write(run.rehearsed_people, people.salted(rehearsed, secret))
+            people.write(run.rehearsed_clients, people.salted(rehearsed, secret))
             client_ids = [*client_ids, *rehearsed]
         people.write(run.people, people.salted(client_ids, secret))
     return run

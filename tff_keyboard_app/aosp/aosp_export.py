@@ -51,7 +51,7 @@ def export(
     predictor, forms = _open(model)
     store = ClientStore(store_directory)
     typed_text.check_rules(store, predictor.vocabulary.rules)
-    min_clients = tail_part.people_needed(store, min_word_users)
+    min_clients = tail_part.clients_needed(store, min_word_users)
     listed_tail = None
     if tail:
         listed_tail = tail_part.find(
@@ -117,12 +117,12 @@ def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
 
 
 def _summed(predictor: Predictor, store: ClientStore) -> ExpectedCounts:
-    people = store.client_ids("train")
+    clients = store.client_ids("train")
     following = likely_pairs(predictor)
-    with Progress("sum", total=len(people), unit="people") as line:
+    with Progress("sum", total=len(clients), unit="people") as line:
         return expected_counts(
             predictor,
-            (store.words("train", person) for person in people),
+            (store.words("train", client) for client in clients),
             following,
             summed=line.update,
         )

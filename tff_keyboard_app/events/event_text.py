@@ -29,8 +29,8 @@ def figure_table(counts: np.ndarray) -> str:
         for name, interval in event_counts.figures(counts).items()
     ]
     sums = counts.sum(axis=0)
-    people = f"{len(counts):,} clients, {int(sums[0]):,} strips"
-    about = f"{people}. In percent, with 95 % jackknife intervals."
+    clients = f"{len(counts):,} clients, {int(sums[0]):,} strips"
+    about = f"{clients}. In percent, with 95 % jackknife intervals."
     return f"{about}\n\n{aligned([*rows, *_latencies(sums)])}"
 
 

@@ -22,7 +22,7 @@ from tflite_export.runtime.training_step import MAX_TARGETS, train_message
 
 _RECALL = {1: "recall_at_1_no_eos", 3: "recall_at_3_no_eos"}
 
-FEWEST_MESSAGES = 5  # of a user who takes part, so that no part is empty
+MIN_MESSAGES = 5  # of a user who takes part, so that no part is empty
 
 Messages = Sequence[Sequence[str]]
 PersonSums = dict[str, float]  # every name of `HOST_SUMS`
@@ -40,7 +40,7 @@ class Settings:
     validation_share: float = 0.2  # share after them, to decide by; in (0, 1 - train_share)
     learning_rate: float = 0.05  # learning rate of SGD, one message a step; > 0
     epochs: int = 1  # passes over the training part; >= 1
-    max_messages: int = 400  # maximum of a user's latest messages; >= `FEWEST_MESSAGES`
+    max_messages: int = 400  # maximum of a user's latest messages; >= `MIN_MESSAGES`
 
     def __post_init__(self) -> None:
         if (
@@ -55,10 +55,8 @@ class Settings:
             raise ExportError(f"`learning_rate` must be > 0, got {self.learning_rate}.")
         if self.epochs < 1:
             raise ExportError(f"`epochs` must be >= 1, got {self.epochs}.")
-        if self.max_messages < FEWEST_MESSAGES:
-            raise ExportError(
-                f"`max_messages` must be >= {FEWEST_MESSAGES}, got {self.max_messages}."
-            )
+        if self.max_messages < MIN_MESSAGES:
+            raise ExportError(f"`max_messages` must be >= {MIN_MESSAGES}, got {self.max_messages}.")
 
     def parts(self, messages: Messages) -> tuple[Messages, Messages, Messages]:
         """Splits messages into three parts: to train on, to decide by, to measure with.
@@ -137,9 +135,9 @@ def personalise(
       ExportError: If the file cannot train, the training diverged, or there are too few messages.
     """
     messages = [message for message in messages if message]
-    if len(messages) < FEWEST_MESSAGES:
+    if len(messages) < MIN_MESSAGES:
         raise ExportError(
-            f"The user has {len(messages)} messages, but {FEWEST_MESSAGES} are required. Choose a "
+            f"The user has {len(messages)} messages, but {MIN_MESSAGES} are required. Choose a "
             "user with more messages."
         )
     train, middle, later = settings.parts(messages)

@@ -70,7 +70,7 @@ class Personaliser:
     def person(self, messages: on_device.Messages) -> PersonResult:
         """Trains on the first messages of one user, and measures on the last ones.
 
-        There must be at least `FEWEST_MESSAGES` messages of normalised words, none empty, oldest
+        There must be at least `MIN_MESSAGES` messages of normalised words, none empty, oldest
         first.
         """
         train, middle, later = self._settings.parts(messages)

@@ -15,7 +15,7 @@ from tff_keyboard.evaluation.counts.typed_text import check_rules
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import DataError
-from tff_keyboard_app.personalisation.on_device import FEWEST_MESSAGES, Settings
+from tff_keyboard_app.personalisation.on_device import MIN_MESSAGES, Settings
 from tff_keyboard_app.personalisation.person import Personaliser
 from tff_keyboard_app.personalisation.records import Records
 from tff_keyboard_app.personalisation.report import Summary
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore  # imports TensorFlow
 
 
-def drawn_people(
+def drawn_clients(
     store: "ClientStore", population: str, *, max_clients: int, seed: int
 ) -> list[str]:
     """Returns users with enough messages, in a seeded order.
@@ -37,20 +37,20 @@ def drawn_people(
     """
     counts = store.num_examples(population)
     able = [
-        person
-        for person, count in zip(store.client_ids(population), counts, strict=True)
-        if count >= FEWEST_MESSAGES
+        client
+        for client, count in zip(store.client_ids(population), counts, strict=True)
+        if count >= MIN_MESSAGES
     ]
     if not able:
         raise DataError(
-            f"{store.directory}: no client of '{population}' has {FEWEST_MESSAGES} messages. "
+            f"{store.directory}: no client of '{population}' has {MIN_MESSAGES} messages. "
             "Choose another population with --clients."
         )
     order = np.random.default_rng(seed).permutation(len(able))
     return [able[index] for index in order[:max_clients]]
 
 
-def personalise_people(
+def personalise_clients(
     keyboard: Keyboard,
     store: "ClientStore",
     population: str,
@@ -70,7 +70,7 @@ def personalise_people(
     """
     check_rules(store, keyboard.vocabulary.rules)
     personaliser = Personaliser(keyboard, settings)
-    people = drawn_people(store, population, max_clients=max_clients, seed=seed)
+    clients = drawn_clients(store, population, max_clients=max_clients, seed=seed)
     files.make_directory(out)
     mixture = keyboard.manifest.mixture
     facts = {
@@ -81,15 +81,15 @@ def personalise_people(
         "settings": dataclasses.asdict(settings),
     }
     records = Records(out / names.PERSONALISED_PEOPLE, facts, store.pseudonym)
-    waiting = sorted((p for p in people if p not in records), key=store.pseudonym)
-    with Progress("personalise", total=len(people), unit="people") as line:
-        done = len(people) - len(waiting)
+    waiting = sorted((p for p in clients if p not in records), key=store.pseudonym)
+    with Progress("personalise", total=len(clients), unit="people") as line:
+        done = len(clients) - len(waiting)
         line.start_from(done)
-        for number, person in enumerate(waiting, start=1):
-            records.add(person, personaliser.person(store.words(population, person)))
+        for number, client in enumerate(waiting, start=1):
+            records.add(client, personaliser.person(store.words(population, client)))
             line.update(done + number)
     records.sort()
-    summary = Summary(records.of(people))
+    summary = Summary(records.of(clients))
     content = json.dumps({**facts, **summary.to_json()}, indent=1)
     files.write_atomically(out / names.PERSONALISATION, [content.encode()], mode=files.OWNER_ONLY)
     return summary

@@ -43,24 +43,24 @@ class Records:
         for number, line in enumerate(content[1:], start=2):
             try:
                 row = json.loads(line)
-                person = row.pop("person")
-                self.results[person] = PersonResult(**row)
+                client = row.pop("person")
+                self.results[client] = PersonResult(**row)
             except (ValueError, TypeError, KeyError, AttributeError):
                 raise DataError(
                     f"{path}, line {number}: not a result. Remove the file to start again."
                 ) from None
         self.sort()  # removes a line that a kill has cut, so that lines can be added
 
-    def __contains__(self, person: str) -> bool:
-        return self._pseudonym(person) in self.results
+    def __contains__(self, client: str) -> bool:
+        return self._pseudonym(client) in self.results
 
-    def add(self, person: str, result: PersonResult) -> None:
+    def add(self, client: str, result: PersonResult) -> None:
         """Adds a result. It is on disk when the method returns.
 
         Raises:
           ProgramError: If the file cannot be written.
         """
-        name = self._pseudonym(person)
+        name = self._pseudonym(client)
         line = _line({"person": name, **dataclasses.asdict(result)})
         files.append(self._path, line, mode=files.OWNER_ONLY)
         self.results[name] = result
@@ -80,7 +80,7 @@ class Records:
 
     def of(self, people: list[str]) -> list[PersonResult]:
         """Returns the results of `people`, in this order. All must exist."""
-        return [self.results[self._pseudonym(person)] for person in people]
+        return [self.results[self._pseudonym(client)] for client in people]
 
     def _check(self, header: Mapping[str, object], line: bytes) -> None:
         try:

@@ -2,7 +2,7 @@
 
 Each change is the change of a user's own value on the messages typed later, so it contains the
 noise of few words: even without any learning, some users would look harmed by chance. Therefore
-only users with at least `FEWEST_WORDS` later words count there (all users, if fewer than ten have
+only users with at least `MIN_WORDS` later words count there (all users, if fewer than ten have
 so many).
 """
 
@@ -14,13 +14,13 @@ import numpy as np
 
 from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
-from tff_keyboard.evaluation.statistics.people import values_of_people, who_counts, words_typed
+from tff_keyboard.evaluation.statistics.people import values_of_clients, who_counts, words_typed
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_interval
 from tff_keyboard.host.text_table import aligned
 from tff_keyboard_app.personalisation.person import CACHE, CACHE_TUNED, NETWORK, TUNED, PersonResult
 
 GATED, CACHE_GATED = "gated", "cache_gated"
-FEWEST_WORDS = 50
+MIN_WORDS = 50
 
 # Model -> (label, models it is compared with).
 _ROWS = {
@@ -82,11 +82,11 @@ class Summary:
     @property
     def counted(self) -> np.ndarray:
         """Users with enough words for a value of their own: [users] bool."""
-        return who_counts(self.sums[NETWORK], FEWEST_WORDS)
+        return who_counts(self.sums[NETWORK], MIN_WORDS)
 
     def change(self, metric: str, model: str, base: str) -> Change:
         """Returns `model` minus `base`."""
-        new, old = (values_of_people(self.sums[name], metric) for name in (model, base))
+        new, old = (values_of_clients(self.sums[name], metric) for name in (model, base))
         changes = np.sort((new - old)[self.counted])
         changes = changes[np.isfinite(changes)]
         if not len(changes):

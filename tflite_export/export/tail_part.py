@@ -50,7 +50,7 @@ class FoundTail:
     min_clients: int | None = None
 
 
-def people_needed(store: ClientStore, wanted: int = 0) -> int:
+def clients_needed(store: ClientStore, wanted: int = 0) -> int:
     """Returns the minimum number of users of a listed word: `wanted`, or the store's; at least two.
 
     Raises `DataError` if the vocabulary was chosen with differential privacy, which exact counts
@@ -73,11 +73,11 @@ def find(
 
     For a private run, the lexicon is made from the list alone, because counted words would reveal
     text that the noise hides. `min_clients` is the minimum number of users of a word that is not
-    on the list; see `people_needed`.
+    on the list; see `clients_needed`.
 
     Raises:
       ExportError: If the list is needed and missing, or the store has another vocabulary.
-      DataError: If the list is missing, and as for `people_needed`.
+      DataError: If the list is missing, and as for `clients_needed`.
       UsageError: If no word is left.
     """
     if word_list is None:
@@ -97,7 +97,7 @@ def find(
         )
     people = f"{len(store.client_ids('train')):,} clients of 'train'"
     known = read_word_list(word_list, has.rules) if word_list else {}
-    min_clients = people_needed(store, min_clients)
+    min_clients = clients_needed(store, min_clients)
     typed = (store.words("train", person) for person in store.client_ids("train"))
     try:
         lexicon = counted(typed, has, size=size, min_clients=min_clients, frequencies=known)

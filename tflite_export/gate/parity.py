@@ -174,21 +174,21 @@ def check_enough(texts: Texts) -> None:
     if is_little(texts):
         raise GateUndecided(
             f"The parity gate needs {ENOUGH_TEXT}, but there are {_num_words(texts):,} words of "
-            f"{_num_people(texts)} clients. Pass more text with --text or --store, or accept "
+            f"{_num_clients(texts)} clients. Pass more text with --text or --store, or accept "
             "little text with --allow-little-text."
         )
 
 
 def is_little(texts: Texts) -> bool:
     """Returns whether there is too little text for reliable figures."""
-    return _num_words(texts) < MIN_WORDS or _num_people(texts) < MIN_CLIENTS
+    return _num_words(texts) < MIN_WORDS or _num_clients(texts) < MIN_CLIENTS
 
 
 def _num_words(texts: Texts) -> int:
     return sum(len(message) for messages in texts.values() for message in messages)
 
 
-def _num_people(texts: Texts) -> int:
+def _num_clients(texts: Texts) -> int:
     return sum(any(messages) for messages in texts.values())
 
 
@@ -279,7 +279,7 @@ class _LogitErrors:
 
 def _long_message(text: TypedText) -> list[str]:
     """Returns the first `LONG_MESSAGE` words of the text, repeated if the text has fewer."""
-    words = [word for person in text.messages for message in person for word in message]
+    words = [word for client in text.messages for message in client for word in message]
     return list(itertools.islice(itertools.cycle(words), LONG_MESSAGE))
 
 

@@ -20,7 +20,7 @@ from tff_keyboard.storage.errors import ExportError
 MIN_WORDS = 1_000
 MIN_CLIENTS = 5
 
-LINES_A_PERSON = 20  # consecutive lines that count as one user's if the file names no users
+LINES_PER_CLIENT = 20  # consecutive lines that count as one user's if the file names no users
 UNNAMED = "lines "  # start of the name of such a user
 _SEED = 1  # of the order in which users of a store are read
 
@@ -74,15 +74,17 @@ def from_store(
             f"{directory}: its vocabulary differs from the vocabulary of the run. Pass the store "
             "the run was trained on, or text with --text=FILE."
         )
-    people = store.client_ids(population)
-    order = np.random.default_rng(seed).permutation(len(people))
+    clients = store.client_ids(population)
+    order = np.random.default_rng(seed).permutation(len(clients))
     texts: Texts = {}
     words = 0
     for index in order:
         if words >= max_words:
             break
-        texts[people[index]] = [list(message) for message in store.words(population, people[index])]
-        words += sum(map(len, texts[people[index]]))
+        texts[clients[index]] = [
+            list(message) for message in store.words(population, clients[index])
+        ]
+        words += sum(map(len, texts[clients[index]]))
     if not words:
         raise ExportError(
             f"{directory}: the population {population!r} has no words. Choose another with "
@@ -135,7 +137,7 @@ def read(
     return from_store(store, population, vocabulary, max_words=max_words, seed=_SEED)
 
 
-def check_person(path: pathlib.Path, user: str | None) -> None:
+def check_client(path: pathlib.Path, user: str | None) -> None:
     """Checks that a file can be read and, if `user` is given, has lines of `user`.
 
     Raises:
@@ -153,7 +155,7 @@ def who_it_is(user: str, people: Texts) -> str:
     facts = f"{len(people[user]):,} messages, {words:,} words"
     if user.startswith(UNNAMED):
         return (
-            f"The lines have no users, so each {LINES_A_PERSON} lines in a row count as one "
+            f"The lines have no users, so each {LINES_PER_CLIENT} lines in a row count as one "
             f"client; {user} have the most words ({facts})."
         )
     return (
@@ -165,7 +167,7 @@ def who_it_is(user: str, people: Texts) -> str:
 def _lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
     """Yields `(user, text)` for each line.
 
-    If a line names no user, `LINES_A_PERSON` lines in a row count as one user's. Tables and
+    If a line names no user, `LINES_PER_CLIENT` lines in a row count as one user's. Tables and
     exported chats are read as `prepare` reads them.
     """
     messages = formats.messages_of_file(path)
@@ -177,8 +179,8 @@ def _lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
             for number, line in enumerate(file):
                 user, tab, text = line.rstrip("\n").partition("\t")
                 if not tab:
-                    first = number // LINES_A_PERSON * LINES_A_PERSON + 1
-                    user, text = f"{UNNAMED}{first} to {first + LINES_A_PERSON - 1}", user
+                    first = number // LINES_PER_CLIENT * LINES_PER_CLIENT + 1
+                    user, text = f"{UNNAMED}{first} to {first + LINES_PER_CLIENT - 1}", user
                 yield user, text
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__

@@ -34,7 +34,7 @@ def test_keeps_common_words_and_drops_words_of_one_user(tmp_path):
     assert facts["rho"] > 0
     assert facts["delta_of_words"] == 5e-9
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
-        tail_part.people_needed(store)  # exact counts of the same users
+        tail_part.clients_needed(store)  # exact counts of the same users
     with pytest.raises(DataError, match=r"store: its vocabulary was chosen with differential priv"):
         merged_vocabulary.merge_vocabularies([store], 100)
     run = types.SimpleNamespace(directory=tmp_path, vocabulary=store.vocabulary)

@@ -16,12 +16,12 @@ MESSAGES = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=8), max_siz
 def test_exact_while_it_fits(messages):
     counts = WordCounts(max_distinct=10)
     for message in messages:
-        counts.add_person(message)
+        counts.add_client(message)
     assert counts.counts == collections.Counter(word for message in messages for word in message)
     assert counts.people == collections.Counter(
         word for message in messages for word in set(message)
     )
-    assert counts.num_people == len(messages)
+    assert counts.num_clients == len(messages)
     assert counts.forgotten == 0
 
 
@@ -31,7 +31,7 @@ def test_respects_the_limit_and_never_overcounts(messages, limit):
     counts = WordCounts(max_distinct=limit)
     truth, people = collections.Counter(), collections.Counter()
     for message in messages:
-        counts.add_person(message)
+        counts.add_client(message)
         truth.update(message)
         people.update(set(message))
         assert len(counts.counts) <= limit
@@ -43,6 +43,6 @@ def test_respects_the_limit_and_never_overcounts(messages, limit):
 def test_frequent_words_survive_a_flood_of_rare_ones():
     counts = WordCounts(max_distinct=100)
     for index in range(10_000):
-        counts.add_person(["often", f"rare{index}"])
+        counts.add_client(["often", f"rare{index}"])
     assert counts.counts.most_common(1) == [("often", 10_000)]
     assert counts.forgotten > 9_000

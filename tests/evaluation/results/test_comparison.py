@@ -152,7 +152,7 @@ def test_csv_and_table_match_the_json():
         assert row["verdict"] in table
     first = comparison_text.first_rows(result)
     assert "3 more words (25.0%) after the first 20 targets" in first
-    assert f"effective number {result.first.effective_people:.1f}" in first
+    assert f"effective number {result.first.effective_clients:.1f}" in first
 
 
 def test_perplexities_of_other_vocabularies_are_not_compared():

@@ -48,11 +48,11 @@ def test_word_of_one_user_passes_with_the_formulas_probability():
     numbers = mechanism(sigma=1.5, threshold=threshold, max_words=4, delta_of_words=delta)
     rng = np.random.default_rng(0)
     counts = BoundedCounts(4)
-    counts.add_person(["a"])
+    counts.add_client(["a"])
     one = np.mean([bool(counts.released(numbers, rng.standard_normal)) for _ in range(20_000)])
     assert one <= delta + 4 * math.sqrt(delta / 20_000)
     counts = BoundedCounts(4)
-    counts.add_person("abcd")
+    counts.add_client("abcd")
     four = np.mean([bool(counts.released(numbers, rng.standard_normal)) for _ in range(20_000)])
     assert four <= delta + 4 * math.sqrt(delta / 20_000)
     assert max(one, four) > delta / 2  # the threshold is not higher than necessary
@@ -66,9 +66,9 @@ words_of_people = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1), ma
 def test_one_user_changes_the_weights_by_norm_one(others, one):
     with_one, without = BoundedCounts(3), BoundedCounts(3)
     for words in others:
-        with_one.add_person(words)
-        without.add_person(words)
-    with_one.add_person(one)
+        with_one.add_client(words)
+        without.add_client(words)
+    with_one.add_client(one)
     moved = [with_one.weights[w] - without.weights.get(w, 0.0) for w in with_one.weights]
     assert np.linalg.norm(moved) == pytest.approx(1.0)
 
@@ -82,7 +82,7 @@ def test_word_of_one_user_is_never_in_a_vocabulary(seed):
     numbers = plan_vocabulary(epsilon=4.0, delta=1e-8, max_words=30)
     counts = BoundedCounts(30)
     for words in people:
-        counts.add_person(words)
+        counts.add_client(words)
     released = counts.released(numbers, np.random.default_rng(seed).standard_normal)
     assert not {"a_secret", "another_secret"} & released.keys()
     typists = {w: sum(w in set(words) for words in people) for w in released}
@@ -101,7 +101,7 @@ def test_more_epsilon_keeps_more_of_the_frequent_words():
     people = zipf_people(1500, 100, 0)
     counts = BoundedCounts(60)
     for words in people:
-        counts.add_person(words)
+        counts.add_client(words)
     true = [w for w, _ in sorted(counts.weights.items(), key=lambda x: -x[1])][:200]
     recall = []
     for epsilon in (0.25, 1.0, 8.0):

@@ -156,7 +156,7 @@ def test_several_runs_compose_by_population(tmp_path):
     headers = {name: dataclasses.replace(TREE, key_id=name) for name in "abc"}
     who = {"a": OURS, "b": ["eve", "dan"], "c": ["zoe"]}
     runs = {
-        name: composed_statement.LedgerAndPeople.of_run(
+        name: composed_statement.LedgerAndClients.of_run(
             make_run(tmp_path / name, who[name], header=header)
         )
         for name, header in headers.items()
@@ -177,7 +177,7 @@ def test_clients_rehearsed_by_another_run_have_no_joint_guarantee(tmp_path):
         people.write(paths[-1] / "rehearsed_people_digests", people.salted(["zoe"]))
 
     def statement():
-        parts = {path.name: composed_statement.LedgerAndPeople.of_run(path) for path in paths}
+        parts = {path.name: composed_statement.LedgerAndClients.of_run(path) for path in paths}
         return composed_statement.composed_statement(parts)
 
     assert statement().startswith("Together, one, two are 2 releases")
@@ -189,7 +189,9 @@ def test_a_run_and_its_continuation_are_not_counted_twice(tmp_path):
     first = make_run(tmp_path / "first", OURS, header=dataclasses.replace(TREE, key_id="first"))
     later = dataclasses.replace(TREE, key_id="later", ancestors=found(first))
     second = make_run(tmp_path / "second", OURS, header=later)
-    parts = {path.name: composed_statement.LedgerAndPeople.of_run(path) for path in (first, second)}
+    parts = {
+        path.name: composed_statement.LedgerAndClients.of_run(path) for path in (first, second)
+    }
     assert "are 2 releases" in composed_statement.composed_statement(parts)
 
 
@@ -212,7 +214,7 @@ def test_one_run_without_a_guarantee_voids_the_joint_guarantee(tmp_path):
         make_run(tmp_path / "second", OURS, header=later),
         make_run(tmp_path / "third", OURS, header=dataclasses.replace(TREE, key_id="third")),
     ]
-    parts = {path.name: composed_statement.LedgerAndPeople.of_run(path) for path in paths}
+    parts = {path.name: composed_statement.LedgerAndClients.of_run(path) for path in paths}
     assert composed_statement.composed_statement(parts).startswith("NO CLAIM for second, third")
 
 

@@ -318,7 +318,7 @@ def test_charts_take_missing_values():
         ["recall"], ["a"], [[Interval(0.5, math.nan, math.nan, math.nan, 1)]]
     )
     assert bars.startswith("<svg")
-    people = charts.per_person(["a"], [np.array([np.nan, 0.2])], np.array([0.0, 5.0]), "recall")
+    people = charts.per_client(["a"], [np.array([np.nan, 0.2])], np.array([0.0, 5.0]), "recall")
     assert people.startswith("<svg")
 
 

@@ -121,9 +121,9 @@ def test_text_with_and_without_names(tmp_path, packed):
         "bob": [["ok"]],
     }
     plain = tmp_path / "plain.txt"
-    plain.write_text("see you\n" * (texts.LINES_A_PERSON + 1))
+    plain.write_text("see you\n" * (texts.LINES_PER_CLIENT + 1))
     found = texts.from_file(plain, RULES, max_words=1000)
-    assert [len(messages) for messages in found.values()] == [texts.LINES_A_PERSON, 1]
+    assert [len(messages) for messages in found.values()] == [texts.LINES_PER_CLIENT, 1]
     assert sum(map(len, texts.from_file(plain, RULES, max_words=4).values())) == 2
 
 
@@ -254,6 +254,6 @@ def test_a_chat_as_text(tmp_path):
     path = tmp_path / "chat.txt"
     path.write_text("31.12.23, 21:41 - Ann: see you\nsoon\n31.12.23, 21:42 - Bo: <Media omitted>\n")
     assert texts.from_file(path, RULES) == {"Ann": [["see", "you", "soon"]]}
-    texts.check_person(path, "Ann")
+    texts.check_client(path, "Ann")
     with pytest.raises(ExportError, match="'Bo' has no messages"):
-        texts.check_person(path, "Bo")
+        texts.check_client(path, "Bo")

@@ -54,7 +54,7 @@ def merge_vocabularies(stores: Sequence[ClientStore], size: int) -> Vocabulary:
         counts = WordCounts()
         for client_id in store.client_ids("train"):
             typed = itertools.chain.from_iterable(store.words("train", client_id))
-            counts.add_person(word for word in typed if not is_mask(word))
+            counts.add_client(word for word in typed if not is_mask(word))
         total = sum(counts.counts.values())
         if not total:
             raise DataError(
@@ -63,9 +63,9 @@ def merge_vocabularies(stores: Sequence[ClientStore], size: int) -> Vocabulary:
         for word, count in counts.counts.items():
             scores[word] += round(_ONE * count / total)
         least = store.card["vocabulary"].get(
-            "min_word_users", word_choice.usual_min_users(counts.num_people)
+            "min_word_users", word_choice.usual_min_users(counts.num_clients)
         )
-        allowed |= {word for word, people in counts.people.items() if people >= least}
+        allowed |= {word for word, clients in counts.people.items() if clients >= least}
     shared = {word: scores[word] for word in scores if word in allowed and not is_identifier(word)}
     return Vocabulary.from_counts(shared, size, rules)
 

@@ -217,10 +217,10 @@ def _write_store(
                 sizes[client.population] += 1
                 if client.population == messages.TRAIN:
                     words = " ".join(client.messages).split(" ")
-                    counts.add_person(words)
+                    counts.add_client(words)
                     if private:
-                        private.add_person(words)
-                    forms.add_person([Capitals.of_line(line) for line in client.capitals if line])
+                        private.add_client(words)
+                    forms.add_client([Capitals.of_line(line) for line in client.capitals if line])
         plan.check_populations(sizes)
         choice = None
         vocabulary = given
@@ -232,7 +232,7 @@ def _write_store(
         (work / names.VOCABULARY).write_bytes(vocabulary.to_bytes())
         case = None
         if truecase_table.has_capitals(rules) and not private:  # the table would not be private
-            least = _min_word_users(config, counts.num_people)
+            least = _min_word_users(config, counts.num_clients)
             table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=least)
             (work / names.TRUECASE).write_bytes(truecase_table.to_bytes(table))
             case = truecase_table.CaseAccuracy(table, vocabulary, reader)
@@ -302,7 +302,7 @@ def _write_clients(
             statistics[client.population].add_client(lengths, words)
             if case is not None and client.population == messages.HELD_OUT:
                 capitals = [Capitals.of_line(line) for line in client.capitals]
-                case.add_person(client.messages, capitals)
+                case.add_client(client.messages, capitals)
     return statistics, writer.close()
 
 
@@ -359,7 +359,7 @@ def _choose_words(
             counts,
             size=config.vocabulary_size,
             min_count=config.min_word_count,
-            min_users=_min_word_users(config, counts.num_people),
+            min_users=_min_word_users(config, counts.num_clients),
             rules=rules,
         )
     except ValueError as error:
@@ -369,7 +369,7 @@ def _choose_words(
         ) from None
 
 
-def _min_word_users(config: DataConfig, num_people: int) -> int:
+def _min_word_users(config: DataConfig, num_clients: int) -> int:
     if config.min_word_users:
         return config.min_word_users
-    return 1 if config.source == "text" else word_choice.usual_min_users(num_people)
+    return 1 if config.source == "text" else word_choice.usual_min_users(num_clients)

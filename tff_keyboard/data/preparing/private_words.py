@@ -26,9 +26,9 @@ class PrivateWords:
         )
         self._counts = private_vocabulary.BoundedCounts(config.vocabulary_words_per_person)
 
-    def add_person(self, words: Iterable[str]) -> None:
+    def add_client(self, words: Iterable[str]) -> None:
         """Adds all words of a train user. Masks and identifiers never count."""
-        self._counts.add_person(w for w in words if not is_mask(w) and not is_identifier(w))
+        self._counts.add_client(w for w in words if not is_mask(w) and not is_identifier(w))
 
     def vocabulary(self, rules: NormalisationRules) -> Vocabulary:
         """Returns the chosen words, with the largest weights first.

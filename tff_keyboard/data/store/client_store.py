@@ -173,8 +173,8 @@ class ClientStore:
 
         Raises `ValueError` if there is no such population, `DataError` if it has no messages.
         """
-        people = (self.messages(population, person) for person in self.client_ids(population))
-        messages = list(itertools.chain.from_iterable(people))
+        clients = (self.messages(population, client) for client in self.client_ids(population))
+        messages = list(itertools.chain.from_iterable(clients))
         if not messages:
             raise errors.DataError(f"{self.directory} has no messages of '{population}' clients.")
         return messages

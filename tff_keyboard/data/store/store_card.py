@@ -158,7 +158,7 @@ def summary(card: Card) -> str:
         "training ignores them (`data.long_messages`)."
     )
     if "min_word_users" in vocabulary:
-        lines.append(_people_line(card))
+        lines.append(_clients_line(card))
     if "truecase" in card and card["truecase"]["forms"]:
         lines.append(_case_line(card["truecase"]))
     for title, counts in (("skipped", card["skipped_lines"]), ("dropped", card["dropped"])):
@@ -170,7 +170,7 @@ def summary(card: Card) -> str:
     return "\n".join(lines)
 
 
-def _people_line(card: Card) -> str:
+def _clients_line(card: Card) -> str:
     """Returns a line with the effect of `data.min_word_users`: excluded words, OOV rates."""
     vocabulary, populations = card["vocabulary"], card["populations"]
     rates = ", ".join(

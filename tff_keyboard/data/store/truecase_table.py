@@ -60,12 +60,12 @@ class FormCounts:
         self.anywhere = WordCounts()
         self._reader = reader
 
-    def add_person(self, capitals: Sequence[Capitals]) -> None:
+    def add_client(self, capitals: Sequence[Capitals]) -> None:
         """Adds all messages of a user. Call it once per user."""
         inside = self._reader.forms(chunk for message in capitals for chunk in message.inside)
         starting = self._reader.forms(chunk for message in capitals for chunk in message.starting)
-        self.inside.add_person(inside)
-        self.anywhere.add_person(self._reader.lower(form) for form in (*inside, *starting))
+        self.inside.add_client(inside)
+        self.anywhere.add_client(self._reader.lower(form) for form in (*inside, *starting))
 
 
 def choose_forms(
@@ -109,7 +109,7 @@ class CaseAccuracy:
         self._reader = reader
         self._sums: collections.Counter[str] = collections.Counter()
 
-    def add_person(self, messages: Sequence[str], capitals: Sequence[Capitals]) -> None:
+    def add_client(self, messages: Sequence[str], capitals: Sequence[Capitals]) -> None:
         """Adds a user's messages, tokens joined by spaces, and the capitals in each."""
         inside = collections.Counter(
             self._reader.forms(chunk for message in capitals for chunk in message.inside)

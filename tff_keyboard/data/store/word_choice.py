@@ -13,17 +13,17 @@ from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, NormalisationRules, Vocabulary, is_mask
 
-MANY_PEOPLE = 1_000
+MANY_CLIENTS = 1_000
 _FEW_USERS, _MANY_USERS = 2, 5
 
 
-def usual_min_users(num_people: int) -> int:
+def usual_min_users(num_clients: int) -> int:
     """Returns the default of `min_word_users`: 5 from 1,000 users on, else 2.
 
     >>> usual_min_users(999), usual_min_users(1000)
     (2, 5)
     """
-    return _MANY_USERS if num_people >= MANY_PEOPLE else _FEW_USERS
+    return _MANY_USERS if num_clients >= MANY_CLIENTS else _FEW_USERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,17 +65,17 @@ def choose_words(
     left_out = frozenset(word for word in plain if word not in rows)
     facts = {
         "min_word_users": min_users,
-        "people": counts.num_people,
-        "words_of_one_person": sum(1 for people in counts.people.values() if people == 1),
+        "people": counts.num_clients,
+        "words_of_one_person": sum(1 for clients in counts.people.values() if clients == 1),
         "words_of_too_few_people": len(by_count) - len(of_several),
         "identifiers_left_out": len(of_several) - len(allowed),
-        "rows_of_one_person": _of_one_person(counts, chosen.words[NUM_SPECIAL:]),
+        "rows_of_one_person": _of_one_client(counts, chosen.words[NUM_SPECIAL:]),
         "rows_by_counts": NUM_SPECIAL + len(plain),
-        "rows_of_one_person_by_counts": _of_one_person(counts, plain),
+        "rows_of_one_person_by_counts": _of_one_client(counts, plain),
     }
     # Both vocabularies are sorted by count, so the replacements are the last rows.
     return WordChoice(chosen, left_out, NUM_SPECIAL + len(plain) - len(left_out), facts)
 
 
-def _of_one_person(counts: WordCounts, words: Sequence[str]) -> int:
+def _of_one_client(counts: WordCounts, words: Sequence[str]) -> int:
     return sum(1 for word in words if counts.people[word] == 1)

@@ -14,7 +14,7 @@ class WordCounts:
     Counts are never too high, so a rule that requires a number of users always holds.
 
     >>> counts = WordCounts(max_distinct=2)
-    >>> counts.add_person(["a", "a", "b", "c"])
+    >>> counts.add_client(["a", "a", "b", "c"])
     >>> dict(counts.counts), dict(counts.people), counts.forgotten
     ({'a': 2}, {'a': 1}, 2)
 
@@ -27,14 +27,14 @@ class WordCounts:
     def __init__(self, max_distinct: int = MAX_DISTINCT_WORDS):
         self.counts: collections.Counter[str] = collections.Counter()
         self.people: collections.Counter[str] = collections.Counter()
-        self.num_people = 0
+        self.num_clients = 0
         self.forgotten = 0
         self._max_distinct = max_distinct
 
-    def add_person(self, words: Iterable[str]) -> None:
+    def add_client(self, words: Iterable[str]) -> None:
         """Counts all words of a user. Call it once per user."""
         words = list(words)
-        self.num_people += 1
+        self.num_clients += 1
         self.counts.update(words)
         self.people.update(set(words))
         threshold = 1

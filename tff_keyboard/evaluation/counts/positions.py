@@ -136,7 +136,7 @@ def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 
 
 def _by_length(text: TypedText) -> list[tuple[int, Sequence[str]]]:
     """Returns the client and the words of each message, sorted by length."""
-    messages = [(owner, words) for owner, person in enumerate(text.messages) for words in person]
+    messages = [(owner, words) for owner, client in enumerate(text.messages) for words in client]
     return sorted(messages, key=lambda item: len(item[1]))  # stable
 
 

@@ -26,7 +26,7 @@ from tff_keyboard.evaluation.counts.positions import (
     text_batches,
 )
 from tff_keyboard.evaluation.counts.slices import FAMILIES, SLICE_SUMS
-from tff_keyboard.evaluation.counts.typed_text import TypedText, some_people
+from tff_keyboard.evaluation.counts.typed_text import TypedText, some_clients
 from tff_keyboard.evaluation.metrics.keystrokes import keystrokes_with_selection
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, STRIP
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
@@ -205,7 +205,7 @@ def count_part(
     if isinstance(predictor, HybridPredictor):
         first = part.start
         found = hybrid_stream.positions(
-            predictor, some_people(text, part), max_length=max_length, reference=reference
+            predictor, some_clients(text, part), max_length=max_length, reference=reference
         )
     else:
         found = _of_batches(predictor, text, part, max_length, reference)
@@ -213,10 +213,10 @@ def count_part(
         positions.append(some)
         scored(len(some))
     joined = Positions.concatenate(positions)
-    people, owner = np.unique(joined.owner, return_inverse=True)
-    counter = Counter(predictor.vocabulary, len(people))
+    clients, owner = np.unique(joined.owner, return_inverse=True)
+    counter = Counter(predictor.vocabulary, len(clients))
     counter.add_positions(dataclasses.replace(joined, owner=owner))
-    return PartCounts(people + first, counter.counts(), len(joined))
+    return PartCounts(clients + first, counter.counts(), len(joined))
 
 
 def _of_batches(
@@ -260,7 +260,7 @@ def _sizes(predictor: Predictor, text: TypedText, max_length: int) -> list[int]:
     """Returns the number of targets of each batch, or of each client if the model learns."""
     most = longest_target(max_length)
     if isinstance(predictor, HybridPredictor):
-        return [sum(min(len(words) + 1, most) for words in person) for person in text.messages]
+        return [sum(min(len(words) + 1, most) for words in client) for client in text.messages]
     return batch_targets(text, predictor.vocabulary, max_length=max_length)
 
 

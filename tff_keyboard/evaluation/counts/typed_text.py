@@ -41,7 +41,7 @@ class TypedText:
     @property
     def num_words(self) -> int:
         """Total number of typed words."""
-        return sum(len(message) for person in self.messages for message in person)
+        return sum(len(message) for client in self.messages for message in client)
 
 
 def of_population(
@@ -54,11 +54,11 @@ def of_population(
     """
     if rules is not None:
         check_rules(store, rules)
-    people = store.client_ids(population)
-    if not people:
+    clients = store.client_ids(population)
+    if not clients:
         raise DataError(f"{store.directory} has no clients in the population '{population}'.")
-    messages = tuple(store.words(population, person) for person in people)
-    return TypedText(population, tuple(people), messages)
+    messages = tuple(store.words(population, client) for client in clients)
+    return TypedText(population, tuple(clients), messages)
 
 
 def check_rules(store: "ClientStore", rules: "NormalisationRules") -> None:
@@ -70,7 +70,7 @@ def check_rules(store: "ClientStore", rules: "NormalisationRules") -> None:
         )
 
 
-def some_people(text: TypedText, which: slice) -> TypedText:
+def some_clients(text: TypedText, which: slice) -> TypedText:
     """Returns a text with some of the clients."""
     return dataclasses.replace(
         text, people=text.people[which], messages=text.messages[which], before=text.before[which]
@@ -94,11 +94,11 @@ def first_words(text: TypedText, max_words: int) -> TypedText:
     return dataclasses.replace(text, messages=tuple(map(until, text.messages)))
 
 
-def first_people(text: TypedText, *, max_words: int) -> TypedText:
+def first_clients(text: TypedText, *, max_words: int) -> TypedText:
     """Returns the first clients with about `max_words` words in total, at least one client."""
-    words = itertools.accumulate(sum(map(len, person)) for person in text.messages)
+    words = itertools.accumulate(sum(map(len, client)) for client in text.messages)
     count = 1 + sum(total < max_words for total in words)
-    return some_people(text, slice(count))
+    return some_clients(text, slice(count))
 
 
 def from_text_file(

@@ -182,7 +182,7 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
     Returns a description of the clients. Raises `DataError` if the store has no validation clients.
     """
     everybody = typed_text.of_population(store, "validation")
-    text = typed_text.first_people(
+    text = typed_text.first_clients(
         typed_text.first_words(everybody, _FIT_WORDS_OF_ONE), max_words=_FIT_WORDS
     )
     with Progress(f"fit {name}", total=text.num_words, unit="words") as line:

@@ -144,7 +144,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         return _svg(figure)
 
 
-def per_person(
+def per_client(
     models: Sequence[str], shares: Sequence[np.ndarray], words: np.ndarray, label: str
 ) -> str:
     """Draws a metric for each client, as a dot whose area is the client's number of words.

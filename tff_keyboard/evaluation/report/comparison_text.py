@@ -27,13 +27,13 @@ def describe_text(evaluation: Evaluation) -> str:
     """Describes the evaluated text: its clients, the words left out, and the intervals."""
     text = evaluation.text
     if text.pseudo_users:
-        people = f"{len(text.people)} blocks of lines of {text.name} as pseudo-clients"
+        clients = f"{len(text.people)} blocks of lines of {text.name} as pseudo-clients"
         over = "blocks"
     else:
-        people, over = f"{len(text.people)} clients of '{text.name}'", "clients"
-    effective = evaluation.effective_people
+        clients, over = f"{len(text.people)} clients of '{text.name}'", "clients"
+    effective = evaluation.effective_clients
     return (
-        f"{people} (effective number {effective:.1f}), {text.words:,} words typed"
+        f"{clients} (effective number {effective:.1f}), {text.words:,} words typed"
         f"{_left_out(text)}. 95 % jackknife intervals over {over}. In percent, except perplexity."
     )
 
@@ -68,11 +68,11 @@ def first_rows(comparison: Comparison) -> str:
 def _strip_line(evaluation: Evaluation) -> str:
     """Summarises the suggestion strip in two sentences."""
     recall = METRICS["recall_at_3_no_eos"]
-    people = evaluation.spreads[recall.name]
+    spread = evaluation.spreads[recall.name]
     return (
         f"The strip of three suggestions contains "
         f"{recall.format(evaluation.metrics[recall.name].value)} % of the typed words. For the "
-        f"worst tenth of the clients it contains {recall.format(people.worst_tenth)} %."
+        f"worst tenth of the clients it contains {recall.format(spread.worst_tenth)} %."
     )
 
 
@@ -100,9 +100,9 @@ def evaluation_table(evaluation: Evaluation) -> TextTable:
     for metric in HEADLINES:
         if metric.name not in evaluation.metrics:
             continue
-        value, people = evaluation.metrics[metric.name], evaluation.spreads[metric.name]
-        worst = metric.format(people.worst_tenth) if metric.better else ""
-        cells = [shown(value, metric.format), metric.format(people.mean.value), worst]
+        value, spread = evaluation.metrics[metric.name], evaluation.spreads[metric.name]
+        worst = metric.format(spread.worst_tenth) if metric.better else ""
+        cells = [shown(value, metric.format), metric.format(spread.mean.value), worst]
         rows.append([metric.label, metric.name, *cells])
     return TextTable(rows, left=2)
 

@@ -19,7 +19,7 @@ from tff_keyboard.evaluation.results.comparison import Comparison, Difference
 from tff_keyboard.evaluation.results.result import Evaluation
 from tff_keyboard.evaluation.statistics.breakdown import TYPISTS
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import DECILES, values_of_people, words_typed
+from tff_keyboard.evaluation.statistics.people import DECILES, values_of_clients, words_typed
 from tff_keyboard.evaluation.statistics.reliability import expected_calibration_error
 
 _CARDS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")
@@ -155,7 +155,7 @@ def _bars(comparison: Comparison) -> Iterator[Section]:
 def _clients(comparison: Comparison) -> Section:
     everywhere = all("kss" in model.metrics for model in comparison.evaluations)
     name = "kss" if everywhere else "recall_at_3_no_eos"
-    shares = [values_of_people(model.sums, name) for model in comparison.evaluations]
+    shares = [values_of_clients(model.sums, name) for model in comparison.evaluations]
     words = words_typed(comparison.first.sums)
     who = "block of lines" if comparison.text.pseudo_users else "client"
     return Section(
@@ -163,7 +163,7 @@ def _clients(comparison: Comparison) -> Section:
         f"Each dot is one {who}; its area is proportional to the number of typed words. The bar "
         "spans the middle half, and the mark is the median. Totals weight clients by their words, "
         "the median does not.",
-        figure=charts.per_person(comparison.names, shares, words, METRICS[name].label),
+        figure=charts.per_client(comparison.names, shares, words, METRICS[name].label),
     )
 
 

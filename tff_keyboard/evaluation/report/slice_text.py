@@ -16,7 +16,7 @@ from tff_keyboard.evaluation.report.comparison_text import (
 from tff_keyboard.evaluation.results.comparison import Comparison, verdict
 from tff_keyboard.evaluation.results.result import Evaluation
 from tff_keyboard.evaluation.statistics.breakdown import SLICE_METRICS, TYPISTS, Part
-from tff_keyboard.evaluation.statistics.people import DECILES, FEWEST_WORDS, who_counts, words_typed
+from tff_keyboard.evaluation.statistics.people import DECILES, MIN_WORDS, who_counts, words_typed
 from tff_keyboard.evaluation.statistics.reliability import expected_calibration_error
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference
 from tff_keyboard.host.text_table import TextTable, joined
@@ -38,10 +38,10 @@ def evaluation_text(evaluation: Evaluation, *, everything: bool) -> str:
 
 def comparison_with_slices(comparison: Comparison) -> str:
     """Returns the table of a comparison, then clients, differences by slice, and calibration."""
-    people = people_table(list(comparison.evaluations))
+    clients = clients_table(list(comparison.evaluations))
     parts: list[str | TextTable] = [
         comparison_table(comparison),
-        people,
+        clients,
         difference_tables(comparison),
     ]
     for evaluation in comparison.evaluations:
@@ -56,7 +56,7 @@ def slice_tables(evaluation: Evaluation) -> list[str | TextTable]:
     slices by position in the message.
     """
     tables = [_parts_table(family, parts) for family, parts in evaluation.parts.items()]
-    return [*tables, people_table([evaluation]), calibration_table(evaluation)]
+    return [*tables, clients_table([evaluation]), calibration_table(evaluation)]
 
 
 def _parts_table(family: str, parts: Mapping[str, Part]) -> TextTable:
@@ -72,7 +72,7 @@ def _parts_table(family: str, parts: Mapping[str, Part]) -> TextTable:
     return TextTable(rows)
 
 
-def people_table(evaluations: list[Evaluation]) -> TextTable:
+def clients_table(evaluations: list[Evaluation]) -> TextTable:
     """Returns the mean, the deciles and the worst tenth over clients with equal weights."""
     names = [name for name in SLICE_METRICS if METRICS[name].sums <= set(evaluations[0].sums)]
     rows = [["", "mean of clients", "worst tenth", *(f"{share:.0%}" for share in DECILES)]]
@@ -90,7 +90,7 @@ def who_is_shown(evaluation: Evaluation) -> str:
     """Describes the clients whose values enter the means, deciles and worst tenths."""
     counted = who_counts(evaluation.sums)
     words = words_typed(evaluation.sums)
-    enough = f" with at least {FEWEST_WORDS} words" if words[counted].min() >= FEWEST_WORDS else ""
+    enough = f" with at least {MIN_WORDS} words" if words[counted].min() >= MIN_WORDS else ""
     return f"Equal weight for each of {np.count_nonzero(counted)} clients{enough}"
 
 

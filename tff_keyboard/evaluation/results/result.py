@@ -123,7 +123,7 @@ class Evaluation:
         return reliability(self.slices.get("confidence", {}))
 
     @property
-    def effective_people(self) -> float:
+    def effective_clients(self) -> float:
         """Kish's effective number of clients, by words typed."""
         return effective_number(self.sums["tokens"] - self.sums["eos_tokens"])
 
@@ -164,13 +164,13 @@ class Evaluation:
     @classmethod
     def body_from_json(cls, content: Mapping[str, Any], text: TextFacts) -> "Evaluation":
         """Reads the result of `body_to_json`."""
-        people = len(text.people)
+        clients = len(text.people)
         return cls(
             model=ModelFacts(**content["model"]),
             text=text,
-            sums=arrays(content["sums"], people),
+            sums=arrays(content["sums"], clients),
             slices={
-                family: {label: arrays(sums, people) for label, sums in slices.items()}
+                family: {label: arrays(sums, clients) for label, sums in slices.items()}
                 for family, slices in content["slices"].items()
             },
             seconds=float(content["seconds"]),

@@ -3,7 +3,7 @@
 Totals weight clients by their number of words, so three heavy users can determine two thirds of a
 figure. Here every client has the same weight: mean, deciles and worst tenth of the values of single
 clients, and the share of clients for which one model is better than another. The value of a client
-with few words is noisy, so only clients with at least `FEWEST_WORDS` words count; all count if
+with few words is noisy, so only clients with at least `MIN_WORDS` words count; all count if
 fewer than ten clients have as many.
 """
 
@@ -16,8 +16,8 @@ from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
 from tff_keyboard.evaluation.statistics.sums import Sums, parts
 
-FEWEST_WORDS = 100  # minimum number of words of a client that counts
-_FEWEST_PEOPLE = 10
+MIN_WORDS = 100  # minimum number of words of a client that counts
+_MIN_CLIENTS = 10
 
 DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 
@@ -36,13 +36,13 @@ def words_typed(sums: Sums) -> np.ndarray:
     return np.asarray(sums["tokens"] - sums["eos_tokens"], np.float64)
 
 
-def who_counts(sums: Sums, fewest_words: int = FEWEST_WORDS) -> np.ndarray:
+def who_counts(sums: Sums, min_words: int = MIN_WORDS) -> np.ndarray:
     """Returns the clients that count, [clients] bool."""
-    enough = words_typed(sums) >= fewest_words
-    return enough if np.count_nonzero(enough) >= _FEWEST_PEOPLE else words_typed(sums) > 0
+    enough = words_typed(sums) >= min_words
+    return enough if np.count_nonzero(enough) >= _MIN_CLIENTS else words_typed(sums) > 0
 
 
-def values_of_people(sums: Sums, name: str) -> np.ndarray:
+def values_of_clients(sums: Sums, name: str) -> np.ndarray:
     """Returns a metric of each client, [clients]; nan if the denominator is 0."""
     above, below = parts(sums, METRICS[name])
     ratio = np.divide(above, below, out=np.full(len(below), math.nan), where=below > 0)
@@ -56,7 +56,7 @@ def spread(sums: Sums, name: str) -> Spread:
     A perplexity is averaged in nats, so its mean is the geometric mean.
     """
     metric = METRICS[name]
-    values = values_of_people(sums, name)[who_counts(sums)]
+    values = values_of_clients(sums, name)[who_counts(sums)]
     values = np.log(values) if metric.is_perplexity else values
     values = np.sort(values[np.isfinite(values)])
     if not len(values):
@@ -77,7 +77,7 @@ def spread(sums: Sums, name: str) -> Spread:
 
 def share_better(first: Sums, second: Sums, name: str) -> Interval:
     """Returns the share of clients for which the first model is better; a tie counts half."""
-    one, other = values_of_people(first, name), values_of_people(second, name)
+    one, other = values_of_clients(first, name), values_of_clients(second, name)
     counted = who_counts(first) & np.isfinite(one) & np.isfinite(other)
     gain = np.sign(one[counted] - other[counted])
     if METRICS[name].better == "lower":

@@ -27,7 +27,7 @@ to the largest score below it in the trie. All unigrams stay.
 
 **N-grams of one user.** An n-gram file contains counts of text without noise. Rare n-grams are
 often private (a surname after a name, a password after "is"), and can be read from a file that
-lists them. `people_of_ngrams` counts the users of each n-gram, so that n-grams of fewer users than
+lists them. `clients_of_ngrams` counts the users of each n-gram, so that n-grams of fewer users than
 required are dropped. Single words obey the vocabulary's own threshold (`data.min_word_users`). This
 is k-anonymity of the listed n-grams, not differential privacy: the probabilities of the remaining
 n-grams still depend on all users.
@@ -148,7 +148,7 @@ class Pruner:
         return KneserNey(self._model.unigram, tables)
 
 
-def people_of_ngrams(
+def clients_of_ngrams(
     model: KneserNey, messages: Sequence[np.ndarray], owners: Sequence[int]
 ) -> list[np.ndarray]:
     """Returns the number of distinct users of each n-gram, [rows] int64 for each of `model.tables`.

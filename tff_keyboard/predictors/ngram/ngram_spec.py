@@ -15,7 +15,7 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.predictors.ngram import ngram_file
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
-from tff_keyboard.predictors.ngram.ngram_pruning import Pruner, people_of_ngrams
+from tff_keyboard.predictors.ngram.ngram_pruning import Pruner, clients_of_ngrams
 
 DEFAULT_ORDER = 5
 
@@ -104,7 +104,7 @@ def train(
     if spec.num_bytes is not None:
         allowed = None
         if min_clients > 1 and owners is not None:
-            counts = people_of_ngrams(model, messages, owners)
+            counts = clients_of_ngrams(model, messages, owners)
             allowed = [count >= min_clients for count in counts]
         pruner = Pruner(model, messages, allowed)
         data = encode_within(pruner, vocabulary, spec.num_bytes)

@@ -102,7 +102,7 @@ class BoundedCounts:
         """Returns word -> exact weight. As secret as the data."""
         return self._weights
 
-    def add_person(self, words: Iterable[str]) -> None:
+    def add_client(self, words: Iterable[str]) -> None:
         """Adds all words of one client. Call it once per client.
 
         The most frequent words count; ties are broken alphabetically.

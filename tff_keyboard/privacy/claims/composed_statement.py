@@ -15,7 +15,7 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 
 @dataclasses.dataclass(frozen=True)
-class LedgerAndPeople:
+class LedgerAndClients:
     """The facts about a run that composition needs."""
 
     header: LedgerHeader
@@ -26,7 +26,7 @@ class LedgerAndPeople:
     rehearsed: People | None = None  # the clients of that corpus; None if unknown
 
     @classmethod
-    def of_run(cls, path: pathlib.Path) -> "LedgerAndPeople":
+    def of_run(cls, path: pathlib.Path) -> "LedgerAndClients":
         """Reads the ledger and the clients of a run directory.
 
         Raises `RunDirectoryError` if it has no ledger, or a damaged one.
@@ -38,10 +38,10 @@ class LedgerAndPeople:
             len(rounds),
             people.read(run.people),
             rehearses(run),
-            people.read(run.rehearsed_people),
+            people.read(run.rehearsed_clients),
         )
 
-    def shares(self, other: "LedgerAndPeople") -> bool:
+    def shares(self, other: "LedgerAndClients") -> bool:
         """Checks if some clients may be in both runs. Counts an unknown overlap as shared."""
         if self.header.store_sha256 and self.header.store_sha256 == other.header.store_sha256:
             return True
@@ -49,7 +49,7 @@ class LedgerAndPeople:
             return True
         return self.people.overlap(other.people) != people.NONE
 
-    def may_have_rehearsed(self, other: "LedgerAndPeople") -> bool:
+    def may_have_rehearsed(self, other: "LedgerAndClients") -> bool:
         """Checks if clients of another run may be in the general corpus of this one."""
         if not self.rehearses or self.rehearsed is None or other.people is None:
             return self.rehearses
@@ -58,7 +58,7 @@ class LedgerAndPeople:
         return self.rehearsed.overlap(users) != people.NONE
 
 
-def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
+def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
     """Returns the joint guarantees of several runs, one for each shared population, or "".
 
     Runs whose clients cannot be compared are treated as runs on one population.
@@ -91,7 +91,7 @@ def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
     return "\n".join(texts)
 
 
-def _populations(ledgers: Mapping[str, LedgerAndPeople]) -> list[list[str]]:
+def _populations(ledgers: Mapping[str, LedgerAndClients]) -> list[list[str]]:
     """Groups the names of runs that share clients, or may, directly or indirectly."""
     groups: list[list[str]] = []
     for name, part in ledgers.items():

@@ -78,7 +78,7 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
 
 def unclaimed(ancestors: Sequence[Ancestor]) -> list[Ancestor]:
     """Returns the ancestors that may share clients with this run and have no guarantee."""
-    return [one for one in ancestors if one.shares_people and one.header is None]
+    return [one for one in ancestors if one.shares_clients and one.header is None]
 
 
 def history(header: LedgerHeader, rounds: int) -> list[Release]:
@@ -86,7 +86,7 @@ def history(header: LedgerHeader, rounds: int) -> list[Release]:
     before = [
         Release(one.header, one.rounds)
         for one in header.ancestors
-        if one.shares_people and one.header is not None
+        if one.shares_clients and one.header is not None
     ]
     return distinct([Release(header, rounds), *before])
 

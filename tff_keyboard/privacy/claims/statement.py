@@ -79,7 +79,7 @@ def privacy_statement(path: pathlib.Path) -> str:
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
     refused = [*_refusal(header), *_projection(header, len(rounds))]
     caveats = _caveats(header, guarantee)
-    if RunDirectory(path.parent).rehearsed_people.exists():
+    if RunDirectory(path.parent).rehearsed_clients.exists():
         caveats.append(f"* {_REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
 
@@ -124,7 +124,7 @@ def _initial_model(header: LedgerHeader) -> str:
         return "random weights"
     words = []
     for one in header.ancestors:
-        if not one.shares_people:
+        if not one.shares_clients:
             words.append(f"{one.model} (other clients)")
         elif one.header is None:
             words.append(f"{one.model} (no privacy, {one.people} clients)")

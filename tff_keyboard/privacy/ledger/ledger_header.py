@@ -7,7 +7,7 @@ from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 # Values of `LedgerHeader.sampling`
 FIXED_SIZE = "fixed_size"  # the server draws cohorts of fixed size without replacement
 CHECK_IN = "check_in"  # devices check in by themselves
-NO_PEOPLE = "none"  # `Ancestor.people`: no client is in both runs
+NO_CLIENTS = "none"  # `Ancestor.people`: no client is in both runs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,9 +21,9 @@ class Ancestor:
     header: "LedgerHeader | None" = None
 
     @property
-    def shares_people(self) -> bool:
+    def shares_clients(self) -> bool:
         """Whether clients may be in both runs. An unknown overlap counts as shared."""
-        return self.people != NO_PEOPLE
+        return self.people != NO_CLIENTS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
         one = Ancestor(model=initial_model, people=_overlap(run.people, ours))
         # Noise protects users only: a rehearsed message may go to any number of them.
         may_have_rehearsed = (
-            rehearses(run) and _overlap(run.rehearsed_people, ours) != people_lib.NONE
+            rehearses(run) and _overlap(run.rehearsed_clients, ours) != people_lib.NONE
         )
         if run.privacy_ledger.exists() and not may_have_rehearsed:
             header, rounds = read_ledger(run.privacy_ledger)

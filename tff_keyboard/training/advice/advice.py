@@ -25,7 +25,7 @@ from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.config.sections.model_config import CifgConfig
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
-from tff_keyboard.data.store.person_sizes import PersonSizes
+from tff_keyboard.data.store.client_sizes import ClientSizes
 from tff_keyboard.host.machine_speed import Machine
 from tff_keyboard.training.advice import reference
 from tff_keyboard.training.advice.warnings_of_card import LITTLE_TEXT_WORDS, warnings_of_card
@@ -163,7 +163,7 @@ def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
 
 def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunConfig) -> float:
     """Returns the mean number of messages of a client in a round."""
-    people, most = PersonSizes.of_card(population), config.client.max_examples or math.inf
+    people, most = ClientSizes.of_card(population), config.client.max_examples or math.inf
     if config.train.client_sampling == "uniform":
         return people.mean(lambda messages: min(messages, most))
     return people.mean(lambda messages: min(messages, most), most, config.train.max_sampling_ratio)

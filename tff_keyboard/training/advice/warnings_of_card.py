@@ -5,7 +5,7 @@ from typing import Any
 
 LITTLE_TEXT_WORDS = 500_000  # below, start from general text: 1.5 to 2 points more at 300,000
 _TOO_LITTLE_TEXT = 20_000
-_FEW_PEOPLE = 100
+_FEW_CLIENTS = 100
 _MUCH_OOV = 0.15
 
 
@@ -28,7 +28,7 @@ def warnings_of_card(card: Mapping[str, Any], *, is_fine_tuned: bool = False) ->
             "--set=model.initial_model=RUN copies the rows of the words that both vocabularies "
             "have. Or prepare both texts as one store, as in configs/reference/messages.toml."
         )
-    if train["clients"] < _FEW_PEOPLE:
+    if train["clients"] < _FEW_CLIENTS:
         found.append(
             f"With {train['clients']} train clients, intervals will be wide, and differential "
             "privacy would cost most of the recall."
@@ -52,10 +52,10 @@ def _why_out(card: Mapping[str, Any]) -> str:
         return "raise `data.vocabulary_size` and run `prepare` again."
     if options["min_word_count"] > 1:
         return "`data.min_word_count` excludes rare words. Lower it and run `prepare` again."
-    people = vocabulary.get("min_word_users", 1)
-    if people > 1:
+    minimum = vocabulary.get("min_word_users", 1)
+    if minimum > 1:
         return (
-            f"words of fewer than {people} clients are excluded on purpose, because every device "
+            f"words of fewer than {minimum} clients are excluded on purpose, because every device "
             "receives the vocabulary. Add clients, or use a vocabulary of more text "
             "(`prepare --vocabulary=models/base`, `merge-vocabulary`)."
         )

@@ -59,7 +59,6 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "advise": (["advise", "data/demo"], ""),
     "merge-vocabulary": (["merge-vocabulary", "data/demo", "data/demo", "--out={new}"], ""),
     "report": (["report", "runs/demo", "--out={new}"], ""),
-    "report --no-strips": (["report", "runs/demo", "--out={new}", "--no-strips"], ""),
     "privacy": (["privacy", "{ledger}"], ""),
     "events": (["events", "{logs}"], ""),
 }

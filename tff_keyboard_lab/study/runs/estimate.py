@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.sections.fine_tuning_config import RehearsalMethod
-from tff_keyboard.data.store.person_sizes import PersonSizes
+from tff_keyboard.data.store.client_sizes import ClientSizes
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host.text_table import aligned
 from tff_keyboard_lab.study.plan.plan import Run
@@ -31,7 +31,7 @@ ASSUMED_RATE = 4000.0  # tokens a second: small clients, two cores (docs/perform
 class Text(NamedTuple):
     """The train population of a store."""
 
-    people: PersonSizes
+    people: ClientSizes
     tokens: float
 
 
@@ -173,5 +173,5 @@ def _text(store: str, stores: dict[str, Text]) -> Text:
     if store not in stores:
         train = read_card(pathlib.Path(store))["populations"]["train"]
         tokens = (train["words"] + train["messages"]) / max(train["messages"], 1)
-        stores[store] = Text(PersonSizes.of_card(train), tokens)
+        stores[store] = Text(ClientSizes.of_card(train), tokens)
     return stores[store]

@@ -8,15 +8,15 @@ import pytest
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
-from tff_keyboard.data.store.person_sizes import PersonSizes
+from tff_keyboard.data.store.client_sizes import ClientSizes
 from tff_keyboard_lab.study.plan import plan
 from tff_keyboard_lab.study.plan.study_file import Arm, Budget, Study
 from tff_keyboard_lab.study.runs import estimate
 from tff_keyboard_lab.tests.study.runs.test_budget import made_run
 
 STORES = {
-    "data/s": estimate.Text(PersonSizes(((30.0, 100),)), tokens=8.0),
-    "data/g": estimate.Text(PersonSizes(((10.0, 5),)), tokens=20.0),
+    "data/s": estimate.Text(ClientSizes(((30.0, 100),)), tokens=8.0),
+    "data/g": estimate.Text(ClientSizes(((10.0, 5),)), tokens=20.0),
 }
 
 
@@ -72,7 +72,7 @@ def test_tokens_are_those_of_the_average_person(tmp_path, task, most, epochs, ex
     ],
 )
 def test_people_differ(tmp_path, settings, expected):
-    stores = {"data/s": estimate.Text(PersonSizes(((4.0, 90), (40.0, 10))), tokens=5.0)}
+    stores = {"data/s": estimate.Text(ClientSizes(((4.0, 90), (40.0, 10))), tokens=5.0)}
     run = run_of(tmp_path, "train.rounds=2", "train.clients_per_round=3", *settings)
     assert estimate.tokens_of(run, stores) == pytest.approx(2 * 3 * 5 * expected)
 

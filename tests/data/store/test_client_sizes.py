@@ -11,7 +11,7 @@ from tests.support.examples import examples
 from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.preparing.population_statistics import PopulationStatistics
-from tff_keyboard.data.store.person_sizes import PersonSizes, text_weights
+from tff_keyboard.data.store.client_sizes import ClientSizes, text_weights
 
 
 class Counted:
@@ -22,7 +22,7 @@ def of_people(counts):
     statistics = PopulationStatistics(64, is_cut=False, tells_counts=False)
     for count in counts:
         statistics.add_client([3] * count, Counted())
-    return PersonSizes.of_card(statistics.as_json())
+    return ClientSizes.of_card(statistics.as_json())
 
 
 @hypothesis.given(
@@ -123,4 +123,4 @@ def test_expected_messages_match_drawn_cohorts():
 
 
 def test_empty_population():
-    assert PersonSizes(()).mean(float) == 0.0
+    assert ClientSizes(()).mean(float) == 0.0

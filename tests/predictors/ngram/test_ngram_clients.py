@@ -12,7 +12,7 @@ from tests.support.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.data.vocabulary import BOS, EOS
 from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
-from tff_keyboard.predictors.ngram.ngram_pruning import Pruner, people_of_ngrams
+from tff_keyboard.predictors.ngram.ngram_pruning import Pruner, clients_of_ngrams
 
 V = 30
 
@@ -47,7 +47,7 @@ def test_counts_distinct_users(seed, order, people):
     owners = np.random.default_rng(seed).integers(people, size=40).tolist()
     model = KneserNey.train(messages, vocabulary_size=V, order=order)
     expected = typists(messages, owners, order)
-    counts = people_of_ngrams(model, messages, owners)
+    counts = clients_of_ngrams(model, messages, owners)
     assert len(counts) == order - 1
     for rows, count in zip(ngrams(model), counts, strict=True):
         assert count.tolist() == [len(expected[row]) for row in rows]
@@ -61,7 +61,7 @@ def test_file_lists_only_ngrams_of_several_users():
     whole, _ = ngram_spec.train(spec, messages, vocabulary_of(V))
     shared, _ = ngram_spec.train(spec, messages, vocabulary_of(V), owners=owners, min_clients=3)
     model = KneserNey.train(messages, vocabulary_size=V, order=5)
-    counts = people_of_ngrams(model, messages, owners)
+    counts = clients_of_ngrams(model, messages, owners)
     kept = Pruner(model, messages, [count >= 3 for count in counts]).prune(10**6)
     listed = [row for rows in ngrams(kept) for row in rows]
     assert set(listed) == {row for row, people in expected.items() if len(people) >= 3}
@@ -76,4 +76,4 @@ def test_requires_an_owner_for_each_message():
     messages = messages_of(1, 3)
     model = KneserNey.train(messages, vocabulary_size=V, order=2)
     with pytest.raises(ValueError, match="3 messages and 2 owners"):
-        people_of_ngrams(model, messages, [0, 1])
+        clients_of_ngrams(model, messages, [0, 1])

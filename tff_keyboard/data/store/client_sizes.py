@@ -58,42 +58,42 @@ def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class PersonSizes:
+class ClientSizes:
     """The numbers of messages of a population's clients."""
 
     # Number of messages per client, and number of clients with about as many
     groups: tuple[tuple[float, int], ...]
 
     @classmethod
-    def of_card(cls, population: Mapping[str, Any]) -> "PersonSizes":
+    def of_card(cls, population: Mapping[str, Any]) -> "ClientSizes":
         """Returns the sizes in a data card, whose histogram has power-of-two bins.
 
         Clients in a bin count as having the geometric mean of its ends, scaled such that the total
         is the number of messages in the card.
         """
         groups = [
-            (math.sqrt(math.prod(map(int, ends.split("-")))), people)
-            for ends, people in population["messages_per_client"]["bins"].items()
+            (math.sqrt(math.prod(map(int, ends.split("-")))), clients)
+            for ends, clients in population["messages_per_client"]["bins"].items()
         ]
         scale = population["messages"] / max(cls(tuple(groups)).messages, 1)
-        return cls(tuple((messages * scale, people) for messages, people in groups))
+        return cls(tuple((messages * scale, clients) for messages, clients in groups))
 
     @property
     def messages(self) -> float:
         """Total number of messages of all clients."""
-        return math.fsum(messages * people for messages, people in self.groups)
+        return math.fsum(messages * clients for messages, clients in self.groups)
 
     def mean(
         self, value: Callable[[float], float], of_round: float = math.inf, factor: float = 0.0
     ) -> float:
         """Returns the weighted mean of `value` (number of messages of a client).
 
-        >>> people = PersonSizes(((4, 9), (40, 1)))
+        >>> people = ClientSizes(((4, 9), (40, 1)))
         >>> people.mean(float), people.mean(float, 6)
         (7.6, 19.75)
         """
         if not self.groups:
             return 0.0
-        messages, people = np.array(self.groups).T
-        weights = people * text_weights(messages, of_round, factor, people)
+        messages, clients = np.array(self.groups).T
+        weights = clients * text_weights(messages, of_round, factor, clients)
         return float(np.average([value(float(each)) for each in messages], weights=weights))
