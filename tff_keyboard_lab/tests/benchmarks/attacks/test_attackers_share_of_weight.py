@@ -8,7 +8,7 @@ import pytest
 from tff_keyboard.config import config_file
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.storage.errors import ConfigError
-from tff_keyboard.training.client_inputs import CohortInputs
+from tff_keyboard.training.build import build_cohorts
 from tff_keyboard_lab.attacks import attackers
 from tff_keyboard_lab.benchmarks.attacks import weight_cap
 
@@ -39,7 +39,7 @@ def test_shares_match_numpy(config, monkeypatch):
     seats, weights = weight_cap.liar_shares(config, SEED)
 
     loaded = config_file.load(config, [f"train.seed={SEED}"])
-    inputs = CohortInputs(loaded, ClientStore(loaded.data.store))
+    inputs = build_cohorts(loaded, ClientStore(loaded.data.store))
     cap = 2.0
     for t in range(ROUNDS):
         of_liars = of_all = lies = above = 0
