@@ -2,7 +2,7 @@
 # # From the `.tflite` to an Android strip
 #
 # This tutorial is for developers of keyboard apps. At the end you have a suggestion strip of your
-# own, made with NumPy and LiteRT, which shows the same words as the library's. On the way you see
+# own, made with NumPy and LiteRT. It shows the same words as `KeyboardPredictor`. On the way you see
 # everything that an app does with an exported model: read the words, split the text, run the
 # model, and fill the strip. The last picture is the strip:
 #
