@@ -128,9 +128,11 @@ def _end_at_once(code: int) -> None:
 
 def _main(arguments: list[str]) -> None:
     from . import cli
+    from tff_keyboard.host import output
 
     if not arguments or arguments[0] in ("--help", "-h", "help"):
-        print(usage())
+        with output.ignore_broken_pipe():
+            print(usage())
         sys.exit(cli.OK if arguments else cli.USAGE)
     name = arguments[0]
     if name == "--version":

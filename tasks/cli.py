@@ -64,7 +64,8 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
     name = task.__name__.rpartition(".")[2].replace("_", "-")
     try:
         if "--help" in arguments or "-h" in arguments:
-            print(task.Options.help(name, task.__doc__ or ""))
+            with output.ignore_broken_pipe():
+                print(task.Options.help(name, task.__doc__ or ""))
         else:
             parsed = task.Options.parse(name, arguments)
             warnings.formatwarning = output.warning_line

@@ -2,8 +2,8 @@
 # # From the `.tflite` to an Android strip
 #
 # This tutorial is for developers of keyboard apps. At the end you have a suggestion strip of your
-# own, made with NumPy and LiteRT. It shows the same words as `KeyboardPredictor`. On the way you see
-# everything that an app does with an exported model: read the words, split the text, run the
+# own, made with NumPy and LiteRT. It shows the same words as `KeyboardPredictor`. On the way you
+# see everything that an app does with an exported model: read the words, split the text, run the
 # model, and fill the strip. The last picture is the strip:
 #
 #     see you |        [ at ]  [ later ]  [ soon ]
