@@ -9,7 +9,7 @@ from tests.support.fakes import tiny_config
 from tests.training.test_federated import assert_same_run
 from tff_keyboard.config import ConfigError
 from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.training import run_privacy
+from tff_keyboard.training import build
 from tff_keyboard.training.central import train_central
 from tff_keyboard.training.federated import train_federated
 
@@ -86,7 +86,7 @@ def test_average_is_validated_and_saved_next_to_the_last_model(straight):
 @pytest.mark.slow
 def test_an_average_costs_no_privacy(store, tmp_path, monkeypatch):
     """What is released before is only worked on: under one noise, ledger and iterates are equal."""
-    monkeypatch.setattr(run_privacy, "_facts", lambda *unused: {})
+    monkeypatch.setattr(build, "numerics_config", lambda config: {})
     private = (
         "aggregation.client_weighting=uniform",
         'aggregation.privacy={type="gaussian", noise_multiplier=1.0, clip_norm=0.5, '
@@ -197,13 +197,6 @@ def test_best_metric_may_belong_to_the_last_model(store, tmp_path):
                 "no aggregator resists a majority",
             )
             for rule in ("bounded_trimmed_mean", "trimmed_mean", "median")
-        ),
-        (
-            [
-                'fine_tuning.server={type="transfer", text="generated"}',
-                "client.schedule.warmup_rounds=3",
-            ],
-            "constant learning rate",
         ),
         (["client.type=fedsgd", "client.schedule.warmup_rounds=3"], "has no effect with"),
     ],

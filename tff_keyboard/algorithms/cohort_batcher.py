@@ -71,11 +71,9 @@ class ProcessAround(Protocol):
 
     Attributes:
       process: The inner process.
-      wants_each_model: Whether it calls `process.next` with one client at a time.
     """
 
     process: Any
-    wants_each_model: bool
 
     def around(self, process: Any, /) -> Any:
         """Returns this process around another form of `process`, with the same states."""
@@ -107,8 +105,6 @@ def prepare_process(
         _, batcher, packed = prepare_process(
             process.process, clients_per_pack=clients_per_pack, engine=engine
         )
-        if process.wants_each_model:
-            batcher = dataclasses.replace(batcher, clients_per_pack=1)
         return PreparedProcess(process.around(packed or process.process), batcher, packed)
     try:
         packed = PackedProcess(process, engine)

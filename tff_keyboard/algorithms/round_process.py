@@ -1,8 +1,8 @@
 """Interface of the processes that the round loop trains.
 
 A `tff.learning.templates.LearningProcess` is a `RoundProcess`. So are training on a server
-(`CentralTraining`), the server's transfer learning and a process whose clients come in packs. These
-cannot be built as TFF's processes, which require computations and datasets.
+(`CentralTraining`) and a process whose clients come in packs. These cannot be built as TFF's
+processes, which require computations and datasets.
 """
 
 from collections.abc import Sequence

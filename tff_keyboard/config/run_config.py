@@ -4,7 +4,6 @@ import dataclasses
 
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
-    AutoProtection,
     FedSubAvgConfig,
 )
 from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
@@ -14,7 +13,6 @@ from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
     FineTuningConfig,
     LearningWithoutForgetting,
-    Transfer,
 )
 from tff_keyboard.config.sections.learning_config import (
     CentralConfig,
@@ -27,7 +25,6 @@ from tff_keyboard.config.sections.learning_config import (
 )
 from tff_keyboard.config.sections.model_config import CifgConfig, ModelConfig
 from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMedConfig
-from tff_keyboard.config.sections.schedule_config import Constant
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
 
@@ -71,8 +68,6 @@ class RunConfig:
             self._check_sampling()
         if isinstance(self.aggregation.row_correction, FedSubAvgConfig):
             self._check_row_correction()
-        if isinstance(self.fine_tuning.server, Transfer):
-            self._check_transfer()
 
     def _check_fed_sgd(self) -> None:
         aggregation = self.aggregation
@@ -118,47 +113,9 @@ class RunConfig:
         for name, found in (
             ("client.type", "fedsgd" if isinstance(self.client, FedSgdClient) else ""),
             ("aggregation.rule.type", "fedmed" if self.aggregation.rule.type == "fedmed" else ""),
-            (
-                "fine_tuning.server.type",
-                "transfer" if isinstance(self.fine_tuning.server, Transfer) else "",
-            ),
         ):
             if found:
                 raise ValueError(
                     f"`aggregation.row_correction.type` = 'fedsubavg' with `{name}` = {found!r}: "
                     "its clients do not send which words they typed. Set the correction to 'none'."
                 )
-
-    def _check_transfer(self) -> None:
-        aggregation = self.aggregation
-        protection, noise = aggregation.protection, aggregation.client_noise
-        for name, found, allowed in (
-            ("client.type", self.client.type, "fedavg"),
-            ("aggregation.rule.type", aggregation.rule.type, "mean"),
-            ("aggregation.privacy.type", aggregation.privacy.type, "none"),
-            ("aggregation.compression.type", aggregation.compression.type, "none"),
-            ("aggregation.client_noise.type", noise.type, "none"),
-            ("execution.engine", self.execution.engine, "local"),
-            (
-                "aggregation.protection.type",
-                protection.type,
-                "auto" if isinstance(protection, AutoProtection) else "off",
-            ),
-            ("aggregation.protection.zeroing", getattr(protection, "zeroing", False), False),
-        ):
-            if found != allowed:
-                raise ValueError(
-                    f"`{name}` = {found!r} with `fine_tuning.server.type` = 'transfer': the server "
-                    "learns from individual models instead of aggregating. "
-                    f"Set it to {allowed!r}."
-                )
-        if isinstance(self.client, FedAvgClient) and self.client.schedule != Constant():
-            raise ValueError(
-                "`client.schedule` with `fine_tuning.server.type` = 'transfer': each client is a "
-                "process of its own with a constant learning rate. Remove `client.schedule`."
-            )
-        if self.server != FedAvgM():
-            raise ValueError(
-                "`server` has no effect with `fine_tuning.server.type` = 'transfer': the server's "
-                "training is set in [fine_tuning.server]. Remove [server]."
-            )

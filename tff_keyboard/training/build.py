@@ -64,7 +64,7 @@ from tff_keyboard.algorithms.client_training import TouchedTableRows
 from tff_keyboard.algorithms.composition import ClientWork, ModelFn, with_initial_weights
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.algorithms.fedmed.process import build_fedmed
-from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
+from tff_keyboard.algorithms.fine_tuning import lwf
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.round_process import RoundProcess
@@ -77,14 +77,12 @@ from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.fine_tuning_config import (
     LearningWithoutForgetting,
     RehearsalMethod,
-    Transfer,
 )
 from tff_keyboard.config.sections.learning_config import (
     CentralAdam,
     CentralSgd,
     FedAvgClient,
     FedAvgM,
-    FedAvgServer,
     FedSgdClient,
     ServerConfig,
 )
@@ -395,24 +393,19 @@ def build_process(
     initial_model: NextWordModel,
     *,
     wrap_client_work: WrapClientWork | None = None,
-    general_store: ClientStore | None = None,
     build_noise: BuildNoise | None = None,
     joined: bool = False,
     takes_sums: bool = False,
 ) -> RoundProcess:
     """Builds the learning process of `client.type` with the aggregator of `aggregation.rule.type`.
 
-    With `fine_tuning.server.type` = "transfer" it is a `server_transfer.ServerTransferProcess`.
-
     Args:
       config: Config of the run.
       initial_model: Model before training.
       wrap_client_work: Changes the work of clients, for simulations of attacks.
-      general_store: The store of `fine_tuning.general_store`, for the server's transfer learning
-        on general text.
       build_noise: `run_privacy.RunPrivacy.build_noise`, for a private run with noise.
       joined: Whether clients may have joined batches (`data/elements.py`), which is faster. Work
-        without such a form (FedSGD, the server's transfer learning, wrapped work) gets single
+        without such a form (FedSGD, wrapped work) gets single
         batches in any case. The type of `next` shows the form.
       takes_sums: Whether a round gets the secure sum of the updates
         (`tff_keyboard_fleet/on_devices`).
@@ -421,8 +414,6 @@ def build_process(
       ValueError: Options exclude each other, or a private run has no noise.
     """
     aggregation = config.aggregation
-    if isinstance(config.fine_tuning.server, Transfer):
-        return _server_transfer(config, initial_model, wrap_client_work, general_store)
     weights = weights_by_name(initial_model)
     vocabulary_size = initial_model.vocabulary_size
     model_fn = _training_model_fn(config, vocabulary_size, _weight_unit(config))
@@ -477,38 +468,6 @@ def build_process(
             "`build_privacy`."
         )
     return NoisedProcess(process, build_noise)
-
-
-def _server_transfer(
-    config: RunConfig,
-    initial_model: NextWordModel,
-    wrap_client_work: WrapClientWork | None,
-    general_store: ClientStore | None,
-) -> RoundProcess:
-    """Builds the server's transfer learning around a process that trains one client.
-
-    That process takes the client's model unchanged. A client's weight is its number of tokens, and
-    the mean of one client is NaN if its weight is 0, so a model without training is distinguished
-    from a trained one.
-    """
-    assert isinstance(config.client, FedAvgClient)
-    assert isinstance(config.fine_tuning.server, Transfer)
-    process = fed_avg.build_fed_avg(
-        _training_model_fn(config, initial_model.vocabulary_size, "tokens"),
-        client_optimizer=optimizers.build_client_optimizer(config.client),
-        server_optimizer=optimizers.build_server_optimizer(FedAvgServer(learning_rate=1.0)),
-        aggregator=tff.aggregators.MeanFactory(),
-        uniform_weights=False,
-        wrap_client_work=wrap_client_work,
-    )
-    return server_transfer.build_server_transfer(
-        with_initial_weights(process, list(weights_by_name(initial_model).values())),
-        config.fine_tuning.server,
-        initial_model,
-        general_store,
-        max_length=config.data.max_length,
-        seed=config.train.seed,
-    )
 
 
 def with_schedules(

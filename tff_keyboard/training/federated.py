@@ -70,7 +70,6 @@ def train_federated(
             config,
             model,
             wrap_client_work=wrap_client_work,
-            general_store=general_store,
             build_noise=privacy.build_noise if privacy else None,
             joined=True,
         )

@@ -46,12 +46,6 @@ def as_served(config: RunConfig) -> RunConfig:
         ("model.output_dropout", getattr(model, "output_dropout", 0), 0, _STEP),
         ("fine_tuning.method.type", config.fine_tuning.method.type, "retraining", _STEP),
         (
-            "fine_tuning.server.type",
-            config.fine_tuning.server.type,
-            "averaging",
-            "transfer learns from single client models, which the server would have to keep",
-        ),
-        (
             "aggregation.row_correction.type",
             aggregation.row_correction.type,
             "none",

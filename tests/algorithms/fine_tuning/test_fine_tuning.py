@@ -71,12 +71,6 @@ METHODS = {
     "retraining": [],
     "rehearsal": ["fine_tuning.method.type=rehearsal", "fine_tuning.method.portion=0.25"],
     "lwf": ["fine_tuning.method.type=lwf", "fine_tuning.method.true_label_weight=0.5"],
-    "transfer": ["fine_tuning.server.type=transfer", "fine_tuning.server.messages=20"],
-    "generated": [
-        "fine_tuning.server.type=transfer",
-        "fine_tuning.server.text=generated",
-        "fine_tuning.server.messages=20",
-    ],
 }
 
 
@@ -182,24 +176,6 @@ def test_stores_with_other_vocabularies_are_refused(folder, tmp_path):
     with pytest.raises(DataError, match=r"fine_tuning\.general_store.*another vocabulary"):
         train_federated(settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    "override",
-    [
-        "aggregation.rule.type=fedatt",
-        "aggregation.compression.type=uniform_quantization",
-        'aggregation.protection={type="off", zeroing=true}',
-        "aggregation.protection.type=adaptive",
-        "client.type=fedsgd",
-    ],
-)
-def test_transfer_rejects_options_that_it_ignores(override):
-    with pytest.raises(config_lib.ConfigError, match=r"fine_tuning\.server"):
-        config_lib.loads(
-            "",
-            ["fine_tuning.server.type=transfer", "fine_tuning.server.text=generated", override],
-        )
 
 
 @pytest.mark.parametrize(

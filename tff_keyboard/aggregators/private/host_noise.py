@@ -28,8 +28,6 @@ class NoisedProcess:
     of a round's noise.
     """
 
-    wants_each_model = False
-
     def __init__(self, process: Any, build_noise: Callable[[int], NoiseOfRound]):
         self.process = process
         self._initial = process.initialize()

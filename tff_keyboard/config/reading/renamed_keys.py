@@ -16,7 +16,6 @@ _TAGS = {
     "aggregation.row_correction": "kind",
     "aggregation.client_noise": "distribution",
     "fine_tuning.method": "name",
-    "fine_tuning.server": "name",
 }
 RENAMED_KEYS = {f"{table}.{tag}": f"{table}.type" for table, tag in _TAGS.items()} | {
     "train.check_in": "train.client_sampling",

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Literal, TypeAlias
 
 from tff_keyboard.config.reading.tables import Table
-from tff_keyboard.storage.checks import FromOne, NotNegative, OpenShare, Positive, Share
+from tff_keyboard.storage.checks import OpenShare, Share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,39 +43,7 @@ class LearningWithoutForgetting(Table, path="fine_tuning.method"):
     true_label_weight: Share = 0.5
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Averaging(Table, path="fine_tuning.server"):
-    """The server aggregates updates as configured in `[server]` and `[aggregation]`."""
-
-    type: Literal["averaging"] = "averaging"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Transfer(Table, path="fine_tuning.server"):
-    """The server trains its model on the average predictions of the clients' models (eq. 4).
-
-    For simulations only, because the server needs individual models. `[server]` has no effect.
-
-    Attributes:
-      text: Text of the predictions: "general" text, or text "generated" by the server's model.
-      messages: Number of messages per round.
-      epochs: Passes over them.
-      batch_size: Messages in a batch of the server's training.
-      learning_rate: SGD learning rate of the server's training.
-      clip_norm: Bound on the L2 norm of its gradients; 0 means none.
-    """
-
-    type: Literal["transfer"] = "transfer"
-    text: Literal["general", "generated"] = "general"
-    messages: FromOne = 1000
-    epochs: FromOne = 1
-    batch_size: FromOne = 16
-    learning_rate: Positive = 0.5
-    clip_norm: NotNegative = 1.0
-
-
 Method: TypeAlias = Retraining | RehearsalMethod | LearningWithoutForgetting
-FineTuningServer: TypeAlias = Averaging | Transfer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,21 +58,16 @@ class FineTuningConfig(Table, path="fine_tuning"):
         general population has weight 1 - `user_weight`, so 0.5 gives the mean. Only for runs with a
         general store.
       method: Training method of a client, chosen by `type`.
-      server: How the server uses the clients' models, chosen by `type`.
     """
 
     general_store: str = ""
     user_weight: Share = 0.5
     method: Method = dataclasses.field(default_factory=Retraining)
-    server: FineTuningServer = dataclasses.field(default_factory=Averaging)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        needs_text = isinstance(self.method, RehearsalMethod) or (
-            isinstance(self.server, Transfer) and self.server.text == "general"
-        )
         self.require(
-            bool(self.general_store) or not needs_text,
+            bool(self.general_store) or not isinstance(self.method, RehearsalMethod),
             "general_store",
-            "must be a client store: rehearsal and transfer on general text read it",
+            "must be a client store, which rehearsal reads",
         )

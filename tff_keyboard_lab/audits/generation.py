@@ -7,7 +7,7 @@ renormalised. EOS is masked too if all texts must have the same number of words.
 `sample_texts` can return add up to one.
 
 Source: Popov et al. 2018, https://arxiv.org/abs/1712.07473, who draw ten-word texts to audit
-privacy (section 4) and texts to distil models on the server (section 2.3).
+privacy (section 4).
 """
 
 import numpy as np
@@ -126,7 +126,13 @@ def text_log_probabilities(
     return total
 
 
-def _draw_next(model, previous, state, uniforms, allowed):
+def _draw_next(
+    model: NextWordModel,
+    previous: tf.Tensor,
+    state: list[tf.Tensor],
+    uniforms: tf.Tensor,
+    allowed: tf.Tensor,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Returns `(ids [batch], new state)`, by inverting the cumulative distribution."""
     logits, state = model.step(previous, state)
     cumulative = tf.cumsum(tf.exp(_masked(logits, allowed)), axis=-1)
@@ -137,7 +143,13 @@ def _draw_next(model, previous, state, uniforms, allowed):
     return ids, state
 
 
-def _score_next(model, previous, state, targets, allowed):
+def _score_next(
+    model: NextWordModel,
+    previous: tf.Tensor,
+    state: list[tf.Tensor],
+    targets: tf.Tensor,
+    allowed: tf.Tensor,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Returns the log-probabilities [batch] float64 of `targets`, and the new state."""
     logits, state = model.step(previous, state)
     masked = _masked(logits, allowed)
