@@ -201,9 +201,10 @@ def run(
                         seconds[name].append(wall_seconds)
                         cpu[name].append(cpu_seconds)
                 peak = max(peak, gemm_peak())
+        # Our rounds run in this process, so their memory cannot be told from that of stock TFF's
+        # driver.
         memory = {
-            name: sum(process_tree.peak_megabytes(pid) for pid in rounds[name].worker_pids)
-            for name in ("stock", "ours")
+            "stock": sum(process_tree.peak_megabytes(pid) for pid in rounds["stock"].worker_pids)
         }
         memory["python"] = process_tree.peak_megabytes(os.getpid())
         answers = {n: r.last for n, r in rounds.items() if isinstance(r, Answering)}

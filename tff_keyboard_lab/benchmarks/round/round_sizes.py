@@ -108,25 +108,21 @@ def table(sizes: dict[str, Any]) -> str:
 
 
 def plot(sizes: dict[str, Any], path: pathlib.Path) -> None:
-    """Draws clients a second above, and peak memory below, with a column for each size."""
+    """Draws clients a second, with a column for each size."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        2, len(sizes), figsize=(4 * len(sizes), 6), constrained_layout=True, squeeze=False
+        1, len(sizes), figsize=(4 * len(sizes), 3), constrained_layout=True, squeeze=False
     )
-    for (messages, result), (speed, memory) in zip(sizes.items(), axes.T, strict=True):
+    for (messages, result), speed in zip(sizes.items(), axes[0], strict=True):
         names = [name for name in _LABELS if name in result["results"]][::-1]
         rates = [result["results"][name]["clients_per_second"] for name in names]
         _bars(speed, names, rates, "{:.1f}")
         speed.set_title(f"{messages} {'message' if messages == '1' else 'messages'} a client")
         speed.set_xlabel("clients a second, wall")
-        peaks = result["peak_megabytes"]
-        measured = [name for name in names if name in peaks]
-        _bars(memory, measured, [peaks[name] for name in measured], "{:,.0f}")
-        memory.set_xlabel("peak memory, MB")
     figure.savefig(path, dpi=110)
 
 
