@@ -1,7 +1,7 @@
 """Counts how a keyboard handles misspelled words.
 
 tff-keyboard spelling models/base/keyboard.tflite --pairs=pairs.tsv
-tff-keyboard spelling models/base/keyboard.tflite --pairs=pairs.tsv --context="it is"
+tff-keyboard spelling models/base/keyboard.tflite --pairs=pairs.tsv --context="it is" --json
 
 The file has one pair per line: the typed word, a tab, the intended word. If both are the same, the
 pair tests that the keyboard leaves a correct word alone. Each word is typed after the context. The
@@ -11,6 +11,7 @@ and intended words anywhere on the strip.
 """
 
 import dataclasses
+import json
 import pathlib
 from typing import Annotated, Literal
 
@@ -29,6 +30,7 @@ class Options(TaskOptions):
         Literal["en", "de", "tr"] | None,
         "Language of the keys. Default: the language of the model.",
     ] = None
+    json: Annotated[bool, "Print the counts as one JSON object."] = False
 
 
 def run(options: Options) -> None:
@@ -47,6 +49,9 @@ def run(options: Options) -> None:
     path = shipped_files.found(options.model)
     keyboard = StripKeyboard(open_keyboard(path), options.language)
     counts = spelling.count(keyboard, pairs, options.context)
+    if options.json:
+        print(json.dumps(dataclasses.asdict(counts)))
+        return
     rows = [("", "words", "share")]
     if counts.pairs:
         shares = ("corrected", "miscorrected", "first", "on_strip")

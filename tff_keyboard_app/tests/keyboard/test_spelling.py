@@ -1,5 +1,6 @@
 """What a keyboard makes of misspelt words, with the shipped model, and files of pairs."""
 
+import json
 import pathlib
 
 import pytest
@@ -85,4 +86,7 @@ def test_the_task_prints_counts(tmp_path, capsys):
     assert cli.launch(spelling_task, words) == cli.OK
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:3]] == [["misspelled", "1"], ["corrected", "1"]]
+    assert cli.launch(spelling_task, [*words, "--json"]) == cli.OK
+    found = json.loads(capsys.readouterr().out)
+    assert (found["corrected"], found["right"], found["right_changed"]) == (1, 1, 0)
     assert cli.launch(spelling_task, [str(BASE), "--pairs=none.tsv"]) != cli.OK
