@@ -25,7 +25,7 @@ def test_with_libcifg_the_figures_are_the_same(tmp_path, monkeypatch):
     found = []
     for built in (None, library):
         monkeypatch.setattr(libcifg, "built_library", lambda built=built: built)
-        comparison = compare([SHIPPED], text=text, blocks=2, out=tmp_path / "out")
+        comparison = compare([SHIPPED], text=text, out=tmp_path / "out")
         found.append(comparison.first.sums)
     assert read == [library]
     for name, values in found[0].items():

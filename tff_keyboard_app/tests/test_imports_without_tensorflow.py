@@ -8,7 +8,7 @@ from tests.support.console import ROOT
 PROGRAM = """
 import sys
 sys.modules["tensorflow"] = sys.modules["scipy"] = None
-from tff_keyboard_app.keyboard import owner, strip, terminal_keyboard, typing_session
+from tff_keyboard_app.keyboard import strip, terminal_keyboard, typing_session, user_history
 from tff_keyboard_app.keyboard.server import keyboard_server
 assert not [name for name in sys.modules if name.startswith(("tensorflow", "keras"))][1:]
 """

@@ -35,13 +35,13 @@ def modes(folder):
 @pytest.mark.usefixtures("umask")
 def test_store_is_readable_by_its_owner_only(tmp_path, monkeypatch):
     seen = []
-    write_card = prepare._write_card
+    write_store = prepare._write_store
 
-    def look(work, card):
+    def look(config, source, given, work, identity):
         seen.append(stat.S_IMODE(work.stat().st_mode))  # also during creation
-        write_card(work, card)
+        return write_store(config, source, given, work, identity)
 
-    monkeypatch.setattr(prepare, "_write_card", look)
+    monkeypatch.setattr(prepare, "_write_store", look)
     made = tmp_path / "made"
     config = tiny_config(made).data
     prepare.prepare(config, made)

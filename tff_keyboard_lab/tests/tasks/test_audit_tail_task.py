@@ -243,7 +243,7 @@ def test_one_direction_without_estimate_leaves_the_pair_without():
         tail_audit.Pair(name="a", directions={}, epsilon_direct=0.2, **found),
         tail_audit.Pair(name="b", directions={}, epsilon_direct=0.1, **none),
     ]
-    assert tail_audit.worst(pairs) == tail_audit.Worst(
+    assert tail_audit.worst(pairs) == tail_audit.WorstResult(
         **none, epsilon_direct=0.2, no_estimate_for=["b"]
     )
     assert tail_audit.worst(pairs[:1]).epsilon_conservative == 0.7
