@@ -86,7 +86,7 @@ def format_of(path: pathlib.Path) -> Source:
     """Returns the format of an input by its extension and beginning; "tsv" if unknown.
 
     Raises:
-      DataError: If the extension is that of an unsupported file, such as a zip archive.
+      DataError: If the extension belongs to an unsupported file, such as a zip archive.
     """
     if path.is_dir():
         found = (name for name, files in _FILES_INSIDE.items() if files(path))

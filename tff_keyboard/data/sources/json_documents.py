@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, cast
 
-from tff_keyboard.data.sources.lines import GZIP_MAGIC, UTF16_MARKS
+from tff_keyboard.data.sources.lines import GZIP_MAGIC, require_not_utf16, unreadable
 from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.storage import errors
 
@@ -31,25 +31,17 @@ def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[byt
                 chunk = stream.read(_CHUNK_BYTES if left is None else min(left, _CHUNK_BYTES))
                 if not chunk:
                     return
-                if is_first and chunk.startswith(UTF16_MARKS):
-                    raise errors.DataError(
-                        f"{path}:1: the file is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8."
-                    )
+                if is_first:
+                    require_not_utf16(path, chunk)
                 is_first = False
                 left = None if left is None else left - len(chunk)
                 yield chunk
-    except FileNotFoundError:
-        raise errors.DataError(
-            f"{path}: there is no such file. Check the inputs of `prepare`."
-        ) from None
-    except IsADirectoryError:
-        raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.") from None
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise errors.DataError(
             f"{path}: the gzip file ends early or is damaged. Copy or download it again."
         ) from None
     except OSError as error:
-        raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
+        raise unreadable(path, error) from None
 
 
 def read_json(path: pathlib.Path) -> object:

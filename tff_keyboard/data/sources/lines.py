@@ -20,7 +20,7 @@ MAX_LINE_BYTES = 1 << 20
 
 GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _REPORT_EVERY = 1000
 _BLOCK_BYTES = 1 << 17
 
@@ -43,7 +43,7 @@ def read_lines(
         if bad lines are errors, a line is over 1 MiB, contains NUL or is not UTF-8.
     """
     if path.is_dir():
-        raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.")
+        raise unreadable(path, IsADirectoryError())
     number = 0
     for block in _sound_blocks(path, reading, bytes_before):
         if block is None:
@@ -55,6 +55,23 @@ def read_lines(
             else:
                 reading.skip("blank_line")
     yield from _careful_lines(path, reading, bytes_before, after=number)
+
+
+def unreadable(path: pathlib.Path, error: OSError) -> errors.DataError:
+    """Returns the error for an input file that is missing, a folder, or cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return errors.DataError(f"{path}: there is no such file. Check the inputs of `prepare`.")
+    if isinstance(error, IsADirectoryError):
+        return errors.DataError(f"{path}: is a folder. Pass the path of a file in it.")
+    return errors.DataError(f"{path}: cannot be read: {error.strerror or error}.")
+
+
+def require_not_utf16(path: pathlib.Path, first: bytes) -> None:
+    """Raises `DataError` if the first bytes of a file are the mark of UTF-16."""
+    if first.startswith(_UTF16_MARKS):
+        raise errors.DataError(
+            f"{path}:1: the file is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8."
+        )
 
 
 def _sound_blocks(
@@ -69,7 +86,7 @@ def _sound_blocks(
         first = raw.read(3)
         raw.seek(0)
         is_gzip = first.startswith(GZIP_MAGIC)
-        if first.startswith(UTF16_MARKS) or (path.suffix == ".gz" and not is_gzip):
+        if first.startswith(_UTF16_MARKS) or (path.suffix == ".gz" and not is_gzip):
             return
         stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=raw) if is_gzip else raw
         rest, is_first = b"", True
@@ -107,10 +124,7 @@ def _careful_lines(
             raw.seek(0)
             if not first:
                 raise errors.DataError(f"{path}: the file is empty. Pass a file with messages.")
-            if first.startswith(UTF16_MARKS):
-                raise errors.DataError(
-                    f"{path}:1: the file is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8."
-                )
+            require_not_utf16(path, first)
             stream: BinaryIO | gzip.GzipFile = raw
             if first.startswith(GZIP_MAGIC):
                 stream = gzip.GzipFile(fileobj=raw)
@@ -133,17 +147,13 @@ def _careful_lines(
                 if text is not None:
                     yield number, text
             reading.on_position(bytes_before + raw.tell())
-    except FileNotFoundError:
-        raise errors.DataError(
-            f"{path}: there is no such file. Check the inputs of `prepare`."
-        ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise errors.DataError(
             f"{path}:{number + 1}: the gzip file ends early or is damaged after line {number}. "
             "Copy or download it again."
         ) from None
     except OSError as error:
-        raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
+        raise unreadable(path, error) from None
     if number == 0:
         raise errors.DataError(f"{path}: the file is empty. Pass a file with messages.")
 

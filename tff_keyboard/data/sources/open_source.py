@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.sources import formats, plain_text, synthetic, tff_sqlite, tsv
+from tff_keyboard.data.sources.lines import unreadable
 from tff_keyboard.data.sources.messages import Message, ParserState
 from tff_keyboard.storage import errors
 
@@ -109,14 +110,8 @@ def file_sha256(path: pathlib.Path) -> str:
         with path.open("rb") as file:
             while block := file.read(_READ_BYTES):
                 digest.update(block)
-    except FileNotFoundError:
-        raise errors.DataError(
-            f"{path}: there is no such file. Check the inputs of `prepare`."
-        ) from None
-    except IsADirectoryError:
-        raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.") from None
     except OSError as error:
-        raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
+        raise unreadable(path, error) from None
     return digest.hexdigest()
 
 

@@ -4,6 +4,7 @@ import functools
 import pathlib
 from collections.abc import Iterator
 
+from tff_keyboard.data.sources.lines import unreadable
 from tff_keyboard.data.sources.messages import ParserState, Typed
 from tff_keyboard.data.sources.tables import columns
 from tff_keyboard.data.sources.tables.columns import WantedColumns
@@ -52,10 +53,8 @@ def read_messages(
                         yield message
                 done = number / max(file.metadata.num_rows, 1)
                 reading.on_position(bytes_before + int(size * done))
-    except FileNotFoundError:
-        raise errors.DataError(
-            f"{path}: there is no such file. Check the inputs of `prepare`."
-        ) from None
+    except FileNotFoundError as error:
+        raise unreadable(path, error) from None
     except (pyarrow.ArrowException, UnicodeDecodeError, KeyError):
         raise errors.DataError(
             f"{path}: is not a Parquet file, or is damaged. Copy or download it again."
