@@ -63,13 +63,12 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
     """
     name = task.__name__.rpartition(".")[2].replace("_", "-")
     try:
-        if "--help" in arguments or "-h" in arguments:
-            with output.ignore_broken_pipe():
+        with output.ignore_broken_pipe():
+            if "--help" in arguments or "-h" in arguments:
                 print(task.Options.help(name, task.__doc__ or ""))
-        else:
-            parsed = task.Options.parse(name, arguments)
-            warnings.formatwarning = output.warning_line
-            with output.ignore_broken_pipe():
+            else:
+                parsed = task.Options.parse(name, arguments)
+                warnings.formatwarning = output.warning_line
                 task.run(parsed)
         return OK
     except KeyboardInterrupt:
