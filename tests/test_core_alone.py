@@ -1,4 +1,4 @@
-"""The core works where the satellites are deleted."""
+"""The core works if the satellites are deleted."""
 
 import pathlib
 import shutil

@@ -37,7 +37,7 @@ def run(options: Options) -> None:
 
     Raises:
       DataError: If the file cannot be read, or if a word is not in the model's vocabulary.
-      SavedModelError: If there is no model.
+      SavedModelError: If the model is missing.
     """
     read_description(options.model)  # before TensorFlow is imported
     lines = _read_lines(options.phrases)

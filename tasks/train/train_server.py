@@ -4,10 +4,10 @@ tff-keyboard train-server --like=runs/sms --workdir=runs/sms_server
 tff-keyboard train-server --config=configs/wikitext2.toml --epochs=10 --workdir=runs/general
 
 --like takes the config of a federated run and its token budget: the tokens that this run has
-trained on, plus those of the runs on the same store that its initial model comes from. Training
-starts from the initial model of the first of these runs.
+trained on, plus the tokens of the runs on the same store that its initial model comes from.
+Training starts from the initial model of the first of these runs.
 
-The result is a run directory like that of `train`: evaluate, compare, report and export accept it,
+The result is a run directory, as from `train`: evaluate, compare, report and export accept it,
 and `model.initial_model` of a later run can name it. Section [central] selects the optimizer: SGD
 with the learning rate, momentum and schedule of [client], or Adam with a rate and a schedule of its
 own. Batch size and gradient clipping come from [client]. One round is `train.clients_per_round` x

@@ -165,7 +165,7 @@ def nobody(examples):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_clients_without_examples(name):
-    """Flower #7645 and #7693, FedML #175: a total of zero examples is no division by zero."""
+    """Flower #7645 and #7693, FedML #175: a total of zero examples causes no division by zero."""
     factory, _ = WEIGHTED[name]
     if name == "WeightCap":  # TFF's own mean divides by zero unless it is told not to
         factory = tk.aggregators.WeightCap(tff.aggregators.MeanFactory(no_nan_division=True))

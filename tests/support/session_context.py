@@ -9,7 +9,7 @@ from tff_keyboard.algorithms.client_packing.local_context import LocalContext
 
 
 class _InThisProcess(LocalContext):
-    """Fails where a computation would go to TFF's own runtime, which starts a server."""
+    """Fails if a computation would go to TFF's own runtime, which starts a server."""
 
     def _run_natively(self, comp, arg):
         raise AssertionError(f"This does not run in this process: {comp.type_signature}")

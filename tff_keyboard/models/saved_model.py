@@ -100,7 +100,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
       directory: A saved model, or a run directory with one in `model/`.
 
     Raises:
-      SavedModelError: If there is no model, or it is damaged or has another format.
+      SavedModelError: If the model is missing, damaged or has another format.
     """
     given = pathlib.Path(directory)
     directory, description = read_description(given)

@@ -4,7 +4,7 @@ An unfinished `target` has the name `.<target>.in-progress-<random>` and is lock
 process that writes it. The kernel releases the lock when the process ends, for any reason. An
 unlocked name was therefore left by a kill, and the next process of the same user may remove it.
 Files of other users under such a name are left alone, and a file that cannot be removed stays and
-is no error.
+is not an error.
 """
 
 import contextlib

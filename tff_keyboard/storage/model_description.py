@@ -21,7 +21,7 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
     The model is in `directory` itself, or in the `model/` folder of a run directory.
 
     Raises:
-      SavedModelError: If there is no model, or its description is damaged or has another format.
+      SavedModelError: If the model is missing, or its description is damaged or has another format.
     """
     directory = shipped_files.found(pathlib.Path(directory))
     directories.restore(directory / names.MODEL)

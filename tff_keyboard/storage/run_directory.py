@@ -69,7 +69,7 @@ class RunDirectory:
     def open(cls, path: str | os.PathLike[str]) -> "RunDirectory":
         """Opens an existing run for reading.
 
-        Raises `RunDirectoryError` if there is no run at `path`.
+        Raises `RunDirectoryError` if `path` is not a run.
         """
         run = cls(path)
         if not run.exists():

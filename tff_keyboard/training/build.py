@@ -3,7 +3,7 @@
 This is the only module below `tasks/` that looks into a whole `RunConfig`. `federated.py` and
 `central.py` put the parts together, and all other modules take plain values or one table.
 
-    check_best_metric, open_stores     what a run needs before anything is built
+    check_best_metric, open_stores     checks and stores before anything is built
     open_engine                        threads of this process, or the nodes of a cluster
     build_initial_model                the Keras model before training
     build_process                      client work, aggregator, server optimizer, and privacy noise
@@ -12,7 +12,7 @@ This is the only module below `tasks/` that looks into a whole `RunConfig`. `fed
     build_cohorts, build_pooled        the data of each round
     build_privacy                      noise key, mechanism and ledger header of a private run
     build_model_fn, build_validation   the evaluation during training
-    build_recipe                       what the nodes of a cluster need to make the same data
+    build_recipe                       recipe from which cluster nodes make the same data
 
 An update passes the steps of `build_aggregator` in this order, from outside in:
 
@@ -672,7 +672,7 @@ def build_validation(
 def build_recipe(
     config: RunConfig, store: ClientStore, general_store: ClientStore | None = None
 ) -> Recipe:
-    """Returns what the nodes of a cluster need to make a run's data themselves."""
+    """Returns the recipe from which the nodes of a cluster make a run's data themselves."""
     method, general, portion = config.fine_tuning.method, None, 0.0
     if isinstance(method, RehearsalMethod) and general_store is not None:
         general, portion = StoreReference.of(general_store), method.portion

@@ -85,7 +85,7 @@ def open_run_privacy(
       general_sha256: Hash of the general store, from its card, if any.
 
     Raises:
-      NoiseKeyError: If the nonce or the secret is missing, malformed or not that of the run.
+      NoiseKeyError: If the nonce or the secret is missing, malformed or of another run.
       RunDirectoryError: If the ledger is damaged.
     """
     recorded: LedgerHeader | None = None

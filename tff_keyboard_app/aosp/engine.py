@@ -105,7 +105,7 @@ class AospPredictor:
         return [(words[i], math.exp(s)) for i, s in zip(ids[listed], best[listed], strict=True)]
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
-        """See `Predictor.log_probabilities`. The order is that of suggestions after letters."""
+        """See `Predictor.log_probabilities`. Ordered like suggestions after letters."""
         return self._rows(ids, self._completions)
 
     def next_word_log_probabilities(self, ids: np.ndarray) -> np.ndarray:

@@ -38,18 +38,20 @@ from tff_keyboard_app.keyboard.typo_channel import NO_SLIP, TypoChannel
 
 SHORTEST = 2  # letters; any single one is a word or its start
 APPLIED_FROM = 0.9  # probability of having been meant, instead of a word
-APPLIED_TO_SPELLING_FROM = 0.85  # the same, instead of what is no word
+APPLIED_TO_SPELLING_FROM = 0.85  # the same, if the typed string is not a word
 OFFERED_FROM = 0.2
 
 _DOUBTED_FROM = 0.5
-_FEWEST = 1e-10  # of the words out of the vocabulary: names are spelt like nothing else
-# How much more a correction of what is no word counts against words that begin with it.
+# The smallest share of a word among the words outside the vocabulary. Names have unusual spellings.
+_FEWEST = 1e-10
+# How much more a correction of a string that is not a word counts against words that begin with it.
 _LIFT_OF_SPELLING = 30.0
-_UNKNOWN = 0.05  # of all words typed, those that are in no table
-_MISSPELT = 0.1  # of the words typed, those that the index of spellings is about
-_TRUST = 0.8  # in what is likely, against what is often typed so: an exponent
+_UNKNOWN = 0.05  # share of typed words that are not in the word table
+_MISSPELT = 0.1  # share of typed words that are misspellings of the index
+_TRUST = 0.8  # exponent of a word's probability; below 1, the typed letters count more
 _MEANT_SO = 0.05  # weight of a string in no list being meant as it is typed
-_MIN_MEANT = 0.1  # of what a misspelling may be, a word that is compared with its uses
+# The share of a misspelling's meanings from which a word is compared with its uses.
+_MIN_MEANT = 0.1
 _BY_FREQUENCY = 0.5  # weight of a word's frequency, against the model's P(word | context)
 _STRETCHED = re.compile(r"(.)\1\1(\1|$)")  # "soooo" is meant, and "necesssary" is a slip
 _DIGIT_HIT = re.compile(r"(?<=[^\W\d_])[0-9](?=[^\W\d_])")  # for a letter below: "po8nt"
@@ -69,10 +71,10 @@ class Correction:
 
     word: str  # lower case, of the vocabulary
     probability: float
-    # P(meant | context) P(typed | meant), which compares with P(word | context) of a word that goes
-    # on from what is typed
+    # P(meant | context) P(typed | meant), which compares with P(word | context) of a word that
+    # continues the typed letters
     score: float
-    is_sure: bool  # whether a space makes it of the typed word
+    is_sure: bool  # whether a space applies it
 
 
 class Autocorrect:
@@ -141,7 +143,7 @@ class Autocorrect:
         """
         if not self._can_be_slip(typed):
             return None
-        if len(typed) == SHORTEST and typed in self._ids:  # a word, or somebody's slip: no telling
+        if len(typed) == SHORTEST and typed in self._ids:  # a word, or a typing error: undecidable
             return None
         is_word = self.is_word(typed) or typed in own
         if is_word:

@@ -28,7 +28,7 @@ JOINED: Mapping[str, Mapping[str, str]] = {
         "thankyou": "thank you",
     }
 }
-_SHORTEST = 4  # letters of two words and what is between them
+_SHORTEST = 4  # letters of two words, with the character between them
 _SHORTEST_OF_THREE = 7  # letters of three words: "iamhere"
 _LEFT_OUT = 0.002  # of the spaces
 _LEFT_OUT_AGAIN = 0.2  # of the spaces after one that is left out

@@ -9,7 +9,7 @@ Longer pieces are confusions with their context: "ible" for "able", "ei" for "ie
 
 The costs of a language are `slips/LANGUAGE.tsv`, which the lab's `tools/learn_slips.py` learns. A
 language without the file, and a letter that is not in it, has costs chosen by hand from its keys,
-its vowels and its marks. The model is that of Brill and Moore 2000, "An improved error model for
+its vowels and its marks. The model is from Brill and Moore 2000, "An improved error model for
 noisy channel spelling correction".
 """
 
@@ -42,7 +42,7 @@ Slips = Mapping[tuple[str, str], float]
 def packaged_slips(language: str) -> dict[tuple[str, str], float]:
     """Reads `(meant, typed) -> cost` of a language; empty for one without a table.
 
-    A default has the name of what it is the default of as `meant`, and "" as `typed`.
+    A default has its name as `meant`, and "" as `typed`.
     """
     path = _FOLDER / f"{language}.tsv"
     if not path.is_file():

@@ -53,7 +53,7 @@ _SURPLUS_SPACE = 0.001  # chance of one inside a word
 _JOINED_FROM = 0.9  # probability from which on a surplus space is taken away
 _SHORTEST_REJOINED = 2  # letters after the space
 _CUT_FROM = 0.25  # of the weight of what else the typed word may be
-_FILLED_FROM = 3  # letters; before that the best words are too far from what is meant
+_FILLED_FROM = 3  # letters; before that the best words are too far from the intended one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +78,9 @@ class _Correction:
 
     form: str
     probability: float
-    score: float  # rank among the words that go on from what is typed
+    score: float  # rank among the words that continue the typed letters
     is_sure: bool  # whether a space makes it of the typed word
-    before: int = 0  # characters in front of what is being typed that it replaces, too
+    before: int = 0  # characters before the typed word that it replaces, too
 
     def among(self, ranked: list[Suggestion]) -> list[Suggestion]:
         """Inserts the correction into the suggestions. A sure one always gets a place."""

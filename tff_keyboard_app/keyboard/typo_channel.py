@@ -9,7 +9,7 @@
     unmarked       "fuer", "fur" for "für"; of several marks     0.010
                    any number are left out
 
-The probabilities are set by hand. Their order is that of studies of phone typing; they are not
+The probabilities are set by hand. Their order follows studies of phone typing; they are not
 fitted to text of users. This is a noisy channel after Kernighan, Church and Gale 1990, with the
 keys of the language. Letters without a key have no slips.
 """

@@ -2,8 +2,8 @@
 
 Each change is the change of a user's own value on the messages typed later, so it contains the
 noise of few words: even without any learning, some users would look harmed by chance. Therefore
-only users with at least `MIN_WORDS` later words count there (all users, if fewer than ten have
-so many).
+only users with at least `MIN_WORDS` later words count there (all users, if fewer than ten
+have that many).
 """
 
 import dataclasses

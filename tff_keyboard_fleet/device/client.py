@@ -57,7 +57,7 @@ class RoundClient:
     Args:
       url: `https://HOST:PORT`. `http` is allowed on this machine only.
       key: Signs all requests that are not mere downloads.
-      ca: Certificates to trust, PEM; by default those of the system.
+      ca: Certificates to trust, PEM; by default the system's certificates.
       attempts: Number of tries of a request.
       sleep: Waits between the tries.
 

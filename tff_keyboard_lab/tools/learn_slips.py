@@ -34,7 +34,7 @@ _MIN_USES = 1.2
 _MIN_GAIN = 0.4
 _MIN_CHANGE = 0.25  # of a cost by its default, to be written down
 
-Piece = tuple[str, str]  # what is meant and what is typed
+Piece = tuple[str, str]  # the intended and the typed letters
 
 
 def trimmed(meant: str, typed: str) -> Piece:

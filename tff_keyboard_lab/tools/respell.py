@@ -45,13 +45,13 @@ from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
 _MEANT_FROM = 1e-7  # frequency of words that others may be slips of
 _COMMON = 1e-6  # frequency from which on a string is rarely a slip
 _LISTED_FROM = 1e-7  # frequency of strings that `misspelt` lists in addition to the vocabulary's
-_RARE = 5e-8  # frequency below which a string that no dictionary has is no word
+_RARE = 5e-8  # frequency below which a string that no dictionary has does not count as a word
 _HEAD = [
     "# Strings that people type and no dictionary has: slips and misspellings of more frequent",
     "# words. Made by the lab's tools/respell.py of strings of wordfreq 3.1.1 (CC BY-SA 4.0) that",
     "# hunspell refuses in any case.",
 ]
-_MIN_FREQUENCY = 1e-9  # frequency of what the list does not have
+_MIN_FREQUENCY = 1e-9  # frequency of strings that the list does not have
 # Ratio from which on a string of up to 4, 6, 7, and more letters is a slip.
 _UP_TO = (4, 6, 7)
 _RATIOS = (30.0, 10.0, 2.0, 2.0)
@@ -173,7 +173,7 @@ def written(
 
 
 def write_misspelt(language: str, doubted: set[str], known: frozenset[str]) -> None:
-    """Adds strings to the packaged list of a language, and removes from it what is known."""
+    """Adds strings to the packaged list of a language, and removes known words from it."""
     out = MISSPELT / f"{language}.txt"
     old = out.read_text("utf-8").splitlines() if out.is_file() else _HEAD
     head = [line for line in old if line.startswith("#")]

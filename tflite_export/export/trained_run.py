@@ -40,7 +40,7 @@ class TrainedRun:
         """Opens a run.
 
         Raises:
-          ExportError: If there is no model, or it is damaged.
+          ExportError: If the model is missing or damaged.
         """
         try:
             return cls(directory, *load_model(directory))

@@ -228,7 +228,7 @@ def test_a_private_export_with_a_word_list_needs_no_store(private, tmp_path, cap
     assert "epsilon" in manifest["privacy"]
     facts = manifest["tail"]
     assert facts["word_list_sha256"] == hashlib.sha256(listed.read_bytes()).hexdigest()
-    assert "min_clients" not in facts  # it is counted on nobody
+    assert "min_clients" not in facts  # no clients were counted
 
 
 def test_counted_lexicon_records_its_min_word_users(place, tmp_path):

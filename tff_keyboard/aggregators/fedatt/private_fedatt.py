@@ -100,7 +100,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
       denominator_floor: Lower bound on the denominator, in clients with full attention, > 0.
       layer_groups: Group name -> variable names, or positions such as "0"; a partition. Fewer
         layers need less noise, because S grows with the square root of their number.
-      noise_multiplier: z, noise standard deviation / S; with 0 there is no guarantee.
+      noise_multiplier: z, noise standard deviation / S; 0 gives no guarantee.
       layer_clip_norm: C, the L2 bound on each layer, in weight units, > 0.
       denominator_scale: lambda > 0.
       variable_names: Names of the tensors of an update, in order, for use in `layer_groups`.

@@ -1,6 +1,6 @@
 """Tokenises text inside a TensorFlow graph, with tensorflow-text.
 
-The rules and their patterns are those of `python_tokenizer.py`, which `prepare` and the phone use.
+The rules and their patterns come from `python_tokenizer.py`, which `prepare` and the phone use.
 This form is for text in a `tf.data.Dataset` (`data/client_data.py`).
 """
 

@@ -166,7 +166,7 @@ class HybridPredictor:
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """Returns the probabilities of all words after a context, float32.
 
-        The first V are those of the vocabulary, the rest those of the user's own words.
+        The first V belong to the vocabulary, the others to the user's own words.
         `CacheTable.id_of` gives the index of a word.
         """
         words = list(context)

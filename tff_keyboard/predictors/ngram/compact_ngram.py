@@ -1,6 +1,6 @@
 """A compact, immutable n-gram for a keyboard, read from a file.
 
-The trie and the interpolation are those of `kneser_ney.py`. A row is its word in two bytes and one
+The trie and the interpolation follow `kneser_ney.py`. A row is its word in two bytes and one
 byte that selects its discounted probability among 256. Only rows with children have a start and a
 gamma. The total is about 4 bytes per n-gram; the trained model takes 28. NumPy only.
 """

@@ -3,7 +3,7 @@
     P(k) proportional to exp(-k^2 / (2 s^2)),   k an integer,   s = 2^bits steps of the grid
 
 A continuous Gaussian in float64 lies on a grid whose steps reveal its size (Mironov 2012). Here sum
-and noise are integers. The sampler is that of Canonne et al. with s a power of two: uniform bits
+and noise are integers. The sampler is from Canonne et al., with s a power of two: uniform bits
 and a geometric variable make a discrete Laplace, which is accepted with probability exp(-(|k| / s -
 1)^2 / 2). Each Bernoulli compares logarithms of uniforms with 52 bits however small they are, so
 each probability is correct to about 2^-49 relative. With 1.4 million coordinates and 2,000 rounds

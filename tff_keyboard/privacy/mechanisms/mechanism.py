@@ -123,7 +123,7 @@ def optimal_mechanism(
 ) -> Mechanism:
     """Builds the mechanism for a schedule. The coefficients of a BLT are optimised for it.
 
-    Arguments and errors are those of `optimal_blt`.
+    Arguments and errors are as for `optimal_blt`.
     """
     if name == "blt":
         best = optimal_blt(

@@ -15,7 +15,7 @@ IDS = {"lets": 0, "let's": 1, "go": 2}
 
 
 class Model:
-    """Behind "let's" comes "go", and never behind "lets"."""
+    """After "let's" comes "go", and never after "lets"."""
 
     def next_word(self, context):
         if context and context[-1] == "let's":

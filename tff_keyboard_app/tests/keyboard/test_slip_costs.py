@@ -49,7 +49,7 @@ LETTERS = "abcd"
 
 
 def cost_of(table, meant, typed):
-    """The cost of one piece; infinite if nobody types it so."""
+    """The cost of one piece; infinite if the table does not have it."""
     if meant == typed and len(meant) == 1:
         return 0.0
     if (meant, typed) in table:

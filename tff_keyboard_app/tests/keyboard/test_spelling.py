@@ -1,4 +1,4 @@
-"""What a keyboard makes of misspelt words, with the shipped model, and files of pairs."""
+"""Corrections of misspelt words, with the shipped model, and files of pairs."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Checks after a fleet: the weights are those of FedAvg over the accepted uploads, and more."""
+"""Checks after a fleet: the weights equal FedAvg over the accepted uploads, and more."""
 
 import argparse
 import collections

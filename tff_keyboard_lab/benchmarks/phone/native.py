@@ -124,7 +124,7 @@ def _count(ours: Strip, theirs: list[Strip], names: list[str], counts: dict) -> 
 def _gap(ours: Strip, theirs: Strip) -> float:
     """Returns the relative difference in probability of two words at the same position.
 
-    Probabilities are those of libcifg.
+    Probabilities come from libcifg.
     """
     gaps = [
         abs(p - q) / max(p, q, 1e-30)

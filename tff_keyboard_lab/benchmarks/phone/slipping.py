@@ -52,7 +52,7 @@ def beside(letter: str) -> list[str]:
 
 
 def slipped(word: str, following: str, kind: str, rng: random.Random) -> tuple[str, str]:
-    """Returns what is typed for a word, and what was meant: the word, or it and the next one."""
+    """Returns the typed string for a word, and the intended text: one word, or two."""
     place = rng.randrange(len(word))
     if kind == "letter more":
         return word[:place] + rng.choice(_LETTERS) + word[place:], word

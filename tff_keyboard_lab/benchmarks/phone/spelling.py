@@ -79,7 +79,7 @@ def of_symspellpy(pairs: list[Pair]) -> dict[str, float] | None:
 
 
 def right_words(words: set[str], frequencies: dict[str, float], misspelt: set[str]) -> set[str]:
-    """Returns those of some lower-case words that are right, as the module defines it."""
+    """Returns the right words among some lower-case words, as the module defines them."""
     right = {w for w in words if frequencies.get(w, 0.0) >= COMMON and w not in misspelt}
     for change in (str.lower, str.capitalize, str.upper):
         asked = {change(word): word for word in words}

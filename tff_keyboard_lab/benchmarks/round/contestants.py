@@ -55,7 +55,8 @@ class TffRound:
       data: The cohort, as `process.next` takes it.
       installed: The context in which it runs.
       worker_pids: Processes whose CPU and memory count for the round, in addition to this process.
-      weights: Trainable weights from which the state starts; None for those of `process`.
+      weights: Trainable weights from which the state starts; None for the initial weights of
+        `process`.
 
     Attributes:
       after: Trainable weights after the last round.

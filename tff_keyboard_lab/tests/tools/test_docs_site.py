@@ -1,4 +1,4 @@
-"""What the documentation site refuses and shows; `make docs` itself needs MkDocs."""
+"""Pages that the documentation site refuses or shows; `make docs` itself needs MkDocs."""
 
 import types
 

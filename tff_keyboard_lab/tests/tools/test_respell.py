@@ -1,4 +1,4 @@
-"""What is a word: dictionaries, names, slang; and what looks like a slip of a frequent word."""
+"""Decides which strings are words: dictionaries, names, slang, and slips of frequent words."""
 
 import numpy as np
 import pytest

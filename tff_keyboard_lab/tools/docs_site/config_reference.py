@@ -31,7 +31,7 @@ def page() -> str:
 
 
 def _section(path: str, hint: Any, default: Any) -> Iterator[str]:
-    """Yields the lines of a table, and then those of the tables inside it."""
+    """Yields the lines of a table, and then the lines of the tables inside it."""
     family = variants(hint)
     yield f"## `[{path}]`\n"
     if not family:

@@ -7,7 +7,7 @@ from typing import Any
 def undocumented(value: Any) -> Iterator[str]:
     """Yields the dotted names without a docstring: the value, and a class's public methods.
 
-    A method without a docstring takes that of the base class's method.
+    A method without a docstring takes the docstring of the base class's method.
 
     Args:
       value: Class, function or attribute, as a griffe object.

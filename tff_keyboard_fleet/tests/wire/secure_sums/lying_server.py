@@ -1,4 +1,4 @@
-"""A server that lies, and what it then learns from devices that follow the protocol.
+"""A lying server, and the secrets that it learns from devices that follow the protocol.
 
 `World.play` does what a `Lies` says: it gives each device its own neighbours, envelopes and lists,
 with the signatures that it has, and collects every share that it gets. `Learned` then says which
@@ -38,7 +38,7 @@ from tff_keyboard_fleet.wire.secure_sums.messages import (
 
 @dataclasses.dataclass
 class Lies:
-    """What a server tells whom; devices are numbers, of which the honest ones come first.
+    """The messages of a server to each device. Devices are numbers; the honest ones come first.
 
     Attributes:
       near: The neighbours of each honest device.
@@ -188,7 +188,7 @@ class World:
 
 
 class Learned:
-    """What the server has after a play.
+    """The knowledge of the server after a play.
 
     Attributes:
       shares: By `(owner, whether of its own secret)`: the shares, by who had them.

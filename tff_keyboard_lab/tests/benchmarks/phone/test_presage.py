@@ -1,4 +1,4 @@
-"""Words typed with two keyboards: what is counted of each."""
+"""Counts of words typed with two keyboards."""
 
 import pytest
 

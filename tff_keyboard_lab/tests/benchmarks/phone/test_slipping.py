@@ -1,4 +1,4 @@
-"""A typist who slips: what is typed for a word, and what is counted."""
+"""A simulated typist who makes slips: the typed strings, and the counts."""
 
 import random
 import types
