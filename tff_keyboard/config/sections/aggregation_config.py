@@ -20,17 +20,21 @@ from tff_keyboard.storage.checks import OpenShare, Positive, Range, between
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutoProtection(Table, path="aggregation.protection"):
-    """Zeroing and adaptive clipping for mean, FedAtt and FedMed without privacy; otherwise none."""
+    """The default protection, which depends on the aggregator.
+
+    With "mean", "fedatt" and "fedmed" and without privacy it is "adaptive"; otherwise it is "off".
+    """
 
     type: Literal["auto"] = "auto"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoClipping(Table, path="aggregation.protection"):
-    """No clipping of whole updates.
+    """Does not clip updates.
 
     Attributes:
-      zeroing: Whether updates with an extreme coordinate are replaced by zeros.
+      zeroing: Whether an update is replaced by zeros if one of its coordinates is extreme: larger
+        than about twice the 98 % quantile of the largest coordinates of recent updates.
     """
 
     type: Literal["off"] = "off"
@@ -39,11 +43,12 @@ class NoClipping(Table, path="aggregation.protection"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FixedClipping(Table, path="aggregation.protection"):
-    """Clipping of whole updates to a fixed L2 norm.
+    """Clips every update to a fixed L2 norm.
 
     Attributes:
-      clip_norm: Bound on the L2 norm of an update, in weight units, > 0.
-      zeroing: Whether updates with an extreme coordinate are replaced by zeros.
+      clip_norm: Bound on the L2 norm of a client's update, in units of the model's weights. Longer
+        updates are scaled down to this norm.
+      zeroing: Whether updates with an extreme coordinate are replaced by zeros, as for "off".
     """
 
     type: Literal["fixed"] = "fixed"
@@ -53,15 +58,19 @@ class FixedClipping(Table, path="aggregation.protection"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdaptiveClipping(Table, path="aggregation.protection"):
-    """Clipping of whole updates to a norm that follows a quantile, without noise.
+    """Clips every update to an L2 norm that follows a quantile of the norms of recent updates.
+
+    The quantile is estimated without noise.
 
     Attributes:
-      clip_norm: The first bound, in weight units, > 0. The 80 % quantile of the norms is usual.
-      quantile: Share of clients that are not clipped, in (0, 1).
-      learning_rate: Speed of the bound, > 0: a round changes it by at most exp(rate). The default
-        is fast, because there is no noise to smooth: a first bound ten times too large, which an
-        attacker could exploit, is corrected in a dozen rounds.
-      zeroing: Whether updates with an extreme coordinate are replaced by zeros.
+      clip_norm: Bound on the L2 norm of an update in the first round, in units of the model's
+        weights.
+      quantile: Share of clients whose update should stay unclipped. The bound follows this quantile
+        of the norms. The default 0.8 is usual.
+      learning_rate: Speed at which the bound follows the quantile. A round changes the bound by at
+        most a factor of exp(learning_rate). The default is fast: it corrects a first bound that is
+        ten times too large, which an attacker could exploit, in a dozen rounds.
+      zeroing: Whether updates with an extreme coordinate are replaced by zeros, as for "off".
     """
 
     type: Literal["adaptive"] = "adaptive"
@@ -73,17 +82,18 @@ class AdaptiveClipping(Table, path="aggregation.protection"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoCompression(Table, path="aggregation.compression"):
-    """Uncompressed uploads. Their bytes are counted."""
+    """Sends uploads without compression. Their bytes are counted."""
 
     type: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UniformQuantization(Table, path="aggregation.compression"):
-    """Uploads that are quantised on the client, for any aggregator.
+    """Quantises uploads on the client. Works with every aggregator.
 
     Attributes:
-      bits: 2..4: 2^bits steps span eight root mean squares of an update.
+      bits: Bits per coordinate, 2 to 4. The 2^bits steps cover a range of eight times the root mean
+        square of an update. Fewer bits make uploads smaller and less exact.
     """
 
     type: Literal["uniform_quantization"] = "uniform_quantization"
@@ -92,17 +102,20 @@ class UniformQuantization(Table, path="aggregation.compression"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoClientNoise(Table, path="aggregation.client_noise"):
-    """No noise on client updates."""
+    """Adds no noise to the updates of clients."""
 
     type: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NormalClientNoise(Table, path="aggregation.client_noise"):
-    """FedAtt's eq. 6: each client adds beta N(0, sigma^2). Not a differential privacy guarantee.
+    """Each client adds Gaussian noise to its update, as in eq. 6 of FedAtt.
+
+    This gives no differential privacy, because updates have no bounded norm.
 
     Attributes:
-      scale: beta times sigma, the standard deviation in weight units, > 0.
+      scale: Standard deviation of the noise on each coordinate, in units of the model's weights:
+        beta times sigma in the paper.
     """
 
     type: Literal["normal"] = "normal"
@@ -111,17 +124,17 @@ class NormalClientNoise(Table, path="aggregation.client_noise"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AllRows(Table, path="aggregation.row_correction"):
-    """Every row of a word table is averaged over the whole cohort."""
+    """Averages every row of a word table over the whole cohort."""
 
     type: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedSubAvgConfig(Table, path="aggregation.row_correction"):
-    """Every row of a word table is averaged over the clients that typed its word (FedSubAvg).
+    """Averages every row of a word table over the clients that typed the word (FedSubAvg).
 
     Attributes:
-      largest_factor: Upper bound on the factor for the row of a rare word, > 1.
+      largest_factor: Upper bound on the factor that enlarges the row of a rare word.
     """
 
     type: Literal["fedsubavg"] = "fedsubavg"
@@ -136,11 +149,12 @@ ClientNoise: TypeAlias = NoClientNoise | NormalClientNoise
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AggregationConfig(Table, path="aggregation"):
-    """An aggregator, and the steps before it.
+    """The aggregator, and the steps that an update passes before it.
 
     Attributes:
-      client_weighting: Weight of a client in a weighted mean: "tokens" (words typed), "examples"
-        (messages) or "uniform". FedAtt and medians only use whether it is > 0.
+      client_weighting: Weight of a client in a weighted mean: its number of typed words ("tokens"),
+        its number of messages ("examples"), or 1 ("uniform"). FedAtt and the medians only leave out
+        clients whose weight is 0.
       rule: The aggregator, chosen by `type`.
       privacy: The mechanism of differential privacy, chosen by `type`.
       protection: Treatment of extreme updates before the aggregator, chosen by `type`.

@@ -13,19 +13,19 @@ from tff_keyboard.storage.checks import FromOne, OpenShare
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoAverage(Table, path="averaging"):
-    """The model of a round is the last one, without averaging."""
+    """Does not average models."""
 
     type: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExponentialAverage(Table, path="averaging"):
-    """An average in which the weight of older models decays exponentially.
+    """Averages the models of the rounds, with weights that decay exponentially with age.
 
     Attributes:
-      decay: Factor on a model's weight in each later round, in (0, 1): the average is over about 1
-        / (1 - decay) rounds.
-      first_round: First round in the average, >= 1.
+      decay: Factor by which the weight of a model shrinks in each later round. The average covers
+        about 1 / (1 - decay) rounds, 20 with the default.
+      first_round: First round whose model is part of the average.
     """
 
     type: Literal["exponential"] = "exponential"

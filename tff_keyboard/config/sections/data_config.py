@@ -33,69 +33,83 @@ _WITH_COLUMNS = ("csv", "jsonl", "parquet", "auto", "synthetic")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataConfig(Table, path="data"):
-    """Input text, tokens, and the split into populations.
+    """The text, the vocabulary, and the division of users into populations.
 
     Attributes:
-      source: "synthetic" (generated users, no input), "tsv" (lines `user<TAB>text`, plain or gzip),
-        "csv", "jsonl" or "parquet" (tables with a client column and a text column), "whatsapp",
-        "telegram", "sms_backup", "discord", "messenger" or "slack" (exported chats), "auto" (any of
-        the formats from "csv" on, each file by its extension and first bytes), "text" (train, valid
-        and test files, divided among clients of equal size), "stackoverflow" or "shakespeare"
-        (TFF's SQLite files of that name).
+      source: Format of the input. "synthetic": generated users, without input. "tsv": lines
+        `user<TAB>text`, plain or gzip. "csv", "jsonl" or "parquet": tables with a client column and
+        a text column. "whatsapp", "telegram", "sms_backup", "discord", "messenger" or "slack":
+        exported chats. "auto": any of the formats from "csv" to "slack"; the extension and the
+        first bytes of each file tell which. "text": train, validation and test files, whose lines
+        are divided among clients of about equal size. "stackoverflow" or "shakespeare": the SQLite
+        files of TFF's data sets with these names.
       input: One or more paths; `$NAME` and `~` are expanded. For "text": a folder with train.txt,
-        valid.txt and test.txt, or those three files in this order. Empty for "synthetic".
-      client_column: Column of "csv", "jsonl" and "parquet" that identifies the client: a name, or
-        for "csv" a position from 1 if the first line has no names. "" guesses the column.
-      text_column: Column with the text, in the same way.
-      time_column: Column with the time, which orders the messages; "" keeps the order of the file.
-        Numbers are seconds since 1970 (or milliseconds and so on, by their size), strings are ISO
-        8601.
+        valid.txt and test.txt, or these three files in this order. Must be empty for "synthetic".
+      client_column: Name of the column that identifies the client, for "csv", "jsonl" and
+        "parquet". For "csv" files whose first line has no names: position of the column, counted
+        from 1. With "", `prepare` guesses the column.
+      text_column: Name or position of the column with the text, as for `client_column`.
+      time_column: Name or position of the column with the time of a message, as for
+        `client_column`. Messages are sorted by this time; with "" they keep the order of the file.
+        Times are ISO 8601 strings, or numbers: seconds since 1970, or milliseconds and smaller
+        units if the numbers are that large.
       store: Folder of the client store that `prepare` writes and `train` reads.
-      vocabulary_size: V, rows of the word table including the four special ones; > 4. The table has
-        fewer rows if train users typed fewer distinct words. Not used with `vocabulary_path`.
-      min_word_count: Words that occur less often are not in the vocabulary; >= 1. With 1, the
-        vocabulary of a small corpus may contain all of its words, and then training never sees the
-        OOV row. Not used with `vocabulary_path`.
-      min_word_users: Words that fewer train users typed are not in the vocabulary, which every
-        phone receives in clear text; >= 1. 0 depends on the number of users: 5 from 1,000 users on,
-        otherwise 2 (and 1 for "text", whose clients are not people). With `vocabulary_path` it only
-        applies to capitalised forms.
-      vocabulary_epsilon: Epsilon of a private choice of words, > 0; 0 uses exact counts. With an
-        epsilon, noise and a threshold (privacy/accounting/private_vocabulary.py) replace
-        `min_word_count` and `min_word_users`, and every new store is a new release.
-      vocabulary_delta: Delta of a private choice of words, in (0, 1).
-      vocabulary_words_per_person: Largest number of distinct words of a user that count, the most
-        frequent first; >= 1.
-      vocabulary_path: Vocabulary to encode with, instead of one built from train users: a file, or
-        a model or run that contains one.
-      max_length: Targets of a training sequence, including the end of the message; >= 2.
-      long_messages: Treatment of messages with more targets. "continue" continues them in further
-        sequences, which have no end token at a cut and no begin token after it. "truncate" does not
-        train on the tokens beyond `max_length`. "split" makes `prepare` split them into several
-        messages at sentence ends, which only `mode` = "whitespace" keeps; long sentences continue
-        as with "continue". The store holds whole messages, except with "split".
-      mode: "words" (for typed text), or "whitespace" (for tokenised text, which is only split).
+      vocabulary_size: Number of rows of the word table, including the four special tokens; > 4. The
+        table has fewer rows if train users typed fewer distinct words. Not used with
+        `vocabulary_path`.
+      min_word_count: Minimum number of occurrences of a word in the vocabulary, >= 1. With 1, the
+        vocabulary of a small corpus can contain all of its words. Training then never sees an
+        out-of-vocabulary word (OOV). Not used with `vocabulary_path`.
+      min_word_users: Minimum number of train users who typed a word of the vocabulary. It protects
+        rare words such as names, because every phone receives the vocabulary in clear text. 0
+        chooses the minimum: 5 for 1,000 or more users, 2 for fewer users, and 1 for "text", where
+        clients are not persons. With `vocabulary_path` it applies only to the capitalised forms of
+        words.
+      vocabulary_epsilon: Epsilon of a vocabulary that is chosen with differential privacy, > 0; 0
+        chooses by exact counts, without a guarantee. With an epsilon, noise and a threshold
+        (privacy/accounting/private_vocabulary.py) replace `min_word_count` and `min_word_users`.
+        Every new store then releases a vocabulary and costs its own epsilon.
+      vocabulary_delta: Delta of a vocabulary that is chosen with differential privacy. Used if
+        `vocabulary_epsilon` > 0.
+      vocabulary_words_per_person: Maximum number of distinct words that one user contributes to a
+        vocabulary chosen with differential privacy: the words that the user typed most often. Used
+        if `vocabulary_epsilon` > 0.
+      vocabulary_path: Existing vocabulary to use: a vocabulary file, or a model or run that
+        contains one. With "", `prepare` builds a vocabulary from the text of the train users.
+      max_length: Maximum number of target tokens in a training sequence, including the end of the
+        message.
+      long_messages: How to train on messages with more than `max_length` targets. "continue" trains
+        on the rest of the message in further sequences, which have no end token at a cut and no
+        begin token after it. "truncate" ignores the rest. "split" makes `prepare` split the message
+        at the ends of its sentences into several messages; sentences that are still too long are
+        treated as with "continue". Ends of sentences are only known with `mode` = "whitespace". The
+        store contains whole messages, except with "split".
+      mode: How text is split into tokens. "words" is for typed text. "whitespace" is for text that
+        is already tokenised, and splits it at spaces.
       lowercase: Whether tokens are converted to lower case.
-      language: Language of the text. It determines lower case, and the keys, corrections and
-        blocklist of a keyboard.
-      seed: Seed of the populations, of the division of "text" lines among clients, and of synthetic
-        text; >= 0.
-      validation_fraction: Share of users for validation, > 0.
-      held_out_fraction: Share of users for the final evaluation, > 0. The sum of both is < 1.
-        "text" has a file for each instead, and "stackoverflow" has its own held-out users.
-      later_fraction: Share of each train user's messages, the last ones, that form the separate
-        population `train_later`; 0 means none.
-      dedup_min_words: A message of at least this many words is dropped if it repeats an earlier one
-        of its user; 0 keeps all. Not used with "text".
-      min_messages_per_user: Users with fewer messages are left out (and counted); >= 1.
-      max_users: Number of users to read, chosen by hash; 0 means all. For large files; not used
-        with "text".
-      on_bad_line: "error" stops at a line that is not valid for `source`; "skip" leaves it out and
-        counts it in the data card.
-      num_shards: Number of clients among which the train file of "text" is divided. Valid and test
-        files are divided among clients of about the same size.
-      synthetic_typists: Number of users of "synthetic".
-      synthetic_messages: Mean number of messages of a synthetic user.
+      language: Language of the text. It determines how letters are lowercased, and which keys,
+        corrections and blocklist a keyboard has.
+      seed: Seed for the assignment of users to populations, for the division of "text" lines among
+        clients, and for synthetic text.
+      validation_fraction: Share of users for validation during training, in (0, 1).
+      held_out_fraction: Share of users for the final evaluation, in (0, 1). `validation_fraction`
+        and this share must add up to less than 1. "text" has files for validation and test instead,
+        and "stackoverflow" has held-out users of its own.
+      later_fraction: Share of each train user's messages that is kept from training. The last
+        messages of the user are taken; they form the population `train_later`. With 0 there is no
+        such population.
+      dedup_min_words: Repeated messages of a user are dropped if they have at least this many
+        words; 0 keeps all messages. Not used with "text".
+      min_messages_per_user: Minimum number of messages of a user. Users with fewer messages are
+        left out, and the data card says how many.
+      max_users: Maximum number of users to read, for large files. The users are chosen by a hash of
+        their names. 0 reads all. Not used with "text".
+      on_bad_line: What to do with a line that is not valid in the format of `source`. "error"
+        stops. "skip" leaves the line out; the data card says how many lines were skipped.
+      num_shards: Number of clients among which the train file of "text" is divided. The validation
+        and test files are divided among clients of about the same size.
+      synthetic_typists: Number of generated users, for "synthetic".
+      synthetic_messages: Mean number of messages of a generated user, for "synthetic".
     """
 
     source: Source = "synthetic"

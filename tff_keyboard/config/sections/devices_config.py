@@ -9,33 +9,37 @@ from tff_keyboard.storage.checks import FromOne, NotNegative, Positive, Range
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DevicesConfig(Table, path="devices"):
-    """The end of a round, and the conditions that a device checks itself.
+    """When a round ends, and which devices can take part. Each device checks the conditions itself.
 
-    The report goal is `train.clients_per_round`. `train.over_selection` times as many devices get a
-    seat in the round. `train.min_separation_rounds` excludes a device for some rounds after it took
-    part. `aggregation.compression` determines the encoding of uploads.
+    Keys of other tables also apply. The report goal is `train.clients_per_round`, and the server
+    selects `train.over_selection` times as many devices. `train.min_separation_rounds` excludes a
+    device for some rounds after it took part. `aggregation.compression` determines the encoding of
+    uploads.
 
     Attributes:
-      population: Population name shared by devices and server.
-      deadline_seconds: Time from the first seat of a round to its end. With `secure_sums`, seats
-        above the minimum are given in the first quarter of this time, and devices must finish
-        training in the first half.
-      min_report_fraction: Share of the report goal that is enough at the deadline. With fewer
-        reports the round is abandoned, and devices are selected again.
-      ram_gib: Minimum memory of a device.
+      population: Name of the population that the server trains. Only devices with the same name can
+        take part.
+      deadline_seconds: Duration of a round in seconds, from the selection of its first device. With
+        `secure_sums`, devices above the minimum number are selected in the first quarter of this
+        time, and devices must finish their training in the first half.
+      min_report_fraction: Share of the report goal that must have arrived at the deadline. With
+        fewer reports, the server abandons the round and selects devices again.
+      ram_gib: Minimum memory of a device, in GiB.
       charging: Whether the device must be charging.
-      unmetered: Whether its network must be unmetered.
-      idle: Whether the device must not be in use.
-      locale: Language and region such as "en_US", or a language alone; "" allows any.
-      app_versions: Versions of the keyboard that may take part; empty allows all.
-      min_examples: Minimum number of messages in its cache.
-      min_days_between: Minimum number of days since it last took part.
-      secure_sums: Whether uploads are masked, so that the server learns only their sum. Against a
-        malicious server, each device also needs `--known-devices` and `--min-devices-in-sum`.
-      secure_neighbours: Number of devices that a device shares masks with; even, in 2..100, less
-        than the minimum number of devices in a sum, and large enough that the surplus of
-        `train.over_selection` loses none.
-      cache_days: Days after which a message leaves the cache.
+      unmetered: Whether the device must be on an unmetered network such as Wi-Fi.
+      idle: Whether the device must be out of use during the training.
+      locale: Required language and region of the device, such as "en_US", or a language only, such
+        as "en". "" allows any.
+      app_versions: Versions of the keyboard app that may take part. An empty list allows all.
+      min_examples: Minimum number of messages in the cache of the device.
+      min_days_between: Minimum number of days between two participations of a device.
+      secure_sums: Whether devices mask their uploads, so that the server learns only the sum of the
+        updates. For protection from a malicious server, devices also need the flags
+        `--known-devices` and `--min-devices-in-sum`.
+      secure_neighbours: Number of other devices with which each device shares masks. It must be
+        smaller than the minimum number of devices in a sum. It must also be large enough that a sum
+        is almost never lost if the devices that `train.over_selection` adds drop out.
+      cache_days: Number of days that a typed message stays in the cache of the device.
       cache_messages: Maximum number of messages in the cache for each category of apps.
     """
 

@@ -9,19 +9,22 @@ from tff_keyboard.storage.checks import FromOne, FromZero
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClusterConfig(Table, path="execution.cluster"):
-    """The Ray cluster for `execution.engine` = "ray"; see docs/cluster.md. Never changes results.
+    """The Ray cluster for `execution.engine` = "ray"; see docs/cluster.md.
+
+    It does not change results, unless `allow_nondeterminism` is true.
 
     Attributes:
-      address: HOST:PORT of the head; "" uses RAY_ADDRESS; "local" starts a cluster of one node on
-        this machine.
-      min_nodes: Nodes to wait for before the first round.
-      max_nodes: Maximum number of nodes, so that several trainings can share a cluster; 0 means
-        all.
-      wait_seconds: Time to wait for `min_nodes` nodes, and for any node if all are lost.
-      max_losses: Number of lost nodes that the whole training tolerates, including nodes that
-        return.
-      allow_nondeterminism: Whether nodes may have another processor or other code than this
-        machine. The last bits of results then depend on the nodes that computed them.
+      address: HOST:PORT of the head node. "" uses the environment variable RAY_ADDRESS. "local"
+        starts a cluster with one node on this machine.
+      min_nodes: Number of nodes that must be ready before the first round starts.
+      max_nodes: Maximum number of nodes to use, so that several trainings can share a cluster; 0
+        uses all nodes.
+      wait_seconds: Maximum time in seconds to wait for `min_nodes` nodes at the start, and for a
+        new node if all nodes are lost.
+      max_losses: Maximum number of node losses in the whole training. With more losses, the
+        training stops. A node that is lost, returns and is lost again counts twice.
+      allow_nondeterminism: Whether nodes may have a different processor or different code than this
+        machine. If true, the last bits of the results depend on the nodes that computed them.
     """
 
     address: str = ""
@@ -46,14 +49,16 @@ class ExecutionConfig(Table, path="execution"):
     """The machines and threads that compute a run.
 
     Attributes:
-      engine: "local" computes on this machine, "ray" on the nodes of a cluster, with identical
-        results.
+      engine: Where a run is computed: "local" on this machine, "ray" on the nodes of a cluster.
+        Both give identical results.
       cluster: The cluster to compute on.
-      threads: Packs of clients that are computed at once, on this machine or on each node; 0 means
-        the number of available processors. It changes the memory use, not the results.
-      clients_per_pack: Maximum number of clients that one TensorFlow call trains, one after the
-        other. Results depend on it only through the order of floating-point sums. 0 means 16 packs
-        per round, or one pack per client if the round has fewer clients.
+      threads: Number of packs (groups of clients) that are computed at the same time, on this
+        machine or on each node. 0 uses the number of available processors. More threads need more
+        memory and do not change results.
+      clients_per_pack: Maximum number of clients in a pack, which one TensorFlow call trains one
+        after the other. Results change only in the last bits, through the order of floating-point
+        sums. 0 makes 16 packs per round, or one pack per client if the round has fewer than 16
+        clients.
     """
 
     engine: Literal["local", "ray"] = "local"

@@ -13,17 +13,17 @@ from tff_keyboard.storage.checks import OpenShare, Share
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Retraining(Table, path="fine_tuning.method"):
-    """Ordinary local training."""
+    """Trains on the client's own messages only."""
 
     type: Literal["retraining"] = "retraining"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RehearsalMethod(Table, path="fine_tuning.method"):
-    """Local training on a mixture of general messages and the client's own messages.
+    """Trains on a mixture of general messages and the client's own messages.
 
     Attributes:
-      portion: Share of general messages among the messages of a client in a round, in (0, 1).
+      portion: Share of general messages in the messages that a client trains on in a round.
     """
 
     type: Literal["rehearsal"] = "rehearsal"
@@ -32,11 +32,14 @@ class RehearsalMethod(Table, path="fine_tuning.method"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearningWithoutForgetting(Table, path="fine_tuning.method"):
-    """Local training with the received model's predictions as further targets (eqs. 1-2).
+    """Trains with the predictions of the received model as additional targets.
+
+    Learning without forgetting: eqs. 1 and 2 of Popov et al. 2018.
 
     Attributes:
-      true_label_weight: lambda in [0, 1], weight of the cross-entropy with the true words. The
-        cross-entropy with the received model's predictions has weight 1 - lambda.
+      true_label_weight: Weight of the cross-entropy with the words that the user typed (lambda in
+        the paper). The cross-entropy with the predictions of the received model has weight 1 -
+        lambda.
     """
 
     type: Literal["lwf"] = "lwf"
@@ -51,12 +54,11 @@ class FineTuningConfig(Table, path="fine_tuning"):
     """How clients and server preserve the knowledge of the general model.
 
     Attributes:
-      general_store: Client store of the general corpus, encoded with the same vocabulary; "" means
-        none. With a general store, every evaluation uses both populations. Rehearsal and the
-        server's transfer draw messages from its train population.
-      user_weight: Weight of the user population in metrics named `trade_off/...`, in [0, 1]. The
-        general population has weight 1 - `user_weight`, so 0.5 gives the mean. Only for runs with a
-        general store.
+      general_store: Client store with general text, encoded with the same vocabulary. "" means
+        none. With a general store, every evaluation measures the model on users' text and on
+        general text. Rehearsal takes its general messages from the train population of this store.
+      user_weight: Weight of users' text in the metrics named `trade_off/...`. General text has
+        weight 1 - `user_weight`, so 0.5 is the plain mean. Used only with a general store.
       method: Training method of a client, chosen by `type`.
     """
 

@@ -16,9 +16,9 @@ class _Client(Table, path="client"):
     """The keys of all client algorithms.
 
     Attributes:
-      batch_size: Messages in a batch.
-      max_examples: Maximum number of messages that a client trains on in a round, drawn anew every
-        round by seed; 0 means all.
+      batch_size: Number of messages in a training batch.
+      max_examples: Maximum number of messages that a client trains on in a round. They are drawn
+        again in every round, by seed. 0 uses all messages.
     """
 
     batch_size: FromOne = 16
@@ -27,14 +27,15 @@ class _Client(Table, path="client"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgClient(_Client):
-    """Local SGD. The client sends the change of its weights.
+    """Trains with SGD on the client. The client sends the change of its weights.
 
     Attributes:
-      learning_rate: SGD learning rate. The loss is the mean over the tokens of a batch, in nats.
-      momentum: SGD momentum in [0, 1); reset every round.
-      gradient_clip_norm: Bound on the L2 norm of a batch's gradient; 0 means none. Without a bound
-        the CIFG diverges on small cohorts with server momentum 0.9.
-      epochs: Passes over the client's chosen messages.
+      learning_rate: Learning rate of the client's SGD. The loss is the mean over the tokens of a
+        batch, in nats.
+      momentum: Momentum of the client's SGD. It starts at 0 in every round.
+      gradient_clip_norm: Bound on the L2 norm of the gradient of a batch; 0 means no bound. Without
+        a bound, the CIFG diverges with small cohorts and server momentum 0.9.
+      epochs: Number of passes over the messages of the client in a round.
       schedule: How the learning rate changes from round to round.
     """
 
@@ -48,7 +49,7 @@ class FedAvgClient(_Client):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedSgdClient(_Client):
-    """The client sends the mean gradient over its chosen messages, computed in one pass."""
+    """Computes the mean gradient over the client's messages. The client sends this gradient."""
 
     epochs: ClassVar[int] = 1
 
@@ -60,7 +61,9 @@ class _Optimizer(Table):
     """The keys of all server optimizers.
 
     Attributes:
-      learning_rate: Step size, > 0. In `[server]`, also the step size of FedAtt and FedMed.
+      learning_rate: Learning rate of the optimizer. In `[server]` it is a factor on the aggregated
+        update, which FedAtt and FedMed call epsilon or step size; in `[central]` it is a factor on
+        the gradient.
       schedule: How the step size changes from round to round.
     """
 
@@ -73,9 +76,10 @@ class Adam(_Optimizer):
     """The keys of Adam and Yogi.
 
     Attributes:
-      beta_1: First-moment decay, in [0, 1).
-      beta_2: Second-moment decay, in [0, 1).
-      epsilon: Added to the root of the second moment, > 0: the tau of Reddi et al. 2021.
+      beta_1: Decay factor of the first moment.
+      beta_2: Decay factor of the second moment.
+      epsilon: Added to the square root of the second moment, to avoid division by zero (tau in
+        Reddi et al. 2021). Larger values make the step less adaptive.
     """
 
     beta_1: Fraction = 0.9
@@ -85,18 +89,22 @@ class Adam(_Optimizer):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgServer(_Optimizer, path="server"):
-    """w <- w - learning_rate * delta. With learning rate 1, the mean of the clients' models."""
+    """SGD without momentum: w <- w - learning_rate * update.
+
+    With learning rate 1, the new model is the mean of the clients' models.
+    """
 
     type: Literal["fedavg"] = "fedavg"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgM(_Optimizer, path="server"):
-    """SGD with momentum (Hsu et al. 2019, https://arxiv.org/abs/1909.06335).
+    """SGD with momentum on the server (Hsu et al. 2019, https://arxiv.org/abs/1909.06335).
 
     Attributes:
-      momentum: Momentum of the server, in [0, 1).
-      nesterov: Whether to use Nesterov momentum, as in Hard et al. 2018 (lr 1.0, momentum 0.9).
+      momentum: Momentum of the server; 0 means none.
+      nesterov: Whether the momentum is Nesterov's. Hard et al. 2018 use it with learning rate 1.0
+        and momentum 0.9.
     """
 
     type: Literal["fedavgm"] = "fedavgm"
@@ -118,7 +126,7 @@ class FedAdam(Adam, path="server"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedYogi(Adam, path="server"):
-    """Yogi on the server. Its second moment falls no faster than its own decay."""
+    """Yogi on the server: as Adam, but the second moment decreases more slowly."""
 
     type: Literal["fedyogi"] = "fedyogi"
     learning_rate: Positive = 0.01
@@ -126,10 +134,11 @@ class FedYogi(Adam, path="server"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAdagrad(_Optimizer, path="server"):
-    """Adagrad on the server, which divides by the root of the sum of all past squares.
+    """Adagrad on the server: divides by the square root of the sum of all squared updates.
 
     Attributes:
-      epsilon: Added to that root, > 0: the tau of Reddi et al. 2021.
+      epsilon: Added to the square root of the sum, to avoid division by zero (tau in Reddi et al.
+        2021).
     """
 
     type: Literal["fedadagrad"] = "fedadagrad"
@@ -139,7 +148,7 @@ class FedAdagrad(_Optimizer, path="server"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CentralSgd(Table, path="central"):
-    """The SGD of `[client]`, with a momentum that continues from round to round."""
+    """SGD with the keys of `[client]`. The momentum is kept from round to round."""
 
     type: Literal["client_sgd"] = "client_sgd"
 

@@ -12,11 +12,14 @@ class _Model(Table, path="model"):
     """The keys of all models.
 
     Attributes:
-      units: Recurrent units; None uses the paper's (CIFG 670, GRU 300, LSTM 400).
-      embedding_size: Width of the embedding; None uses the paper's (96, 300, 300).
-      initial_model: Directory of a saved model (or a run directory) with the initial weights. ""
-        draws random weights from `train.seed`. Rows are matched word by word; words that the saved
-        model does not have start from random rows.
+      units: Number of recurrent units. If not set, the number in the model's paper: CIFG 670, GRU
+        300, LSTM 400.
+      embedding_size: Width of the word vectors. If not set, the width in the model's paper: CIFG
+        96, GRU 300, LSTM 300.
+      initial_model: Directory of a saved model, or a run directory, whose weights the training
+        starts from. Words are matched by their spelling; words that the saved model does not know
+        start with random vectors. With "", all initial weights are random and depend on
+        `train.seed`.
     """
 
     units: FromOne | None = None
@@ -35,11 +38,13 @@ class _Model(Table, path="model"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CifgConfig(_Model):
-    """The CIFG of Hard et al. 2018, whose output table is its embedding.
+    """The CIFG of Hard et al. 2018. Its output layer shares its weights with the embedding.
 
     Attributes:
-      embedding_dropout: Dropout rate on word vectors during training, in [0, 1).
-      output_dropout: Dropout rate on the input of the output table during training, in [0, 1).
+      embedding_dropout: Share of the entries of word vectors that are set to zero at random during
+        training; 0 means no dropout.
+      output_dropout: Share of the inputs of the output layer that are set to zero at random during
+        training; 0 means no dropout.
     """
 
     type: Literal["cifg"] = "cifg"
@@ -52,8 +57,10 @@ class _PaperModel(_Model):
     """The keys of the models in the aggregation papers.
 
     Attributes:
-      tied: Whether the output layer reuses the embedding; None uses the paper's choice.
-      dropout: Dropout rate on layer outputs during training, in [0, 1).
+      tied: Whether the output layer shares its weights with the embedding. If not set, as in the
+        model's paper.
+      dropout: Share of the outputs of each layer that are set to zero at random during training; 0
+        means no dropout.
     """
 
     tied: bool | None = None

@@ -14,7 +14,7 @@ from tff_keyboard.storage import checks
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Table, path="aggregation.privacy"):
-    """No mechanism, no guarantee, no ledger."""
+    """Trains without differential privacy: there is no noise, no guarantee and no ledger."""
 
     type: Literal["none"] = "none"
 
@@ -25,20 +25,22 @@ class MechanismConfig(Table, path="aggregation.privacy"):
 
     Attributes:
       type: Name of the mechanism.
-      clip_norm: L2 bound on one client's whole update (with private FedAtt, on each of its layers),
-        in weight units, > 0. If the bound adapts, this is its first value.
-      noise_multiplier: Standard deviation of one draw of noise / clip_norm, without a unit, >= 0.
-        With 0, updates are clipped and there is no guarantee.
-      delta: The delta of the (epsilon, delta) statement, in (0, 1).
-      noise_secret: Location of the secret part of the noise key, outside the run directory:
-        "env:NAME" or "file:PATH"; "" means none.
-      fixed_nonce: 32 hexadecimal digits that replace the run's random nonce and make the noise
-        reproducible. For experiments only; the statement then says "simulation".
-      noise_cohort_size: 0, or the clients per round of a larger federation whose noise is
-        simulated: the noise of the mean is noise_multiplier x clip_norm / noise_cohort_size. This
-        is a PROJECTION, and labelled so next to its epsilon: it is about the larger federation,
-        which has proportionally more users. Requires the rule "mean", a fixed clip norm, and at
-        least `train.clients_per_round`.
+      clip_norm: Bound on the L2 norm of a client's whole update, in units of the model's weights.
+        With private FedAtt it bounds each layer instead. In the mechanisms with an adaptive bound,
+        this is the bound of the first round.
+      noise_multiplier: Standard deviation of one draw of noise, divided by the clip norm. Has no
+        unit. With 0, updates are clipped, but there is no noise and no guarantee.
+      delta: Delta of the (epsilon, delta) guarantee. It should be well below 1 / number of clients.
+      noise_secret: Where the secret part of the noise key is: "env:NAME" or "file:PATH", outside
+        the run directory. "" means that there is no secret part.
+      fixed_nonce: 32 hexadecimal digits that replace the random nonce of the run and make its noise
+        reproducible. For experiments only: the privacy statement then says "simulation".
+      noise_cohort_size: Number of clients per round in a larger federation whose noise is
+        simulated; 0 simulates none. The noise of the mean then has standard deviation
+        noise_multiplier x clip_norm / noise_cohort_size. The resulting epsilon is a PROJECTION, and
+        is labelled so: it holds for the larger federation, which has proportionally more users.
+        Requires the rule "mean", a fixed clip norm, and a value of at least
+        `train.clients_per_round`.
     """
 
     type: str
@@ -59,16 +61,16 @@ class MechanismConfig(Table, path="aggregation.privacy"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GaussianConfig(MechanismConfig):
-    """Fresh Gaussian noise in every round, with a fixed bound.
+    """Clips updates to a fixed norm and adds independent Gaussian noise in every round.
 
     >>> GaussianConfig(clip_norm=0.5, noise_multiplier=0.8).is_discrete
     False
 
     Attributes:
-      distribution: "continuous" uses float64 noise. With "discrete", clients round their clipped
-        updates towards zero to a grid of noise_multiplier x clip_norm / 2^20, sums are of integers,
-        and the noise is a discrete Gaussian on the same grid. This requires the rule "mean" and
-        noise.
+      distribution: "continuous" adds float64 noise. With "discrete", clients round their clipped
+        updates towards zero to multiples of noise_multiplier x clip_norm / 2^20. The server then
+        sums integers and adds noise from a discrete Gaussian on the same grid. "discrete" requires
+        the rule "mean" and a noise multiplier > 0.
     """
 
     type: Literal["gaussian"] = "gaussian"
@@ -91,7 +93,7 @@ class GaussianConfig(MechanismConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GaussianAdaptiveConfig(MechanismConfig):
-    """Fresh Gaussian noise in every round, with a bound that follows a noisy quantile.
+    """Adds independent Gaussian noise in every round; the clip norm follows a noisy quantile.
 
     Source: Andrew et al. 2021, https://arxiv.org/abs/1905.03871.
 
@@ -99,10 +101,12 @@ class GaussianAdaptiveConfig(MechanismConfig):
     0.5
 
     Attributes:
-      target_unclipped_quantile: Share of clients that are not clipped, in (0, 1).
-      clip_learning_rate: Speed of the clip norm, > 0: a round changes it by at most exp(rate).
-      clipped_count_noise: Standard deviation of the noise on the count of unclipped clients /
-        clients_per_round; must be > 0 if the noise multiplier is.
+      target_unclipped_quantile: Share of clients whose update should stay unclipped. The bound
+        follows this quantile of the norms; the default is the median.
+      clip_learning_rate: Speed at which the bound follows the quantile. A round changes the bound
+        by at most a factor of exp(clip_learning_rate).
+      clipped_count_noise: Standard deviation of the noise on the number of unclipped clients,
+        divided by `train.clients_per_round`. Must be > 0 if the noise multiplier is.
     """
 
     type: Literal["gaussian_adaptive"] = "gaussian_adaptive"
@@ -123,7 +127,7 @@ class GaussianAdaptiveConfig(MechanismConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TreeConfig(MechanismConfig):
-    """DP-FTRL: noise from a binary tree over rounds. Assumes nothing about sampling.
+    """DP-FTRL with noise from a binary tree over the rounds. Makes no assumption about sampling.
 
     >>> TreeConfig(noise_multiplier=7.0).type
     'tree'
@@ -134,13 +138,13 @@ class TreeConfig(MechanismConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BltConfig(MechanismConfig):
-    """DP-FTRL with buffered linear Toeplitz noise, optimised for the schedule.
+    """DP-FTRL with buffered linear Toeplitz (BLT) noise, optimised for the rounds of the run.
 
     >>> BltConfig(noise_multiplier=7.0, buffers=3).type
     'blt'
 
     Attributes:
-      buffers: Number of noise buffers, each as large as the model, 1..4.
+      buffers: Number of noise buffers. Each needs as much memory as the model.
     """
 
     type: Literal["blt"] = "blt"

@@ -37,7 +37,10 @@ class _Rule(Table, path="aggregation.rule"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeanConfig(_Rule):
-    """The weighted mean; with `[aggregation.privacy]`, the noisy mean of clipped updates."""
+    """The weighted mean of updates.
+
+    With `[aggregation.privacy]`, the mean of clipped updates with noise.
+    """
 
     averages: ClassVar[bool] = True
 
@@ -46,14 +49,16 @@ class MeanConfig(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAttConfig(_Rule):
-    """Attention over clients (Ji et al. 2019).
+    """FedAtt: weights each layer of a client by attention (Ji et al. 2019).
 
     Attributes:
-      norm: Distance of a layer: "1", "2", "inf" or "spectral" (largest singular value of matrices).
-      temperature: Attention is softmax(norm / temperature); > 0. Large values approach the
-        unweighted mean.
-      layer_groups: The layers: group name -> variable names (or positions such as "0"), a partition
-        of the variables. If empty, each weight tensor is a layer.
+      norm: Norm that measures how far a layer moved: the L1, L2 or maximum norm ("1", "2", "inf"),
+        or "spectral", the largest singular value of a matrix.
+      temperature: Divisor of the distances: attention is softmax(distance / temperature). With
+        large values, FedAtt approaches the unweighted mean. 1 is as in the paper.
+      layer_groups: Groups of variables that form one layer: group name -> names of variables, or
+        their positions such as "0". Every variable must be in exactly one group. If empty, each
+        variable is a layer.
     """
 
     averages: ClassVar[bool] = True
@@ -67,17 +72,20 @@ class FedAttConfig(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedMedConfig(_Rule):
-    """Mediation between FedAvg and adaptive weights (Wu et al. 2020).
+    """FedMed: chooses in each round between FedAvg and adaptive weights (Wu et al. 2020).
 
     Attributes:
-      top_fraction: beta in (0, 1]: share of clients that contribute, with the lowest loss first.
-      mediation_threshold: epsilon, in nats of mean local loss, >= 0: adaptive weights are used
-        while the loss changes by at least this much between rounds; 0 means always. The paper uses
-        0.1.
-      local_loss: The loss that compares clients and rounds. "after_training", as in the paper: of
-        the trained model on the same messages, a third more work for the client. "during_training":
-        the mean over the batches of the client's training, at no cost.
-      layer_groups: Groups of layers; see "fedatt".
+      top_fraction: Share of the cohort that contributes to the update: the clients with the lowest
+        loss (beta in the paper). 1 uses all clients.
+      mediation_threshold: Threshold for the change of the mean local loss between two rounds, in
+        nats (epsilon in the paper). If the change is at least this large, the round uses adaptive
+        weights; otherwise it uses the weights of FedAvg. 0 always uses adaptive weights. The
+        default is the value of the paper.
+      local_loss: Loss by which clients and rounds are compared. "after_training", as in the paper,
+        is the loss of the trained model on the messages that it was trained on. Computing it takes
+        a client a third more work. "during_training" is the mean loss over the batches of the
+        training, and takes no further work.
+      layer_groups: Groups of variables that form one layer, as for "fedatt".
     """
 
     averages: ClassVar[bool] = True
@@ -92,14 +100,17 @@ class FedMedConfig(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivateFedAttConfig(_Rule):
-    """FedAtt as one Gaussian mechanism (docs/privacy/private_fedatt.md).
+    """FedAtt with differential privacy, as one Gaussian mechanism (docs/privacy/private_fedatt.md).
 
     `clip_norm` of `[aggregation.privacy]` bounds each layer, not the whole update.
 
     Attributes:
-      attention_bound: B >= 0; attention weights are in [1, e^B].
-      denominator_floor: Lower bound on a noisy denominator, in clients with full attention, > 0.
-      layer_groups: Groups of layers; see "fedatt". Fewer layers need less noise.
+      attention_bound: Bound B on the logarithm of an attention weight, >= 0. Attention weights are
+        in [1, e^B]; with 0 all clients have equal weight.
+      denominator_floor: Lower bound on the noisy sum of the attention weights, in units of a client
+        with the largest weight. It prevents a division by a sum that noise made too small.
+      layer_groups: Groups of variables that form one layer, as for "fedatt". With fewer layers,
+        less noise is needed.
     """
 
     type: Literal["private_fedatt"] = "private_fedatt"
@@ -119,10 +130,11 @@ class MedianConfig(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrimmedMeanConfig(_Rule):
-    """The mean of each coordinate without its extremes.
+    """The mean of each coordinate without the lowest and highest values.
 
     Attributes:
-      trim_fraction: Share that is cut on each side, in [0, 0.5).
+      trim_fraction: Share of the values that is cut at each end: the lowest and the highest values
+        of the cohort. Must be below 0.5.
     """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
@@ -133,13 +145,15 @@ class TrimmedMeanConfig(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundedTrimmedMeanConfig(_Rule):
-    """The trimmed mean of bounded updates: a defence against attacks (docs/attacks.md).
+    """The trimmed mean of clipped updates: a defence against attacks (docs/attacks.md).
+
+    Updates are first clipped to the median norm of the cohort.
 
     Attributes:
-      attackers: Share of all clients that may attack, in (0, 0.5). Each coordinate is cut on each
-        side by the largest number of attackers in a random cohort in 999 rounds of 1,000. With 0.1
+      attackers: Share of all clients that may be attackers. At each end, the aggregator cuts the
+        largest number of attackers that a random cohort contains in 999 of 1,000 rounds. With 0.1
         this is 7 of 20 clients, or 20 of 100. With "proportional" sampling, multiply the share of
-        the accounts by `train.max_sampling_ratio`.
+        attackers by `train.max_sampling_ratio`.
     """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS

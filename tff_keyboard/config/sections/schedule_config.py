@@ -18,8 +18,8 @@ class _Schedule(Table, path="schedule"):
     """The keys of all schedules.
 
     Attributes:
-      warmup_rounds: Rounds in which the rate rises linearly. Round `warmup_rounds` has the full
-        rate; with 0 the first round has it.
+      warmup_rounds: Number of rounds over which the learning rate rises linearly. Round
+        `warmup_rounds` is the first with the full rate. 0 means no warm-up.
     """
 
     warmup_rounds: FromZero = 0
@@ -27,19 +27,21 @@ class _Schedule(Table, path="schedule"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Constant(_Schedule):
-    """The full rate in all rounds after the warm-up."""
+    """Keeps the full learning rate in all rounds after the warm-up."""
 
     type: Literal["constant"] = "constant"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cosine(_Schedule):
-    """Half a cosine from the full rate at the end of the warm-up to `lowest` times that rate.
+    """Decreases the learning rate along half a cosine, from the end of the warm-up on.
+
+    It goes from the full rate to `lowest` times the full rate.
 
     Attributes:
-      rounds: The round that reaches the lowest rate, > `warmup_rounds`; later rounds keep it. 0
-        means the last one of `train.rounds`.
-      lowest: Its factor, in [0, 1].
+      rounds: Round at which the lowest rate is reached; later rounds keep it. Must be >
+        `warmup_rounds`. 0 means the last round of `train.rounds`.
+      lowest: Lowest rate, as a factor of the full rate.
     """
 
     type: Literal["cosine"] = "cosine"

@@ -14,34 +14,42 @@ class TrainConfig(Table, path="train"):
     """Rounds, cohorts, checkpoints and stopping.
 
     Attributes:
-      rounds: Total number of federated rounds.
-      clients_per_round: Number of client updates that a round aggregates (the report goal).
-      seed: Cohorts, data order and initial weights depend only on the seed and the round. In a
-        private run (`aggregation.privacy`), cohorts and noise also depend on its secret key.
-      client_sampling: How clients are sampled. "uniform": all with the same probability.
-        "proportional": in proportion to their number of messages in units of
-        `client.max_examples`, but at least one unit, like a phone that trains on the messages typed
-        since its last training. Every message then has the same weight, instead of every client.
+      rounds: Total number of rounds.
+      clients_per_round: Number of client updates that the server aggregates in a round (the report
+        goal).
+      seed: Seed of the run. Cohorts, the order of the data and the initial weights depend only on
+        the seed and the round. In a private run (`aggregation.privacy`), cohorts and noise also
+        depend on the secret key of the run.
+      client_sampling: How clients are sampled. "uniform": every client has the same probability.
+        "proportional": the probability is proportional to the number of messages of the client, in
+        units of `client.max_examples` and at least one unit. This simulates phones that train on
+        the messages typed since their last training: every message then has the same weight,
+        instead of every client.
       max_sampling_ratio: Bound on "proportional" sampling, in [1, 100]: no client is sampled more
-        than this many times as often as the average client. A share s of the accounts then has at
-        most s times this factor of a cohort, whatever text they claim to have (docs/attacks.md). 0
-        means no bound.
-      over_selection: The server selects ceil(over_selection * clients_per_round) clients and uses
-        the first `clients_per_round` that report; >= 1.
-      dropout_rate: Probability that a selected client never reports, in [0, 1).
-      min_separation_rounds: Minimum distance in rounds between two participations of a client; 1
-        allows every round.
-      excluded_client: Position (in sorted order) of a train client whose data is excluded from all
-        its cohorts, without any change for other clients. Privacy audits compare such a run with
-        one that excludes no client, -1.
-      checkpoint_every: Rounds between checkpoints.
-      keep_checkpoints: Number of newest checkpoints to keep, in addition to the best one.
-      best_metric: Validation metric that chooses the best model and triggers early stopping: a name
-        in `evaluation.metrics.metric_table.FEDERATED_METRICS`, or another one that
-        `training/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning run.
-      final_model: The model in `model/` after the run: "best" on validation, or "last".
-      early_stop_patience: Evaluations without improvement before training ends; 0 means never.
-      max_rejected_rounds: Consecutive rounds without a usable update before training fails.
+        than this many times as often as the average client. If a share s of the accounts belongs to
+        an attacker, these accounts get at most s times this number of the places in cohorts,
+        whatever text they claim to have (docs/attacks.md). 0 means no bound.
+      over_selection: Factor by which the server selects more clients than it needs, for clients
+        that do not report. It selects ceil(over_selection * clients_per_round) clients and
+        aggregates the first `clients_per_round` that report. 1 selects no additional clients.
+      dropout_rate: Simulated probability that a selected client does not report.
+      min_separation_rounds: Minimum number of rounds from one participation of a client to the
+        next. With 1, a client can take part in consecutive rounds.
+      excluded_client: Position, in sorted order, of a train client whose data is left out of every
+        cohort. All other clients are treated as before. Privacy audits compare such a run with a
+        run that excludes no client (-1).
+      checkpoint_every: Number of rounds between two checkpoints.
+      keep_checkpoints: Number of recent checkpoints to keep. The best checkpoint is kept in
+        addition.
+      best_metric: Validation metric that chooses the best model and controls early stopping. A name
+        in `evaluation.metrics.metric_table.FEDERATED_METRICS`, or a metric that
+        `training/validation.py` lists, such as "trade_off/perplexity" for fine-tuning.
+      final_model: Model in the folder `model/` after the run: the best one on validation, or the
+        last one.
+      early_stop_patience: Number of consecutive evaluations without improvement after which the
+        training ends; 0 never ends it early.
+      max_rejected_rounds: Number of consecutive rounds without a usable update after which the
+        training fails.
     """
 
     rounds: FromOne = 100
@@ -81,11 +89,12 @@ class EvaluationConfig(Table, path="evaluation"):
     """Federated evaluation on clients that were not trained on.
 
     Attributes:
-      every: Rounds between validation evaluations; the last round is always evaluated.
-      clients: Validation clients in each evaluation, always the same ones, drawn by seed; 0 means
-        all.
-      max_examples: Maximum number of messages of a client, drawn by seed; 0 means all.
-      batch_size: Messages in a batch.
+      every: Number of rounds between two evaluations on validation clients. The last round is
+        always evaluated.
+      clients: Number of validation clients in each evaluation. The same clients are used in every
+        evaluation; they are drawn by seed. 0 uses all.
+      max_examples: Maximum number of messages per client, drawn by seed; 0 uses all messages.
+      batch_size: Number of messages in a batch. It affects the speed, not the results.
     """
 
     every: FromOne = 10

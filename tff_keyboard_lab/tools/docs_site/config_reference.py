@@ -35,7 +35,7 @@ def _section(path: str, hint: Any, default: Any) -> Iterator[str]:
     family = variants(hint)
     yield f"## `[{path}]`\n"
     if not family:
-        yield _first_paragraph(hint) + "\n"
+        yield _description(hint) + "\n"
         yield from _keys(hint)
         inner = _tables_in(hint)
     else:
@@ -43,7 +43,7 @@ def _section(path: str, hint: Any, default: Any) -> Iterator[str]:
         yield f'`{tag}` selects a variant. The default is `"{getattr(default, tag)}"`.\n'
         for name, variant in family.items():
             yield f'### `{tag} = "{name}"`\n'
-            yield _first_paragraph(variant) + "\n"
+            yield _description(variant) + "\n"
             yield from _keys(variant, skip=tag)
         found = {
             name: (name, hint, value)
@@ -93,7 +93,7 @@ def _shown(value: Any) -> str:
     if value is dataclasses.MISSING:
         return "required"
     if value is None:
-        return "of the model"
+        return "not set"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return (
@@ -114,8 +114,11 @@ def _values(hint: Any) -> str:
     return {bool: "true, false", str: "text", int: "integer", float: "number"}.get(hint, "")
 
 
-def _first_paragraph(cls: Any) -> str:
-    return inspect.cleandoc(cls.__doc__).split("\n\n")[0].replace("\n", " ")
+def _description(cls: Any) -> str:
+    """Returns the paragraphs of a docstring before "Attributes:", without its examples."""
+    text, _, _ = inspect.cleandoc(cls.__doc__).partition("Attributes:\n")
+    paragraphs = text.strip().split("\n\n")
+    return "\n\n".join(one.replace("\n", " ") for one in paragraphs if one[:3] != ">>>")
 
 
 def _meanings(cls: Any) -> dict[str, str]:
