@@ -28,6 +28,7 @@ from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.data.store.client_sizes import ClientSizes
 from tff_keyboard.host.machine_speed import Machine
 from tff_keyboard.training.advice import reference
+from tff_keyboard.training.advice.base import base_of
 from tff_keyboard.training.advice.warnings_of_card import LITTLE_TEXT_WORDS, warnings_of_card
 
 PASSES = 6.0
@@ -43,8 +44,7 @@ _MUCH_WORDS = 1_000_000
 
 # Rows of the shipped model for the words that both have: on 300,000 words better than a start from
 # nothing, and no worse than its own table (docs/models/base.md, "To begin with").
-BASE = "models/base"
-FROM_BASE = (f"model.initial_model={BASE}", "server.learning_rate=0.002")
+LEARNING_RATE_FROM_BASE = "server.learning_rate=0.002"
 PASSES_FROM_BASE = 3.0
 
 
@@ -103,8 +103,11 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
     is_much = words >= _MUCH_WORDS
     recipe = MUCH_TEXT if is_much else LITTLE_TEXT
     config = _config(card, store, recipe, PASSES, overrides)
-    if not any("initial_model" in each for each in overrides) and _base_helps(card, config):
-        config = _config(card, store, recipe, PASSES_FROM_BASE, [*FROM_BASE, *overrides])
+    base = base_of(config.data.language)
+    has_own = any("initial_model" in each for each in overrides)
+    if base and not has_own and _base_helps(card, config):
+        ours = [f"model.initial_model={base}", LEARNING_RATE_FROM_BASE, *overrides]
+        config = _config(card, store, recipe, PASSES_FROM_BASE, ours)
     of_a_visit = _messages_of_a_visit(train, config)
     by_distance = sorted(reference.corpora(), key=lambda it: abs(math.log(it.words / words)))
     return Advice(
@@ -116,7 +119,7 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
         passes=config.train.rounds * config.train.clients_per_round * of_a_visit / messages,
         cost=_cost(card, config, of_a_visit),
         nearest=tuple(sorted(by_distance[:3], key=lambda it: it.words)),
-        warnings=warnings_of_card(card, is_fine_tuned=bool(config.model.initial_model)),
+        warnings=warnings_of_card(card, base, is_fine_tuned=bool(config.model.initial_model)),
     )
 
 
@@ -149,7 +152,8 @@ def _base_helps(card: Mapping[str, Any], config: config_lib.RunConfig) -> bool:
         and isinstance(model, CifgConfig)
         and model.units is model.embedding_size is None
         and isinstance(config.aggregation.privacy, NoPrivacy)
-        and (data.language, data.mode, data.lowercase) == ("en", "words", True)
+        and data.mode == "words"
+        and data.lowercase
     )
 
 

@@ -9,19 +9,20 @@ _FEW_CLIENTS = 100
 _MUCH_OOV = 0.15
 
 
-def warnings_of_card(card: Mapping[str, Any], *, is_fine_tuned: bool = False) -> tuple[str, ...]:
+def warnings_of_card(
+    card: Mapping[str, Any], base: str | None, *, is_fine_tuned: bool = False
+) -> tuple[str, ...]:
     """Returns warnings of one or two sentences, each with a remedy.
 
-    `is_fine_tuned` is whether the training starts from a model.
+    Args:
+      card: Data card of the store.
+      base: Directory of the shipped model of the store's language, if there is one.
+      is_fine_tuned: Whether the training starts from a model.
     """
     train = card["populations"]["train"]
     found = []
     if train["words"] < _TOO_LITTLE_TEXT:
-        found.append(
-            "A network learns little from so little text. The base model learns the words that you "
-            "send, without any training: "
-            "`tff-keyboard play models/base/keyboard.tflite --cache=words.cache`."
-        )
+        found.append("A network learns little from so little text." + _play(base))
     elif train["words"] < LITTLE_TEXT_WORDS and not is_fine_tuned:
         found.append(
             "With so little text, start from a model of other text: "
@@ -36,12 +37,21 @@ def warnings_of_card(card: Mapping[str, Any], *, is_fine_tuned: bool = False) ->
     if train["oov_rate"] > _MUCH_OOV:
         found.append(
             f"{train['oov_rate']:.0%} of the train words are not in the vocabulary, so the model "
-            f"cannot suggest them: {_why_out(card)}"
+            f"cannot suggest them: {_why_out(card, base)}"
         )
     return tuple(found)
 
 
-def _why_out(card: Mapping[str, Any]) -> str:
+def _play(base: str | None) -> str:
+    if base is None:
+        return ""
+    return (
+        " The base model learns the words that you send, without any training: "
+        f"`tff-keyboard play {base}/keyboard.tflite --cache=words.cache`."
+    )
+
+
+def _why_out(card: Mapping[str, Any], base: str | None) -> str:
     """Returns the reason for words out of the vocabulary, and a remedy."""
     vocabulary, options = card["vocabulary"], card["options"]
     if options.get("vocabulary_fingerprint"):
@@ -54,9 +64,10 @@ def _why_out(card: Mapping[str, Any]) -> str:
         return "`data.min_word_count` excludes rare words. Lower it and run `prepare` again."
     minimum = vocabulary.get("min_word_users", 1)
     if minimum > 1:
+        of_base = f"`prepare --vocabulary={base}`, " if base else ""
         return (
             f"words of fewer than {minimum} clients are excluded on purpose, because every device "
             "receives the vocabulary. Add clients, or use a vocabulary of more text "
-            "(`prepare --vocabulary=models/base`, `merge-vocabulary`)."
+            f"({of_base}`merge-vocabulary`)."
         )
     return "the private choice of words excludes the others. Add clients to include more words."

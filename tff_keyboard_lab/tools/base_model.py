@@ -1,0 +1,188 @@
+"""Builds the shipped general model of a language: network, n-gram, lexicon and initial weights.
+
+    python -m tff_keyboard_lab.tools.base_model de --out=models/base_de
+
+runs `prepare`, `train-server`, `export` and `tools/respell.py`, and writes into `--out`
+
+    keyboard.*   the exported keyboard; it can be trained on a device
+    model/       weights for `model.initial_model`, rounded to save space
+
+English is trained by configs/reference/base.toml, and every other language by
+configs/language.toml. A stopped build continues when the same command runs again. Needs
+the package wordfreq and `hunspell` with the dictionaries of the language (Debian: hunspell-de-de,
+hunspell-es, hunspell-nl, hunspell-pt-br, hunspell-pt-pt, hunspell-tr).
+"""
+
+import argparse
+import dataclasses
+import hashlib
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tff_keyboard.storage import directories, files, names
+
+_STEPS = 127  # on either side of zero
+_TATOEBA = "Common Voice (CC0), Tatoeba (CC BY 2.0 FR)"
+_WEIGHTS = "model: Apache 2.0; keyboard.tail: CC BY-SA 4.0, of wordfreq; models/NOTICE; text: "
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Facts that the build of a language needs.
+
+    Attributes:
+      dictionaries: Names of hunspell's dictionaries. A word is right if one of them accepts it.
+      text: Names and licences of the corpora, for the model card.
+      passes: Passes over the training text. None: `train.rounds` of the config.
+    """
+
+    dictionaries: tuple[str, ...]
+    text: str = _TATOEBA
+    passes: float | None = 10.0
+
+
+SOURCES = {
+    "en": Source(
+        ("en_US", "en_GB"),
+        "BYU chit-chat (MIT), GoEmotions (CC BY 4.0), self-dialogue (BSD 3-Clause), freeCodeCamp "
+        "Gitter (BSD 3-Clause), Ubuntu IRC (CC BY 4.0), DuraSpace IRC (CC BY 4.0), Topical-Chat "
+        "(CDLA-Sharing 1.0), UD English EWT (CC BY-SA 4.0), CaSiNo (CC BY 4.0), Tatoeba (CC BY "
+        "2.0 FR), Common Voice (CC0)",
+        passes=None,
+    ),
+    "de": Source(("de_DE",)),
+    "es": Source(("es_ES", "es_MX"), f"{_TATOEBA}, UD Spanish (CC BY-SA 4.0)"),
+    "nl": Source(("nl_NL",)),
+    "pt": Source(("pt_BR", "pt_PT"), "Common Voice (CC0)"),
+    "tr": Source(("tr_TR",), "Common Voice (CC0), UD Turkish (CC BY-SA 4.0)"),
+}
+
+
+def rounded(value: np.ndarray) -> np.ndarray:
+    """Rounds each row to at most 255 values, multiples of a power of two.
+
+    They compress to a third of the size of float32. The error is at most 1/127 of the largest
+    value of the row.
+
+    Args:
+      value: [..., columns] float32. An array of one dimension stays as it is.
+    """
+    if value.ndim < 2:
+        return value
+    largest = np.abs(value).max(axis=-1, keepdims=True)
+    steps = np.exp2(np.ceil(np.log2(np.maximum(largest, np.finfo(np.float32).tiny) / _STEPS)))
+    result: np.ndarray = (np.round(value / steps) * steps).astype(np.float32)
+    return result
+
+
+def compressed(weights: Mapping[str, np.ndarray]) -> bytes:
+    """Returns an archive that `np.load` reads, compressed by LZMA."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_LZMA) as target:
+        for name, value in weights.items():
+            data = io.BytesIO()
+            np.save(data, value)
+            # The date is fixed, so that equal weights give equal bytes.
+            target.writestr(zipfile.ZipInfo(f"{name}.npy"), data.getvalue(), zipfile.ZIP_LZMA)
+    return archive.getvalue()
+
+
+def write_initial_model(run: pathlib.Path, out: pathlib.Path) -> None:
+    """Writes the model of a run as `out`, with rounded weights."""
+    saved = run / names.MODEL
+    with np.load(saved / names.WEIGHTS, allow_pickle=False) as archive:
+        weights = compressed({name: rounded(archive[name]) for name in archive.files})
+    description = json.loads((saved / names.MODEL_DESCRIPTION).read_text("utf-8"))
+    description["sha256"][names.WEIGHTS] = hashlib.sha256(weights).hexdigest()
+    with directories.new_directory(out) as work:
+        (work / names.WEIGHTS).write_bytes(weights)
+        (work / names.VOCABULARY).write_bytes((saved / names.VOCABULARY).read_bytes())
+        text = json.dumps(description, indent=2) + "\n"
+        (work / names.MODEL_DESCRIPTION).write_text(text, "utf-8")
+
+
+def write_frequencies(language: str, out: pathlib.Path) -> None:
+    """Writes `word<TAB>frequency` for the words that the package wordfreq has."""
+    try:
+        import wordfreq
+    except ImportError:
+        raise SystemExit(
+            "The package wordfreq is missing. Run `uv pip install wordfreq==3.1.1`, or pass its "
+            "words as --frequencies=FILE."
+        ) from None
+    found = wordfreq.get_frequency_dict(language, wordlist="best")
+    files.make_directory(out.parent)
+    files.write_atomically(out, (f"{word}\t{share}\n".encode() for word, share in found.items()))
+
+
+def task(*arguments: str) -> None:
+    """Runs a command of the launcher."""
+    module(["-m", "tasks", *arguments])
+
+
+def module(arguments: Sequence[str]) -> None:
+    """Runs Python. Ends this program with its exit code if it fails."""
+    print("$ python " + " ".join(arguments), flush=True)
+    code = subprocess.run([sys.executable, *arguments], check=False).returncode
+    if code:
+        raise SystemExit(code)
+
+
+def build(language: str, out: pathlib.Path, work: pathlib.Path, flags: argparse.Namespace) -> None:
+    """Builds the model of a language. Finished steps in `work` are not repeated."""
+    source = SOURCES[language]
+    store, run, frequencies = work / "store", work / "run", work / f"{language}.tsv"
+    name = "configs/reference/base.toml" if language == "en" else "configs/language.toml"
+    config = f"--config={name}"
+    if flags.frequencies is None and not frequencies.exists():
+        write_frequencies(language, frequencies)
+    listed = flags.frequencies or frequencies
+    if not store.exists():
+        chosen = [f"--set=data.language={language}"]
+        if language != "en":
+            chosen.append(f"--set=data.input=$TFF_KEYBOARD_DATA/languages/{language}.tsv.gz")
+        task("prepare", config, f"--out={store}", *chosen)
+    passes = [f"--epochs={source.passes}"] if source.passes else []
+    seed = f"--set=train.seed={flags.seed}"
+    task("train-server", config, f"--store={store}", f"--workdir={run}", seed, *passes)
+    out.mkdir(parents=True, exist_ok=True)
+    model = out / "keyboard.tflite"
+    task(
+        "export", str(run), f"--out={model}", "--trainable", f"--ngram={flags.ngram}",
+        f"--tail={flags.words}", f"--word-list={listed}", f"--licence={_WEIGHTS}{source.text}",
+    )  # fmt: skip
+    also = [f"--also={path}" for path in flags.also]
+    dictionaries = [f"--dictionary={name}" for name in source.dictionaries]
+    respell = ["-m", "tff_keyboard_lab.tools.respell", str(model), f"--language={language}"]
+    sizes = [f"--frequencies={listed}", f"--words={flags.words}"]
+    module([*respell, *sizes, *dictionaries, *also])
+    write_initial_model(run, out / names.MODEL)
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("language", choices=SOURCES)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path, help="default: data/reference/base_LANGUAGE")
+    parser.add_argument("--frequencies", type=pathlib.Path, help="default: those of wordfreq")
+    parser.add_argument("--also", type=pathlib.Path, action="append", default=[])
+    parser.add_argument("--words", type=int, default=130_000, help="number of words of the lexicon")
+    parser.add_argument("--ngram", default="500kB")
+    parser.add_argument("--seed", type=int, default=1)
+    flags = parser.parse_args()
+    work = flags.work or pathlib.Path(f"data/reference/base_{flags.language}")
+    build(flags.language, flags.out, work, flags)
+
+
+if __name__ == "__main__":
+    main()
