@@ -26,6 +26,7 @@ from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS
 from tff_keyboard_lab.benchmarks.phone.spelling import BASE, letters_of, read_text
+from tff_keyboard_lab.tools import halves
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 Suggest = Callable[[str], Sequence[str]]  # text before the cursor -> at most three words
@@ -118,7 +119,9 @@ def main() -> None:
     tokenizer = PythonTokenizer(keyboard.predictor.vocabulary.rules)
     result = {}
     for path in flags.text:
-        lines = read_text(path, "test")[: flags.messages // len(flags.text)]
+        lines = read_text(path, lambda client: halves.is_in(client, "test"))[
+            : flags.messages // len(flags.text)
+        ]
         messages = tokenizer.tokenize([" ".join(line) for line in lines])
         result[path.parent.name] = {
             "keyboard": shares(type_messages(lambda text: best_of(keyboard, text), messages)),

@@ -4,10 +4,12 @@ python -m tff_keyboard_lab.benchmarks.phone.slipping --text=CLIENTS.tsv.gz --tex
     --frequencies=en.tsv --messages=2000 --out=slipping.json
 
 Text is `client<TAB>text`; messages of clients of the test half are typed (`tools/halves.py`), the
-same number of each file, at most 30 words of each. Words that are right (see `spelling.py`) are
+same number of each file, at most 30 words of each. With `--held-out`, they are the clients that
+`prepare` holds out with its default seed and share. Words that are right (see `spelling.py`) are
 slipped in: a letter more, a letter left out, a key beside it, two letters swapped (20 % each), no
 space after the word, a letter of the bottom row instead of that space, a space inside the word, a
-digit above the key (5 % each). The typist looks at nothing while typing a word, and deletes and
+digit above the key (5 % each). In languages with marks on letters, a letter is also typed without
+its mark (20 %): "fur" for "für". The typist looks at nothing while typing a word, and deletes and
 types again what a space left wrong, so that the next words have the right context.
 
 Errors are words that are wrong after the space. Keys are those of letters and spaces, of deleting a
@@ -19,10 +21,21 @@ import collections
 import json
 import pathlib
 import random
+from collections.abc import Sequence
 
-from tff_keyboard.data.text import word_list
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.data.sources import split
+from tff_keyboard.data.text import casing, word_list
+from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.keyboard.strip import StripKeyboard
-from tff_keyboard_lab.benchmarks.phone.spelling import BASE, letters_of, read_text, right_words
+from tff_keyboard_lab.benchmarks.phone.spelling import (
+    BASE,
+    ENGLISH,
+    letters_of,
+    read_text,
+    right_words,
+)
+from tff_keyboard_lab.tools import halves
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 SLIPS = 0.05  # of the right words of two letters and more
@@ -36,35 +49,38 @@ KINDS = {
     "space inside": 1,
     "digit": 1,
 }
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_MARK = "mark left out"
 _ABOVE_BAR = "cvbnm"
 _MAX_WORDS = 30
 
 
-def beside(letter: str) -> list[str]:
+def beside(letter: str, rows: Sequence[str]) -> list[str]:
     """Returns the keys left and right of a letter, and those above and below."""
-    row = next(i for i, keys in enumerate(_ROWS) if letter in keys)
-    place = _ROWS[row].index(letter)
+    row = next(i for i, keys in enumerate(rows) if letter in keys)
+    place = rows[row].index(letter)
     near = [(row, place - 1), (row, place + 1), (row - 1, place), (row - 1, place + 1)]
     near += [(row + 1, place - 1), (row + 1, place)]
-    return [_ROWS[r][c] for r, c in near if 0 <= r < len(_ROWS) and 0 <= c < len(_ROWS[r])]
+    return [rows[r][c] for r, c in near if 0 <= r < len(rows) and 0 <= c < len(rows[r])]
 
 
-def slipped(word: str, following: str, kind: str, rng: random.Random) -> tuple[str, str]:
+def slipped(
+    word: str, following: str, kind: str, rng: random.Random, language: str = "en"
+) -> tuple[str, str]:
     """Returns the typed string for a word, and the intended text: one word, or two."""
+    rows = LANGUAGES[language].keys
     place = rng.randrange(len(word))
     if kind == "letter more":
-        return word[:place] + rng.choice(_LETTERS) + word[place:], word
+        return word[:place] + rng.choice("".join(rows)) + word[place:], word
     if kind == "left out":
         return word[:place] + word[place + 1 :], word
     if kind == "neighbouring key":
-        return word[:place] + rng.choice(beside(word[place])) + word[place + 1 :], word
+        return word[:place] + rng.choice(beside(word[place], rows)) + word[place + 1 :], word
+    if kind == _MARK:
+        return without_a_mark(word, rng, language), word
     if kind == "digit":
-        first = next((letter for letter in word if letter in _ROWS[0]), "")
-        return (
-            word.replace(first, "1234567890"[_ROWS[0].index(first)], 1) if first else word
-        ), word
+        first = next((letter for letter in word if letter in rows[0][:10]), "")
+        digit = "1234567890"[rows[0].index(first)] if first else ""
+        return word.replace(first, digit, 1), word
     if kind in ("no space", "letter for space") and following:
         between = rng.choice(_ABOVE_BAR) if kind == "letter for space" else ""
         return word + between + following, f"{word} {following}"
@@ -72,6 +88,22 @@ def slipped(word: str, following: str, kind: str, rng: random.Random) -> tuple[s
     if kind == "space inside":
         return f"{word[:place]} {word[place:]}", word
     return word[: place - 1] + word[place] + word[place - 1] + word[place + 1 :], word
+
+
+def without_a_mark(word: str, rng: random.Random, language: str) -> str:
+    """Returns a word with one of its marked letters typed without the mark."""
+    ways = [
+        word[:place] + plain + word[place + 1 :]
+        for plain, marked in LANGUAGES[language].marks.items()
+        for place, letter in enumerate(word)
+        if letter in marked
+    ]
+    return rng.choice(ways) if ways else word
+
+
+def kinds_of(language: str) -> dict[str, int]:
+    """Returns the kinds of slips in a language, and how often they are made."""
+    return KINDS | ({_MARK: 4} if LANGUAGES[language].marks else {})
 
 
 def after_spaces(keyboard: StripKeyboard, before: str, typed: str) -> str:
@@ -85,20 +117,28 @@ def after_spaces(keyboard: StripKeyboard, before: str, typed: str) -> str:
 
 
 def type_messages(
-    keyboard: StripKeyboard, messages: list[list[str]], right: set[str], rng: random.Random
+    keyboard: StripKeyboard,
+    messages: list[list[str]],
+    right: set[str],
+    rng: random.Random,
+    language: str = "en",
 ) -> dict[str, int]:
     """Types messages; returns counts by what became of words, and of slips by kind."""
     counts: collections.Counter[str] = collections.Counter()
+    letters = set("".join(LANGUAGES[language].keys))
+    kinds = kinds_of(language)
     for message in messages:
         words, place, before = message[:_MAX_WORDS], 0, ""
         while place < len(words):
             word = words[place]
             following = words[place + 1] if place + 1 < len(words) else ""
             typed = meant = word
-            is_plain = word.isascii() and word.islower() and word.isalpha() and word in right
+            is_plain = set(word) <= letters and word in right
             if is_plain and len(word) > 1 and rng.random() < SLIPS:
-                kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
-                typed, meant = slipped(word, following if following in right else "", kind, rng)
+                kind = rng.choices(list(kinds), list(kinds.values()))[0]
+                typed, meant = slipped(
+                    word, following if following in right else "", kind, rng, language
+                )
             counts["characters"] += len(meant) + 1
             made = after_spaces(keyboard, before, typed)
             wrong = letters_of(made) != letters_of(before + meant)
@@ -112,13 +152,25 @@ def type_messages(
                 counts["mended"] += not wrong
                 counts["keys"] += again * wrong
                 counts["keys without corrections"] += again
-            elif is_plain or word.lower() in right:
+            elif is_plain or casing.lower(word, language) in right:
                 counts["right words"] += 1
                 counts["right words changed"] += wrong
                 counts["keys"] += wrong
             before += f"{meant} "
             place += len(meant.split())
     return dict(counts)
+
+
+def is_held_out(client: str) -> bool:
+    """Checks if `prepare` holds a client out with the default seed and shares."""
+    shares = DataConfig()
+    population = split.population_of(
+        client,
+        seed=shares.seed,
+        validation_fraction=shares.validation_fraction,
+        held_out_fraction=shares.held_out_fraction,
+    )
+    return population == "held_out"
 
 
 def main() -> None:
@@ -132,17 +184,26 @@ def main() -> None:
     parser.add_argument(
         "--messages", type=int, default=2_000, help="number of messages of all texts together"
     )
+    parser.add_argument("--dictionary", action="append", help="of hunspell; en_US and en_GB")
+    parser.add_argument("--held-out", action="store_true", help="see above")
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
     keyboard = StripKeyboard(open_keyboard(flags.model))
     rules = keyboard.predictor.vocabulary.rules
     frequencies = word_list.read_word_list(flags.frequencies, rules)
+    is_read = is_held_out if flags.held_out else lambda client: halves.is_in(client, "test")
     messages = []
     for path in flags.text:
-        messages += read_text(path, "test")[: flags.messages // len(flags.text)]
-    typed = {w.lower() for message in messages for w in message if w.isalpha()}
-    right = right_words(typed, frequencies, set())
-    text = json.dumps(type_messages(keyboard, messages, right, random.Random(1)), indent=1)
+        messages += read_text(path, is_read)[: flags.messages // len(flags.text)]
+    typed = {
+        casing.lower(w, rules.language) for message in messages for w in message if w.isalpha()
+    }
+    dictionaries = flags.dictionary or ENGLISH
+    right = right_words(
+        typed, frequencies, set(), dictionaries=dictionaries, language=rules.language
+    )
+    found = type_messages(keyboard, messages, right, random.Random(1), rules.language)
+    text = json.dumps(found, indent=1)
     print(text)
     if flags.out:
         flags.out.write_text(text + "\n")

@@ -10,9 +10,9 @@ constants chosen, on the tuning half alone. The spelling programs see each word 
 because they cannot use it.
 
 `--right` is text of clients, with lines of `client<TAB>text`, halved by the SHA-256 of the client.
-A word is right if hunspell accepts it (en_US or en_GB, in small letters, with a capital or in
-capitals). It is also right if its frequency in `--frequencies` (of wordfreq) is at least 1e-6 and
-no list of pairs has it as a misspelling, so names and slang are right words. A change is a
+A word is right if hunspell accepts it (by one of `--dictionary`, in small letters, with a capital
+or in capitals). It is also right if its frequency in `--frequencies` (of wordfreq) is at least 1e-6
+and no list of pairs has it as a misspelling, so names and slang are right words. A change is a
 different word after the space; apostrophes and capitals do not count. aspell and hunspell are
 programs (Debian: aspell, aspell-en, hunspell, hunspell-en-us, hunspell-en-gb). symspellpy is used
 if it is installed.
@@ -26,32 +26,39 @@ import pathlib
 import random
 import subprocess
 import time
+from collections.abc import Callable, Mapping, Sequence
 
-from tff_keyboard.data.text import word_list
+from tff_keyboard.data.text import casing, word_list
 from tff_keyboard.storage import shipped_files
 from tff_keyboard_app.keyboard import spelling
 from tff_keyboard_app.keyboard.spelling import Pair
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_lab.tools import halves
-from tff_keyboard_lab.tools.respell import accepted
+from tff_keyboard_lab.tools.respell import dictionary_of
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 COMMON = 1e-6  # frequency of words that people mean
 BASE = shipped_files.found(pathlib.Path("models/base/keyboard.tflite"))
-PROGRAMS = {
-    "aspell": ["aspell", "-a", "--lang=en_US", "--sug-mode=normal"],
-    "hunspell": ["hunspell", "-a", "-d", "en_US"],
-}
+ENGLISH = ["en_US", "en_GB"]  # dictionaries of hunspell
 
 
-def of_program(command: list[str], pairs: list[Pair]) -> dict[str, float]:
+def programs(dictionary: str) -> dict[str, list[str]]:
+    """Returns the commands of spelling programs with a dictionary, such as "de_DE"."""
+    return {
+        "aspell": ["aspell", "-a", f"--lang={dictionary}", "--sug-mode=normal"],
+        "hunspell": ["hunspell", "-a", "-i", "utf-8", "-d", dictionary],
+    }
+
+
+def of_program(command: list[str], pairs: list[Pair], language: str) -> dict[str, float]:
     """Returns the shares of pairs whose meant word a program suggests first, and among three."""
     asked = "".join(f"^{pair.typed}\n" for pair in pairs)
     answers = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
     blocks = answers.stdout.split("\n", 1)[1].split("\n\n")
     first = three = 0
     for pair, block in zip(pairs, blocks, strict=False):
-        found = block.partition(": ")[2].lower().split(", ") if block.startswith("&") else []
+        answer = casing.lower(block.partition(": ")[2], language)
+        found = answer.split(", ") if block.startswith("&") else []
         first += found[:1] == [pair.meant.lower()]
         three += pair.meant.lower() in found[:3]
     return {"first": first / len(pairs), "among_three": three / len(pairs)}
@@ -78,20 +85,24 @@ def of_symspellpy(pairs: list[Pair]) -> dict[str, float] | None:
     return {"first": first / len(pairs), "among_three": three / len(pairs)}
 
 
-def right_words(words: set[str], frequencies: dict[str, float], misspelt: set[str]) -> set[str]:
+def right_words(
+    words: set[str],
+    frequencies: Mapping[str, float],
+    misspelt: set[str],
+    *,
+    dictionaries: Sequence[str],
+    language: str,
+) -> set[str]:
     """Returns the right words among some lower-case words, as the module defines them."""
     right = {w for w in words if frequencies.get(w, 0.0) >= COMMON and w not in misspelt}
-    for change in (str.lower, str.capitalize, str.upper):
-        asked = {change(word): word for word in words}
-        right |= {asked[word] for word in accepted(asked, ("en_US", "en_GB"))}
-    return right
+    return right | dictionary_of(words, dictionaries, (), frozenset(), language).words
 
 
-def read_text(path: pathlib.Path, half: str) -> list[list[str]]:
-    """Returns the words of each message of the clients of a half, in a fixed random order."""
+def read_text(path: pathlib.Path, is_read: Callable[[str], bool]) -> list[list[str]]:
+    """Returns the words of each message of the clients that are read, in a fixed random order."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [line.split("\t", 1) for line in file.read().splitlines()]
-    kept = [text.split() for client, text in lines if halves.is_in(client, half)]
+    kept = [text.split() for client, text in lines if is_read(client)]
     random.Random(2).shuffle(kept)
     return kept
 
@@ -139,11 +150,16 @@ def main() -> None:
     parser.add_argument(
         "--frequencies", type=pathlib.Path, help="lines of word<TAB>frequency; needed by --right"
     )
+    parser.add_argument(
+        "--dictionary", action="append", help="of hunspell, the first also of aspell; en_US, en_GB"
+    )
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
+    dictionaries = flags.dictionary or ENGLISH
     if flags.right and not flags.frequencies:
         parser.error("--right needs --frequencies: they decide which strings are words")
     keyboard = StripKeyboard(open_keyboard(flags.model))
+    rules = keyboard.predictor.vocabulary.rules
     result: dict = {"pairs": {}, "right": {}}
     misspelt = set()
     for path in flags.pairs:
@@ -158,16 +174,20 @@ def main() -> None:
             "pairs": len(pairs),
             "keyboard": dataclasses.asdict(counts),
             "ms_a_word": 1e3 * (time.perf_counter() - start) / len(pairs),
-            **{name: of_program(command, pairs) for name, command in PROGRAMS.items()},
-            "symspellpy": of_symspellpy(pairs),
+            **{
+                name: of_program(command, pairs, rules.language)
+                for name, command in programs(dictionaries[0]).items()
+            },
+            "symspellpy": of_symspellpy(pairs) if rules.language == "en" else None,
         }
     if flags.right:
-        rules = keyboard.predictor.vocabulary.rules
         frequencies = word_list.read_word_list(flags.frequencies, rules)
         for path in flags.right:
-            messages = read_text(path, flags.half)
+            messages = read_text(path, lambda client: halves.is_in(client, flags.half))
             typed = {w.lower() for message in messages for w in message if w.isalpha()}
-            right = right_words(typed, frequencies, misspelt)
+            right = right_words(
+                typed, frequencies, misspelt, dictionaries=dictionaries, language=rules.language
+            )
             found = changes_of_right(keyboard, messages, right, flags.right_words)
             result["right"][path.parent.name] = found
     text = json.dumps(result, indent=1)

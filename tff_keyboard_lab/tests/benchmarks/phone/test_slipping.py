@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from tff_keyboard.data.sources import split
 from tff_keyboard_lab.benchmarks.phone import slipping
 
 
@@ -58,3 +59,20 @@ def test_counts():
     assert 0 < many["mended"] < many["mended"] + many["right words"]
     assert many["mended: left out"] == many["mended"]
     assert many["keys"] < many["keys without corrections"]
+
+
+@pytest.mark.parametrize(("language", "word", "typed"), [("de", "für", "fuer"), ("tr", "ağ", "ag")])
+def test_marks_are_left_out_where_letters_have_them(language, word, typed):
+    rng = random.Random(1)
+    found = {slipping.slipped(word, "", "mark left out", rng, language)[0] for _ in range(50)}
+    assert typed in found
+    assert word not in found
+    assert "mark left out" in slipping.kinds_of(language)
+    assert slipping.kinds_of("en") == slipping.KINDS
+
+
+def test_held_out_clients_are_those_of_prepare():
+    held_out = {name for name in map(str, range(1_000)) if slipping.is_held_out(name)}
+    assert 60 < len(held_out) < 140
+    own = {"seed": 1, "validation_fraction": 0.1, "held_out_fraction": 0.1}
+    assert all(split.population_of(name, **own) == "held_out" for name in held_out)
