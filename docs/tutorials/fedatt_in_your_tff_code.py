@@ -1,13 +1,14 @@
 # %% [markdown]
 # # FedAtt and FedMed in your own TFF code
 #
-# This tutorial is for users of TFF who have a Keras model. You will train it with FedAtt and
-# FedMed, two algorithms made for keyboards, and with two controls that show whether they help. At
-# the end you have four trained models and one picture of their losses on held-out clients, round
-# by round.
+# This tutorial is for users of TFF who have a Keras model. You will train the model with FedAtt
+# and FedMed, two aggregation algorithms that were designed for keyboards. You will also train it
+# with two variants of FedAvg, the controls, which show whether FedAtt and FedMed help. At the end
+# you have four trained models, and one picture of their losses on held-out clients after each
+# second round.
 #
-# You can use any `ClientData` with a text feature, such as TFF's Stack Overflow. The clients here
-# are made up. Each has favourite topics, a greeting, and a number of messages.
+# You can use any `ClientData` with a text feature, such as TFF's Stack Overflow. Here we generate
+# the clients. Each has favourite topics, a greeting, and a number of messages.
 
 # %%
 import matplotlib.pyplot as plt
@@ -39,8 +40,8 @@ client_data = tff.simulation.datasets.TestClientData(typed)
 typed["client 03"]["text"][:3]
 
 # %% [markdown]
-# First we count a vocabulary, and then turn the text into batches of word ids. The special ids
-# come first; 0 is padding.
+# First we build a vocabulary from the words of all clients. Then we convert the text to batches of
+# word ids. The lowest ids belong to special tokens; id 0 is padding.
 
 # %%
 words = tk.data.client_data_vocabulary(client_data, feature="text", size=100)
@@ -79,14 +80,20 @@ def model_fn():
 
 
 # %% [markdown]
-# FedAtt is an aggregator, so it is passed as `model_aggregator`. For each layer, it gives clients
-# a weight that depends on how far their weights moved. Its epsilon is the server's learning rate.
-# So the control is FedAvg **with the same learning rate**, because a smaller step alone already
-# changes a result. FedAtt ignores how much a client typed, so a second control has equal weights.
+# FedAtt is an aggregator, so it is passed as `model_aggregator`. For each layer, it gives every
+# client a weight that depends on how far the client moved this layer. The epsilon of the FedAtt
+# paper is the learning rate of the server.
+#
+# FedAtt differs from ordinary FedAvg in two more points. We need a control for each:
+#
+# - The server's learning rate is below 1. This alone changes the result, so the control is FedAvg
+#   **with the same learning rate**.
+# - FedAtt ignores how much a client typed. So a second control is FedAvg with equal weights.
+#
 # `UpdateGuard` rejects updates with NaN.
 #
-# In FedMed, clients also report their loss and how far their weights moved. So it is a whole
-# learning process, not an aggregator.
+# In FedMed, clients report more than their update: they also send their loss and how far their
+# weights moved. So FedMed is a whole learning process, not an aggregator.
 
 # %%
 EPSILON = 0.8
@@ -120,8 +127,8 @@ processes = {
 }
 
 # %% [markdown]
-# Now the training loop, with the same cohorts for all four. The held-out clients evaluate each
-# model by the mean loss of a word, in nats.
+# Now we train. All four processes use the same cohorts. We evaluate each model on the held-out
+# clients by its mean loss per word, in nats.
 
 # %%
 ROUNDS, COHORT = 20, 8
@@ -145,7 +152,7 @@ for name, process in processes.items():
     curves[name] = {0: held_out_loss(process, state)}
     for done in range(1, ROUNDS + 1):
         cohort = draw.choice(train_ids, COHORT, replace=False)
-        state, last[name] = process.next(state, [datasets[one] for one in cohort])
+        state, last[name] = process.next(state, [datasets[client] for client in cohort])
         if done % 2 == 0:
             curves[name][done] = held_out_loss(process, state)
     print(f"{name:22} {curves[name][0]:.3f} -> {curves[name][ROUNDS]:.3f} nats")
@@ -159,14 +166,15 @@ axes.legend()
 figure
 
 # %% [markdown]
-# In this data, clients that typed more teach the model more. So the control with equal weights is
-# worse, and FedAtt is in between. Trust such a difference only if it holds for several seeds.
+# In this data, clients that typed more teach the model more. Therefore FedAvg with equal weights
+# is worse than FedAvg, and FedAtt is in between. Trust such a difference only if you find it with
+# several seeds.
 #
-# The metrics show what FedAtt did. The effective number of clients says over how many of the eight
-# clients the attention of each layer is spread:
+# The metrics show how FedAtt weighted the clients. The effective number of clients is 8 if all
+# eight clients have equal attention, and 1 if one client has all of it:
 
 # %%
 attention = last["FedAtt"]["aggregator"]["inner"]["attention"]
-for layer, found in attention.items():
-    clients, share = found["effective_clients"], found["maximum_weight"]
+for layer, metrics in attention.items():
+    clients, share = metrics["effective_clients"], metrics["maximum_weight"]
     print(f"layer {layer}: {clients:.2f} clients, largest share {share:.2f}")

@@ -2,9 +2,10 @@
 # # From the `.tflite` to an Android strip
 #
 # This tutorial is for developers of keyboard apps. At the end you have a suggestion strip of your
-# own, made with NumPy and LiteRT. It shows the same words as `KeyboardPredictor`. On the way you
-# see everything that an app does with an exported model: read the words, split the text, run the
-# model, and fill the strip. The last picture is the strip:
+# own, made with NumPy and LiteRT. It shows the same words as the library's `KeyboardPredictor`. On
+# the way you see everything that an app does with an exported model: it reads the vocabulary,
+# splits the text into words, runs the model, and fills the strip. The picture at the end shows the
+# strip for several texts:
 #
 #     see you |        [ at ]  [ later ]  [ soon ]
 
@@ -26,7 +27,7 @@ except ImportError:
 
     Interpreter = tf.lite.Interpreter
 
-# The library's keyboard, which ours must agree with. Use a shipped model, or your own export.
+# The library's keyboard, to compare with ours. Use a shipped model or your own export.
 reference = tk.runtime.KeyboardPredictor("models/messages/keyboard.tflite")
 path = reference.path
 manifest = json.loads(path.with_suffix(".json").read_text())
@@ -40,9 +41,12 @@ print("text rules: ", manifest["vocabulary"]["rules"])
 # %% [markdown]
 # ## The tensors
 #
-# The model file has three functions, called signatures. `step` reads one word. It takes the state
-# before the word (`c`, `h`) and returns the best next words and the new state. `logits` scores
-# every word after a state. `predict` is `step` over a whole text.
+# The model file has three functions, called signatures:
+#
+# - `step` reads one word. It takes the state before the word (`c`, `h`), and returns the best next
+#   words and the new state.
+# - `logits` takes a state, and returns a score for every word of the vocabulary.
+# - `predict` reads a whole text: it runs `step` for each of its words.
 
 # %%
 interpreter = Interpreter(model_path=str(path))
@@ -61,15 +65,15 @@ for name, runner in run.items():
 # %% [markdown]
 # ## The words
 #
-# The vocabulary is sorted. For each word, the file stores how many letters it shares with the
-# word before, and the rest of the word.
+# The vocabulary is sorted. For each word, the file stores two things: the number of letters at its
+# start that are the same as in the previous word, and the rest of the word.
 
 # %%
 PAD, BOS, EOS, OOV = range(4)
 
 
 def read_words(data):
-    header, packed = data.split(b"\n", 3)[2:]  # after the format's name and a checksum
+    header, packed = data.split(b"\n", 3)[2:]  # skips the name of the format and a checksum
     count = json.loads(header)["size"] - 4
     unpacked = zlib.decompress(packed)
     words = []
@@ -87,10 +91,11 @@ print(f"{len(words):,} words: {', '.join(words[1000:1008])}, ...")
 # %% [markdown]
 # ## The text
 #
-# A text must be split into words exactly as in training. For English in ASCII, one pattern is
-# enough. The [format reference](../phone/format.md#tokens) has all rules: links, curly quotes,
-# emoji and other scripts. The library's `words_of` returns what your own tokeniser must return,
-# so use it to make test data. The last text below needs more than the pattern.
+# An app must split text into words exactly as in training. For English text in ASCII, one regular
+# expression is enough. The [format reference](../phone/format.md#tokens) has all rules, also for
+# links, curly quotes, emoji and other scripts. Your tokeniser must return the same words as the
+# library's `words_of`, so use `words_of` to make test data. In the last text below, the regular
+# expression gives a different result, because the text has a curly quote and an emoji.
 
 # %%
 WORD = re.compile(r"[0-9]+(?:[.,:][0-9]+)+|[a-z0-9]+(?:['-][a-z0-9]+)*")
@@ -102,11 +107,14 @@ for text in ("I'll call U at 7:30!", "see you tomorrow?", "well-known, snake_cas
 # %% [markdown]
 # ## The strip
 #
-# A message starts with a state of zeros and the id BOS. Each finished word is one `step`. If some
-# letters of the next word are typed, the words that begin with them are one range of ids, and the
-# strip shows the best three of `logits` in this range. The network was trained
-# on sequences of `training_length` ids. For longer texts, the [format
-# reference](../phone/format.md) says which ids to drop; the code below leaves this out.
+# At the start of a message, the state is zero and the first id is BOS (beginning of sequence). The
+# app calls `step` once for each finished word. If the user has typed some letters of the next
+# word, the strip shows only words that begin with these letters. Because the vocabulary is sorted,
+# the ids of these words are consecutive. The strip shows the three with the highest `logits`.
+#
+# The network was trained on sequences of `training_length` ids. If a text is longer, an app must
+# drop some ids; the [format reference](../phone/format.md) says which. The code below does not do
+# this.
 
 # %%
 sizes = manifest["model"]["state_sizes"]
@@ -121,7 +129,7 @@ def read(context):
 
 
 def strip(text):
-    *context, prefix = WORD.findall(text.lower() + "x")  # joins a word that is not finished
+    *context, prefix = WORD.findall(text.lower() + "x")  # the last word is the prefix and "x"
     prefix = prefix[:-1]
     out = read(context)
     if not prefix:
@@ -152,10 +160,10 @@ plt.show()
 # %% [markdown]
 # ## In Kotlin, Swift, C++
 #
-# You need not write this again. [Suggestions in your keyboard in fifteen
-# minutes](../phone/integrate.md) uses `libcifg`, a library without dependencies that has all of
-# it, and also the n-gram model and the rare words. With these, suggestions get better. In Python,
-# `open_keyboard` has them:
+# In your app, you do not have to write this code. [Suggestions in your keyboard in fifteen
+# minutes](../phone/integrate.md) uses `libcifg`, a library without dependencies that does all of
+# this. It also reads the n-gram model and the list of rare words, which make suggestions better.
+# In Python, `open_keyboard` does the same:
 
 # %%
 keyboard = tk.runtime.open_keyboard(path)

@@ -2,8 +2,9 @@
 # # A keyboard from your own messages
 #
 # This tutorial turns a file of messages into a keyboard. At the end you have a trained model, its
-# file for a phone (`mine.tflite`), and a page in your browser on which you type with it; the last
-# picture shows the page. Everything stays on this machine. Run it in an empty folder.
+# file for a phone (`mine.tflite`), and a page in your browser where you can type with the model.
+# The last picture shows this page. All data stays on your machine. Run the tutorial in an empty
+# folder.
 
 # %%
 import pathlib
@@ -16,7 +17,7 @@ import matplotlib.pyplot as plt
 
 import tff_keyboard as tk
 
-COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # of this Python
+COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # installed next to this Python
 
 
 def tff_keyboard(*words):
@@ -27,8 +28,9 @@ def tff_keyboard(*words):
 # %% [markdown]
 # ## The text
 #
-# The file has one message per line: `user<TAB>text`. The users here are invented, and each has
-# habits of their own. To use your own messages, replace this cell by your file.
+# The file has one message per line: `user<TAB>text`. Here we generate the messages of 200 invented
+# users, and each user prefers some friends, places and messages. To use your own messages, leave
+# out this cell and save your file as `messages.tsv`.
 
 # %%
 CHOICES = {
@@ -66,13 +68,15 @@ print(*lines[:4], sep="\n")
 tff_keyboard("prepare", "messages.tsv", "--out=data/mine")
 
 # %% [markdown]
-# `prepare` makes a client store. It holds some users out for the evaluation: no model learns from
-# them. A word that only one user typed is not in the vocabulary.
+# `prepare` makes a client store. It keeps the text of some users, the held-out users, for the
+# evaluation: models are not trained on it. A word that only one user typed is not in the
+# vocabulary.
 #
 # ## Training
 #
-# Without the three `--set` options, `train` uses the settings that `advise` recommends. With
-# them, the network is small and there are few rounds, so that training takes half a minute.
+# By default, `train` uses the settings that `advise` recommends. The three `--set` options below
+# make the network smaller and reduce the number of rounds, so that the training takes half a
+# minute.
 
 # %%
 small = ("train.rounds=100", "model.units=128", "model.embedding_size=48")
@@ -82,14 +86,14 @@ tff_keyboard("train", "--store=data/mine", "--workdir=runs/mine", *sets)
 # %% [markdown]
 # ## The export
 #
-# The export has the network and an n-gram model. On the phone, the user's own words are added.
-# The file is written only if it suggests the same words to held-out users as the trained model
-# does.
+# The exported model consists of the network and an n-gram model. On the phone, the keyboard adds
+# the words that its user types. `export` first checks that the exported network suggests the same
+# words to held-out users as the trained model. It writes no file if this check fails.
 #
-# By default, the network is stored with one byte per weight and has a quarter of the size. But
-# the check allows recall to change by 0.1 percentage points only. With so few held-out words,
-# that is three words, so the check may refuse the file. `--quantize=none` keeps the exact
-# weights.
+# By default, `export` stores one byte per weight, which makes the file four times smaller but
+# changes some suggestions. The check allows recall to change by 0.1 percentage points. Our
+# held-out users typed few words, so 0.1 points are only three words, and the check could fail. We
+# therefore use `--quantize=none`, which keeps the exact weights.
 
 # %%
 tff_keyboard("export", "runs/mine", "--out=mine.tflite", "--ngram=100kB", "--quantize=none")
@@ -97,13 +101,14 @@ models = ("mine.tflite", "network:mine.tflite", "ngram")
 tff_keyboard("compare", *models, "--store=data/mine", "--out=runs/comparison")
 
 # %% [markdown]
-# After so little training, the network is the weakest model, and the n-gram alone is as good as
-# the whole file, which combines network, n-gram and the user's own words. `advise` warns of this.
-# [Read an evaluation like a statistician](read_an_evaluation.md) explains the table.
+# After so little training, the network alone (`network:mine.tflite`) is the weakest model. The
+# n-gram alone (`ngram`) is as good as the whole file (`mine.tflite`), which combines the network,
+# the n-gram and the user's own words. `advise` warns of this. [Read an evaluation like a
+# statistician](read_an_evaluation.md) explains the table.
 #
 # ## Typing
 #
-# Three strips, computed from the exported file only:
+# The next cell loads the exported file and shows its suggestions for three texts:
 
 # %%
 keyboard = tk.runtime.open_keyboard("mine.tflite")
@@ -115,10 +120,10 @@ for axis, typed in zip(axes, ("see you ", "i am on my ", "shall we have p"), str
 plt.show()
 
 # %% [markdown]
-# `tff-keyboard play mine.tflite` opens a page for you alone, because its address has a secret
-# token. Open the address that it prints. With `--cache=words.cache` the keyboard remembers what
-# it learns from you. Here, headless Chromium opens the page and takes a picture, if it is
-# installed.
+# To type yourself, run `tff-keyboard play mine.tflite` and open the address that it prints. The
+# address contains a secret token, so other users of the machine cannot open the page. With
+# `--cache=words.cache` the keyboard keeps the words that it learns from you. Here, headless
+# Chromium opens the page and takes a picture of it, if Chromium is installed.
 
 # %%
 play = [COMMAND, "play", "mine.tflite", "--port=0"]
@@ -136,7 +141,7 @@ with subprocess.Popen(play, stdout=subprocess.PIPE, text=True) as server:
             subprocess.run([browser, *flags], stderr=subprocess.DEVNULL, timeout=60, check=False)
     except subprocess.TimeoutExpired:
         print("Chromium did not answer: no picture.")
-    finally:  # `with` waits for the server's end
+    finally:  # `with` waits until the server has ended
         server.terminate()
 
 if picture.exists():

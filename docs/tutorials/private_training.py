@@ -1,16 +1,19 @@
 # %% [markdown]
 # # Private training and its statement
 #
-# Differential privacy bounds how much a model can reveal about any one client. It costs accuracy,
-# and the claim depends on how often each client takes part. In this tutorial you plan a private
-# training, run it, and print its privacy statement. At the end you have two trained models, one
-# without and one with privacy, their accuracy on held-out clients, and the statement that you
-# could publish.
+# Differential privacy limits how much a model can reveal about any single client. It costs
+# accuracy, and the guarantee depends on how often each client takes part. In this tutorial you
+# plan a private training, run it, and print its privacy statement. At the end you have:
+#
+# - two trained models, one without and one with privacy;
+# - the accuracy of both models on held-out clients;
+# - the privacy statement, which you could publish.
 #
 # ## Plan
 #
-# A plan takes the schedule of the training and returns the smallest noise that keeps epsilon at a
-# target. Its *error* is the noise that is left in the model. Compare mechanisms by their error.
+# `tk.privacy.plan` takes the schedule of the training and a target for epsilon. It returns the
+# smallest noise that reaches the target. The *error* of a plan is the noise that remains in the
+# model. Compare mechanisms by their error.
 
 # %%
 import pathlib
@@ -29,17 +32,17 @@ plans = {
     for name in ("gaussian", "tree", "blt")
 }
 figure, axes = plt.subplots(figsize=(6, 3.4))
-for name, found in plans.items():
-    epsilons = [one.guarantee.epsilon for one in found]
-    axes.plot(epsilons, [one.error for one in found], "o-", label=name)
+for name, plans_of_name in plans.items():
+    epsilons = [plan.guarantee.epsilon for plan in plans_of_name]
+    axes.plot(epsilons, [plan.error for plan in plans_of_name], "o-", label=name)
 axes.legend()
 axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="error, clip norms")
 figure
 
 # %% [markdown]
-# The noise of a tree or a BLT is correlated: later rounds cancel part of the noise of earlier
-# rounds. So their error is smaller. We choose the BLT with epsilon 8. How much would more clients
-# per round help?
+# The noise of the mechanisms "tree" and "blt" is correlated between rounds: later rounds cancel
+# part of the noise of earlier rounds. Therefore their error is smaller. We choose "blt" with
+# epsilon 8. How much would more clients per round help?
 
 # %%
 chosen = tk.privacy.plan("blt", schedule, target_epsilon=8)
@@ -48,14 +51,15 @@ for plan in (chosen, tk.privacy.plan("blt", larger, target_epsilon=8)):
     print(f"{plan.schedule.cohort:4} clients per round: error {plan.error:.4f}")
 
 # %% [markdown]
-# Ten times as many clients give the same epsilon with a tenth of the error. Real federations are
-# large. Ours is a toy, so privacy will cost accuracy.
+# With ten times as many clients, the same epsilon needs only a tenth of the error. Real
+# federations have many clients. Our example has few, so privacy will cost accuracy.
 #
 # ## Train
 #
-# A privacy claim needs more than noise. Cohorts must keep the minimum separation, the noise needs
-# a secret key, and every round must be recorded. `tff-keyboard train` does all of this. In a loop
-# of your own (`PrivateMean`, `with_noise`) you have to do it.
+# A privacy guarantee needs more than noise. A client must not take part again before the minimum
+# separation has passed, the noise needs a secret key, and every round must be recorded.
+# `tff-keyboard train` does all of this. If you write a training loop of your own (with
+# `PrivateMean` or `with_noise`), your loop has to do it.
 
 # %%
 COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")
@@ -107,27 +111,27 @@ for name in ("open", "private"):
 # %% [markdown]
 # ## Compare
 #
-# How much accuracy did privacy cost? The two runs differ in nothing else. Both are evaluated on
-# clients that no model was trained on.
+# How much accuracy did privacy cost? The two runs differ only in their privacy mechanism. Both
+# models are evaluated on held-out clients, whose text was not used in any training.
 
 # %%
 for name in ("open", "private"):
-    found = tk.evaluation.evaluate_run(name, "held_out").metrics["recall_at_1_no_eos"]
-    print(f"{name:8} top-1 {found.value:.1%}, 95 % interval {found.low:.1%} to {found.high:.1%}")
+    recall = tk.evaluation.evaluate_run(name, "held_out").metrics["recall_at_1_no_eos"]
+    print(f"{name:8} top-1 {recall.value:.1%}, 95 % interval {recall.low:.1%} to {recall.high:.1%}")
 
 # %% [markdown]
-# ## State
+# ## Print the privacy statement
 #
-# The statement is computed from the run's ledger only. The ledger has a line for each released
-# round. Read also what the statement does *not* cover. This is as much a part of the claim as
+# The statement is computed only from the ledger of the run, a file with one line for each round.
+# Also read the part about the things that the statement does *not* cover. It is as important as
 # epsilon.
 
 # %%
 print(tk.privacy.privacy_statement(pathlib.Path("private/privacy_ledger.jsonl")))
 
 # %% [markdown]
-# Epsilon is the one of the plan. (Server momentum changes the BLT. If you use it, pass it to
-# `plan`, too.)
+# The statement has the epsilon of the plan. (Server momentum changes the noise of "blt". If you
+# use momentum, pass it to `plan`, too.)
 #
 # Before you publish a model:
 #

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Read an evaluation like a statistician
 #
-# Is a 5-gram model better than a 4-gram model? In this tutorial you evaluate both on clients that
-# neither was trained on, and learn how sure the answer is. At the end you have one picture of
-# four intervals for the same question, and you know which of them to trust and how many clients a
-# test needs. The text is written by synthetic typists. Run the tutorial in an empty folder.
+# Is a 5-gram model better than a 4-gram model? In this tutorial you evaluate both models on
+# held-out clients, and learn how certain the answer is. At the end you have a picture with four
+# confidence intervals for the same difference. You will know which of them to trust, and how many
+# clients a test needs. The text comes from synthetic users. Run the tutorial in an empty folder.
 
 # %%
 import json
@@ -18,7 +18,7 @@ import numpy as np
 
 import tff_keyboard as tk
 
-COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # of this Python
+COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # installed next to this Python
 
 
 def tff_keyboard(*words):
@@ -33,19 +33,21 @@ models = ("ngram:4", "ngram:5", "unigram")
 tff_keyboard("compare", *models, "--store=data/typists", "--out=runs/comparison")
 
 # %% [markdown]
-# **Controls.** The first model, `ngram:4`, is the control: `compare` judges the others against
-# it. `unigram` ranks words by frequency only. It already saves most keystrokes, so a comparison
-# with zero would be misleading.
+# **Controls.** `compare` compares all models with the first one, the control. Here the control is
+# `ngram:4`. The third model, `unigram`, ranks words by frequency only. It already saves most of
+# the keystrokes that the other models save. So do not judge a model by its own savings; compare it
+# with a simple model.
 #
 # ## The unit is a client
 #
-# The results have a row of counts for each client. The words of one client resemble each other,
-# so a hundred thousand words of few clients tell less than the same number of words of many
-# clients. An interval that treats words as independent is too narrow. `metric_interval` leaves
-# out one client at a time instead (the jackknife).
+# The results have a row of counts for each client. The words of one client resemble each other.
+# Therefore a hundred thousand words of few clients contain less information than a hundred
+# thousand words of many clients, and an interval that treats words as independent is too narrow.
+# `metric_interval` treats clients as independent: it leaves out one client at a time (the
+# jackknife).
 
 # %%
-METRIC = "recall_at_3_no_eos"  # top-3 recall: chosen before looking
+METRIC = "recall_at_3_no_eos"  # top-3 recall; choose the metric before you look at results
 results = pathlib.Path("runs/comparison/comparison.json")
 comparison = tk.evaluation.Comparison.from_json(json.loads(results.read_text()))
 control, longer, _ = (evaluation.sums for evaluation in comparison.evaluations)
@@ -66,8 +68,9 @@ print(f"half width over clients {points(over_clients)}")
 # %% [markdown]
 # ## A paired difference
 #
-# Both models read the text of the same clients. Some clients are hard to predict for any model.
-# In the paired difference this cancels, so its interval is much narrower.
+# Both models read the text of the same clients. The text of some clients is hard to predict for
+# every model. A paired difference compares the two models on each client, so the difficulty of the
+# client cancels. Its interval is therefore much narrower than an unpaired one.
 
 # %%
 other = tk.metrics.metric_interval(longer, METRIC)
@@ -80,10 +83,11 @@ print(f"half width unpaired {points(unpaired)}")
 # %% [markdown]
 # ## How many clients?
 #
-# Suppose that we have only ten clients at first, a pilot. If it finds no difference, the models
-# are "not distinguishable", which does not mean "equal". The smallest difference that a test
-# shows with a power of 80 % is 2.80 standard errors. From this we compute the number of clients
-# for a test. The test itself uses clients that were not in the pilot, and we look at it once.
+# Suppose that we start with a pilot of only ten clients. If the pilot shows no difference, the
+# models are "not distinguishable". This does not mean that they are equal: the pilot may be too
+# small. A test with a power of 80 % can show differences from 2.80 standard errors on. From the
+# standard error of the pilot we compute the number of clients that a test needs. The test itself
+# uses other clients than the pilot, and we evaluate it only once.
 
 # %%
 order = np.random.default_rng(1).permutation(interval.clients)
@@ -99,11 +103,11 @@ def difference(clients):
 
 
 first, last = difference(pilot), difference(test)
-for name, found in (("pilot", first), ("test", last)):
+for name, result in (("pilot", first), ("test", last)):
     print(
-        f"{name}: {found.clients} clients, {points(found.value)} "
-        f"[{points(found.low)}, {points(found.high)}], "
-        f"shows differences from {points(2.80 * found.standard_error)}"
+        f"{name}: {result.clients} clients, {points(result.value)} "
+        f"[{points(result.low)}, {points(result.high)}], "
+        f"shows differences from {points(2.80 * result.standard_error)}"
     )
 takes = math.ceil(len(pilot) * (2.80 * first.standard_error / 0.0025) ** 2)
 print(f"from the pilot: to show a lift of 0.25 points, a test needs {takes} clients")
@@ -112,8 +116,9 @@ print(f"from the pilot: to show a lift of 0.25 points, a test needs {takes} clie
 # ## Does the method find differences that do not exist?
 #
 # For each client we toss a coin, and swap the two models if it shows heads. Then there is no true
-# difference. About 5 of 100 intervals of 95 % should miss zero by chance. For the same reason,
-# one of 20 metrics will show a difference by chance: choose your metric before you look.
+# difference, and every difference that we find is a mistake. About 5 of 100 intervals at the 95 %
+# level should exclude zero by chance. For the same reason, if you look at 20 metrics, about one of
+# them will show a difference by chance. So choose your metric before you look at the results.
 #
 # These intervals say nothing about another training of the same models. For that you need several
 # seeds ([studies](../studies.md)).
@@ -130,9 +135,9 @@ def swapped():
     return tk.metrics.metric_difference(one, two, METRIC)
 
 
-nothing = [swapped() for _ in range(1000)]
-missed = sum(found.low > 0 or found.high < 0 for found in nothing)
-print(f"{missed} of 1,000 intervals miss zero although nothing differs")
+swaps = [swapped() for _ in range(1000)]
+missed = sum(swap.low > 0 or swap.high < 0 for swap in swaps)
+print(f"{missed} of 1,000 intervals exclude zero although there is no difference")
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2), width_ratios=(3, 2))
@@ -148,7 +153,7 @@ for place, (_, value, low, high) in enumerate(reversed(rows)):
 left.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
 left.axvline(0, color="black", linewidth=0.8)
 left.set_xlabel("ngram:5 minus ngram:4, points of top-3 recall")
-right.hist([100 * found.value for found in nothing], bins=30, color="lightgrey")
+right.hist([100 * swap.value for swap in swaps], bins=30, color="lightgrey")
 right.axvline(100 * paired.value, color="tab:blue", label="measured")
 right.set_xlabel("models swapped at random: points")
 right.legend()
@@ -156,7 +161,7 @@ figure.tight_layout()
 plt.show()
 
 # %% [markdown]
-# The left picture is the answer. The paired intervals of all clients and of the test clients
-# exclude zero, so the 5-gram is a little better. The unpaired interval is too wide to show it, and
-# the pilot has too few clients. On the right, the measured difference is far outside of what
-# swapping the models at random produces.
+# The left picture answers the question. The paired intervals of all clients and of the test
+# clients exclude zero, so the 5-gram model is a little better. The unpaired interval is too wide
+# to show this, and the pilot has too few clients. In the right picture, the measured difference is
+# much larger than all differences between models that were swapped at random.

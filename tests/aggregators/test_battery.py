@@ -74,27 +74,27 @@ MISTAKES = {
     "a factor and no guard": (
         Mean(divide=lambda total, weights: 2 * tf.math.divide_no_nan(total, weights)),
         {
-            "one client gives what it sent",
-            "equal clients give what each sent",
-            "a broken client is one that sent nothing",
+            "the result of one client is its update",
+            "the result of equal updates is that update",
+            "a client that sends nan is ignored",
         },
     ),
     "weights that do not count": (
         GUARD(Mean(counts=tf.ones_like)),
-        {"a client without weight is left out"},
+        {"a client with weight zero is ignored"},
     ),
-    "nobody is divided by": (
+    "division by zero": (
         GUARD(Mean(divide=tf.math.divide)),
-        {"nobody gives zeros and the next round counts"},
+        {"a round without clients returns zeros"},
     ),
     "chance": (
         GUARD(Mean(counts=lambda weight: weight * tf.random.uniform([], 0.5))),
         {
             "the order of clients does not matter",
-            "a broken client is one that sent nothing",
-            "a client without weight is left out",
-            "two parts merge to the whole",
-            "a resumed aggregation repeats the bits",
+            "a client that sends nan is ignored",
+            "a client with weight zero is ignored",
+            "two workers compute the same result",
+            "a resumed process repeats its results",
         },
     ),
 }
@@ -115,4 +115,4 @@ def test_mistakes_are_reported(mistake):
     if mistake == "a factor and no guard":
         sent = np.max(np.abs(AggregatorUnderTest().cohort(1)[0][0][0]))
         problem = f"tensor 0 of the result is off by {sent:.2g}"  # as it came twice
-        assert found["one client gives what it sent"] == problem
+        assert found["the result of one client is its update"] == problem

@@ -82,25 +82,26 @@ class AggregatorUnderTest:
         return self.process.next(state, list(values), list(weights))
 
 
-def has_the_types_of_an_aggregation(subject: AggregatorUnderTest) -> None:
+def the_types_are_right(subject: AggregatorUnderTest) -> None:
     """Checks the types. Measurements must be scalars on the server, one column of metrics each."""
     signature = subject.bare.next.type_signature
     state = subject.bare.initialize.type_signature.result
     types = [state, *(tff.FederatedType(t, tff.CLIENTS) for t in (VALUE_TYPE, subject.weight_type))]
     _require(state.placement is tff.SERVER, "the state is not on the server")
     for place, expected in enumerate(types):
-        _require(signature.parameter[place] == expected, f"argument {place} is no {expected}")
+        _require(signature.parameter[place] == expected, f"argument {place} is not {expected}")
     _require(signature.result.state == state, "the state changes its type")
     result = tff.FederatedType(VALUE_TYPE, tff.SERVER)
-    _require(signature.result.result == result, "the result is no delta on the server")
+    _require(signature.result.result == result, "the result is not an update on the server")
     measurements = signature.result.measurements
     _require(measurements.placement is tff.SERVER, "measurements are not on the server")
     for leaf in tff.structure.flatten(measurements.member):
         is_scalar = isinstance(leaf, tff.TensorType) and leaf.shape == ()
-        _require(is_scalar and not tf.as_dtype(leaf.dtype).is_complex, "a measurement is no number")
+        _require(is_scalar and not tf.as_dtype(leaf.dtype).is_complex, "a measurement is not real")
 
 
-def nobody_gives_zeros_and_the_next_round_counts(subject: AggregatorUnderTest) -> None:
+def a_round_without_clients_returns_zeros(subject: AggregatorUnderTest) -> None:
+    """Checks an empty round, and that the next round is normal."""
     output = subject.run([], [])
     zeros = [np.zeros(shape) for shape in SHAPES]
     _require_close(output.result, zeros, atol=subject.atol * subject.is_noisy)
@@ -110,19 +111,20 @@ def nobody_gives_zeros_and_the_next_round_counts(subject: AggregatorUnderTest) -
     _require(all(np.any(x) for x in again.result), "the next round gives zeros")
 
 
-def one_client_gives_what_it_sent(subject: AggregatorUnderTest) -> None:
+def the_result_of_one_client_is_its_update(subject: AggregatorUnderTest) -> None:
+    """Checks a cohort of one. A private sum must only have the direction of the update."""
     values, weights = subject.cohort(1)
     output = subject.run(values, weights)
     if not subject.is_private:
         _require_close(output.result, values[0], rtol=1e-5, atol=subject.atol)
         return
     got, sent = (np.concatenate([np.ravel(x) for x in v]) for v in (output.result, values[0]))
-    _require(got @ sent > 0, "the result points elsewhere")
+    _require(got @ sent > 0, "the result points away from the update")
     longest = np.linalg.norm(sent) * (1 + 1e-5) + subject.atol
-    _require(bool(np.linalg.norm(got) <= longest), "the result is longer than the delta")
+    _require(bool(np.linalg.norm(got) <= longest), "the result is longer than the update")
 
 
-def equal_clients_give_what_each_sent(subject: AggregatorUnderTest) -> None:
+def the_result_of_equal_updates_is_that_update(subject: AggregatorUnderTest) -> None:
     values, _ = subject.cohort(1)
     weight = subject.weigh(3, 2.0, np.full(len(SHAPES), 0.1))
     output = subject.run(values * CLIENTS, [weight] * CLIENTS)
@@ -138,7 +140,8 @@ def the_order_of_clients_does_not_matter(subject: AggregatorUnderTest) -> None:
     _require_same(shuffled.measurements, output.measurements, rtol=1e-5, atol=1e-6)
 
 
-def a_broken_client_is_one_that_sent_nothing(subject: AggregatorUnderTest) -> None:
+def a_client_that_sends_nan_is_ignored(subject: AggregatorUnderTest) -> None:
+    """Checks NaN and infinity: the client then counts like one with update and weight zero."""
     values, weights = subject.cohort()
     nothing = [np.zeros_like(x) for x in values[2]]
     silent_weights = [*weights[:2], subject.no_weight, *weights[3:]]
@@ -153,19 +156,19 @@ def a_broken_client_is_one_that_sent_nothing(subject: AggregatorUnderTest) -> No
             _require(refused == [1, 0], f"{refused} updates were refused, not [1, 0]")
 
 
-def a_client_without_weight_is_left_out(subject: AggregatorUnderTest) -> None:
-    """Checks a client of weight 0. A private sum ignores weights: counts are private."""
+def a_client_with_weight_zero_is_ignored(subject: AggregatorUnderTest) -> None:
+    """Checks a client with weight 0. Private sums ignore weights, because counts are private."""
     values, weights = subject.cohort()
     output = subject.run(values, [*weights[:2], subject.no_weight, *weights[3:]])
     if not subject.is_private:
         values, weights = ([*items[:2], *items[3:]] for items in (values, weights))
     _require_close(output.result, subject.run(values, weights).result, rtol=1e-6, atol=1e-7)
     for name, value in _plain(output.measurements).items():
-        if name.split("/")[-1] == "clients":  # of an aggregator that measures the counting clients
+        if name.split("/")[-1] == "clients":  # the number of clients with a weight
             _require(value == CLIENTS - 1, f"`{name}` counts {value} clients of {CLIENTS - 1}")
 
 
-def two_parts_merge_to_the_whole(subject: AggregatorUnderTest) -> None:
+def two_workers_compute_the_same_result(subject: AggregatorUnderTest) -> None:
     """Checks that several workers or machines compute the same result as one."""
     values, weights = subject.cohort()
     merged = subject.in_parts.next(subject.process.initialize(), values, weights)
@@ -174,7 +177,7 @@ def two_parts_merge_to_the_whole(subject: AggregatorUnderTest) -> None:
     _require_same(merged.measurements, whole.measurements, rtol=1e-5, atol=1e-6)
 
 
-def a_resumed_aggregation_repeats_the_bits(subject: AggregatorUnderTest) -> None:
+def a_resumed_process_repeats_its_results(subject: AggregatorUnderTest) -> None:
     """Continues from a copy of the state in plain arrays, as in a checkpoint."""
     values, weights = subject.cohort()
     state = subject.run(values, weights).state
@@ -187,15 +190,15 @@ def a_resumed_aggregation_repeats_the_bits(subject: AggregatorUnderTest) -> None
 
 
 PROPERTIES = (
-    has_the_types_of_an_aggregation,
-    nobody_gives_zeros_and_the_next_round_counts,
-    one_client_gives_what_it_sent,
-    equal_clients_give_what_each_sent,
+    the_types_are_right,
+    a_round_without_clients_returns_zeros,
+    the_result_of_one_client_is_its_update,
+    the_result_of_equal_updates_is_that_update,
     the_order_of_clients_does_not_matter,
-    a_broken_client_is_one_that_sent_nothing,
-    a_client_without_weight_is_left_out,
-    two_parts_merge_to_the_whole,
-    a_resumed_aggregation_repeats_the_bits,
+    a_client_that_sends_nan_is_ignored,
+    a_client_with_weight_zero_is_ignored,
+    two_workers_compute_the_same_result,
+    a_resumed_process_repeats_its_results,
 )
 
 
@@ -213,21 +216,23 @@ class _Rule(AggregatorUnderTest):
 def check_rule(
     factory: tff.aggregators.WeightedAggregationFactory, *, atol: float = 1e-6
 ) -> dict[str, str]:
-    """Checks which properties, common to all aggregators of this library, an aggregator has.
+    """Checks the properties that all aggregators of this library have.
 
-        rule = tk.aggregators.UpdateGuard(tk.aggregators.Median())
-        problems = tk.aggregators.check_rule(rule)
+        aggregator = tk.aggregators.UpdateGuard(tk.aggregators.Median())
+        problems = tk.aggregators.check_rule(aggregator)
         assert not any(problems.values()), problems
 
-    Runs five small clients in TFF's default context. To tolerate a broken client, an aggregator
-    needs `UpdateGuard` around it.
+    Runs rounds with five small clients in TFF's default context. To ignore clients that send NaN,
+    an aggregator needs `UpdateGuard` around it.
 
     Args:
-      factory: A kind of weighted mean: weights are numbers, and equal updates give that update.
-      atol: Largest change of an update by the aggregator, such as by quantisation.
+      factory: The aggregator, a kind of weighted mean: weights are numbers, and if all clients
+        send the same update, the result is this update.
+      atol: Largest error that the aggregator may add to an update, for example by quantisation.
 
     Returns:
-      Property, as a phrase, -> "" if the aggregator has it, otherwise the problem.
+      A dictionary from each property, as a phrase, to the problem that was found, or to "" if the
+      aggregator has the property.
     """
     require_factory(factory, "factory")
     subject, found = _Rule(factory, atol), {}
@@ -291,6 +296,6 @@ def _require_close(
 
 def _require_same(got: Any, expected: Any, *, rtol: float = 0.0, atol: float = 0.0) -> None:
     first, second = _plain(got), _plain(expected)
-    _require(first.keys() == second.keys(), "there are other measurements")
+    _require(first.keys() == second.keys(), "the measurements have different names")
     for name, value in first.items():
         _require_close([value], [second[name]], rtol=rtol, atol=atol, what=f"measurement `{name}`")

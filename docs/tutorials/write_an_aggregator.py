@@ -1,19 +1,21 @@
 # %% [markdown]
 # # Write an aggregator and test it
 #
-# An aggregator combines the updates of a round's clients into one. In this tutorial you write one
-# and test it against NumPy and against attackers. At the end you have an aggregator that you can
-# use in any TFF training, and a picture that compares it with the mean and the median.
+# An aggregator combines the updates of the clients of a round into one update. In this tutorial
+# you write an aggregator, compare its results with NumPy, and test it with a client that sends
+# extreme updates. At the end you have an aggregator that you can use in any TFF training, and a
+# picture that compares it with the mean and the median.
 #
-# Our aggregator is a mean that depends on *agreement*. It makes each number of the update smaller
-# if the clients contradict each other:
+# Our aggregator is a mean that depends on *agreement*. It makes a coordinate of the mean smaller
+# if the clients disagree about its sign:
 #
 #     result = mean * |mean| / mean of |update|
 #
-# The fraction is 1 if all clients move the number in the same direction, and 0 if they cancel
-# out.
+# The fraction is 1 if the updates of all clients have the same sign in this coordinate. It is 0 if
+# the updates cancel out.
 #
-# It is a TFF factory like any other: it sums over clients, and the server divides.
+# The aggregator is an ordinary TFF factory. It sums two values over the clients, and the server
+# divides the sums.
 
 # %%
 import matplotlib.pyplot as plt
@@ -25,7 +27,7 @@ import tff_keyboard as tk
 
 
 class Agreement(tff.aggregators.WeightedAggregationFactory):
-    """Weighted mean, made smaller where clients contradict each other. It has no state."""
+    """Weighted mean whose coordinates are smaller if clients disagree. It has no state."""
 
     divide = staticmethod(tf.math.divide)
 
@@ -64,39 +66,42 @@ class Agreement(tff.aggregators.WeightedAggregationFactory):
 
 # %% [markdown]
 # `check_rule` checks the properties that every aggregator of this library has. It runs small
-# rounds of five clients, merges workers, sends NaN from a client, and runs a round without any
-# client.
+# rounds with five clients. It also divides the clients among several workers, lets one client send
+# NaN, and runs a round without clients.
 
 # %%
 tk.algorithms.local_context()  # computations run in this process
 
 
-def show(found):
-    for name, problem in found.items():
+def show(problems):
+    for name, problem in problems.items():
         print(f"{name:46} {problem or 'holds'}")
 
 
 show(tk.aggregators.check_rule(Agreement()))
 
 # %% [markdown]
-# It finds two mistakes. First, a round without clients divides by zero, and the resulting NaN
-# would stay in the model. We mend this in the aggregator. Second, one broken phone that sends NaN
-# spoils the round for all clients. `UpdateGuard` prevents this: it rejects such an update and
-# counts it in the metrics.
+# The check finds two mistakes:
+#
+# - A round without clients divides by zero, and the resulting NaN would stay in the model. We fix
+#   this in the aggregator.
+# - If one broken phone sends NaN, the result of the whole round is NaN. `UpdateGuard` prevents
+#   this: it rejects such an update and counts it in the metrics.
 
 
 # %%
-class Mended(Agreement):
+class SafeAgreement(Agreement):
     divide = staticmethod(tf.math.divide_no_nan)  # 0 / 0 is 0
 
 
-rule = tk.aggregators.UpdateGuard(Mended())
-found = tk.aggregators.check_rule(rule)
-assert not any(found.values())
-show(found)
+aggregator = tk.aggregators.UpdateGuard(SafeAgreement())
+problems = tk.aggregators.check_rule(aggregator)
+assert not any(problems.values())
+show(problems)
 
 # %% [markdown]
-# These checks do not know our formula. So we compare the result with NumPy in double precision:
+# These checks do not know our formula. Therefore we also compare the result with NumPy in double
+# precision:
 
 
 # %%
@@ -113,11 +118,13 @@ weights = np.arange(1, 7, dtype=np.float32)
 mean, size = (
     np.average(x.astype(np.float64), axis=0, weights=weights) for x in (updates, abs(updates))
 )
-np.testing.assert_allclose(aggregate(rule, updates, weights), mean * abs(mean) / size, rtol=1e-5)
+expected = mean * abs(mean) / size
+np.testing.assert_allclose(aggregate(aggregator, updates, weights), expected, rtol=1e-5)
 print("The result is the same as in NumPy.")
 
 # %% [markdown]
-# How does it differ from other aggregators? Four clients send 1, the fifth sends x:
+# How does our aggregator differ from others? Four clients send the update 1, and the fifth client
+# sends x:
 
 # %%
 x = np.linspace(-8, 8, 81)
@@ -125,7 +132,7 @@ updates = np.array([np.ones_like(x)] * 4 + [x], np.float32)
 figure, axes = plt.subplots(figsize=(6, 3.4))
 for name, each in {
     "mean": tff.aggregators.MeanFactory(),
-    "agreement": rule,
+    "agreement": aggregator,
     "median": tk.aggregators.Median(),
 }.items():
     axes.plot(x, aggregate(each, updates, np.ones(5, np.float32)), label=name)
@@ -134,12 +141,13 @@ axes.legend()
 figure
 
 # %% [markdown]
-# Our aggregator damps a contradiction, but does not reject it. At x = -4 the result is 0, and
-# below -4 the fifth client wins. So it is not a defence against attackers; the median is. An
-# exaggerated update in the same direction passes in full. To prevent this, put
+# Our aggregator reduces the effect of a client that disagrees, but does not remove it. At x = -4
+# the result is 0. Below -4 the result has the sign of the fifth client. So our aggregator is not a
+# defence against attackers, but the median is. If the fifth client sends a large update with the
+# same sign as the others, our aggregator does not reduce it at all. To limit such updates, put
 # `tk.aggregators.clipping` around the aggregator.
 #
-# To train with it, pass `model_aggregator=rule` to
+# To train with it, pass `model_aggregator=aggregator` to
 # `tff.learning.algorithms.build_weighted_fed_avg`, as in [FedAtt and FedMed in your own TFF
 # code](fedatt_in_your_tff_code.md). To add it to this library, follow
 # [Contributing](../../CONTRIBUTING.md#add-an-aggregator).
