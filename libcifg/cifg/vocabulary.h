@@ -129,6 +129,14 @@ inline bool may_be_listed(std::string_view word) {
   return !word.empty() && !is_mask(word);
 }
 
+// Returns whether rules may name a language; they never name English.
+inline bool is_language(std::string_view code) {
+  for (std::string_view known : {"de", "tr", "es", "nl", "pt"}) {
+    if (code == known) return true;
+  }
+  return false;
+}
+
 inline Error read_rules(const Json* json, Rules& rules, std::string& canonical) {
   const Json* mode = json ? json->field("mode") : nullptr;
   const Json* lowercase = json ? json->field("lowercase") : nullptr;
@@ -139,7 +147,7 @@ inline Error read_rules(const Json* json, Rules& rules, std::string& canonical) 
   }
   const Json* language = json->field("language");  // "en" if it is missing
   if (!version->is_integer(1, 1)) return "its rules are of another version";
-  if (language && language->text != "de" && language->text != "tr") return "its language is another";
+  if (language && !is_language(language->text)) return "its language is another";
   rules.splits_at_whitespace_only = mode->text == "whitespace";
   rules.lowercase = lowercase->truth;
   rules.has_two_i = language && language->text == "tr";

@@ -18,6 +18,7 @@ import numpy as np
 
 from libcifg.tests import vectors
 from tests.support.keyboard import export_fakes, hybrid_export
+from tff_keyboard.data.vocabulary import LANGUAGES
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tff_keyboard.predictors.tail_lexicon import of_steps
 from tff_keyboard_app.keyboard import cache_file
@@ -28,7 +29,6 @@ from tflite_export.graphs import row_scaled, trainable
 from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.graphs.quantization import quantize_rows
 
-LANGUAGES = ("en", "de", "tr")
 BEYOND_THE_TABLE = ["johannisburg", "see-through", "toad", "überall"]
 compress = zlib.compress
 

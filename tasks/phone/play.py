@@ -22,6 +22,7 @@ from typing import Annotated, Literal
 from absl import flags
 
 from ..options import Positional, TaskOptions, UsageError
+from tff_keyboard.config.sections.data_config import Language
 from tff_keyboard.storage import shipped_files
 
 
@@ -35,7 +36,7 @@ class Options(TaskOptions):
     ] = 8765
     terminal: Annotated[bool, "Type in this terminal, with the first model."] = False
     language: Annotated[
-        Literal["en", "de", "tr", "none"] | None,
+        Literal[Language, "none"] | None,
         "Language of the keys, contractions and blocklist. Default: the language of the model.",
     ] = None
     blocklist: Annotated[

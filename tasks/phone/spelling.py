@@ -13,9 +13,10 @@ and intended words anywhere on the strip.
 import dataclasses
 import json
 import pathlib
-from typing import Annotated, Literal
+from typing import Annotated
 
 from ..options import Positional, TaskOptions
+from tff_keyboard.config.sections.data_config import Language
 from tff_keyboard.storage import shipped_files
 
 
@@ -27,7 +28,7 @@ class Options(TaskOptions):
     pairs: Annotated[pathlib.Path, "File of pairs, one per line: typed<TAB>intended."]
     context: Annotated[str, "Text before each word."] = ""
     language: Annotated[
-        Literal["en", "de", "tr"] | None,
+        Language | None,
         "Language of the keys. Default: the language of the model.",
     ] = None
     json: Annotated[bool, "Print the counts as one JSON object."] = False

@@ -140,5 +140,7 @@ def test_rejects_sizes_out_of_range():
         Vocabulary.from_counts({"<url>": 1}, 10, RULES)
     with pytest.raises(ValueError, match="`mode` must be one of"):
         NormalisationRules(mode="letters")
-    with pytest.raises(ValueError, match="`language` must be one of en, de, tr, got 'xx'"):
+    with pytest.raises(
+        ValueError, match="`language` must be one of en, de, tr, es, nl, pt, got 'xx'"
+    ):
         NormalisationRules(language="xx")

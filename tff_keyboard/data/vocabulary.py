@@ -27,7 +27,7 @@ NUM_SPECIAL = len(SPECIAL_IDS)
 SPECIAL_WORDS = ("<pad>", "<bos>", "<eos>", "<oov>")
 
 MODES = ("words", "whitespace")
-LANGUAGES = ("en", "de", "tr")
+LANGUAGES = ("en", "de", "tr", "es", "nl", "pt")
 RULES_VERSION = 1
 
 _FORMAT = "# tff-keyboard vocabulary 1"

@@ -13,19 +13,32 @@ class Language:
 
     Attributes:
       keys: Three rows of small letters, for the page, and for slips to neighbouring keys.
+      held: Letter of a key -> letters with a mark that the page offers while the key is held down.
       vowels: Vowels, which are often typed for one another.
       endings: Last letters in which two words may differ without one being a misspelling.
       forms: Last letters that distinguish forms of a word; a space does not correct one to another.
-      marks: Typed letters without a mark -> the letter with the mark: "u" and "ue" -> "ü".
+      marks: Typed letters without a mark -> a letter with the mark that has a key of its own: "u"
+        and "ue" -> "ü".
       example: Example text on the page.
     """
 
     keys: tuple[str, str, str]
+    held: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vowels: str
     endings: str
     forms: str
     marks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     example: str
+
+    @property
+    def letters(self) -> str:
+        """Returns all letters that can be typed."""
+        return "".join((*self.keys, *self.held.values()))
+
+    @property
+    def marked(self) -> Mapping[str, str]:
+        """Returns typed letters without a mark -> all letters with a mark that they stand for."""
+        return {**self.held, **self.marks}
 
 
 LANGUAGES = {
@@ -51,5 +64,31 @@ LANGUAGES = {
         forms="aeıikmnruü",
         marks={"c": "ç", "g": "ğ", "i": "ı", "o": "ö", "s": "ş", "u": "ü"},
         example="Akşam yemeğe eve geliyor musun? Oraya varınca seni ararım.",
+    ),
+    "es": Language(
+        keys=("qwertyuiop", "asdfghjklñ", "zxcvbnm"),
+        held={"a": "á", "e": "é", "i": "í", "o": "ó", "u": "úü"},
+        vowels="aeiou",
+        endings="adeilmnorszáéíóú",
+        forms="adeimnors",
+        marks={"n": "ñ"},
+        example="¿Vienes a cenar a casa esta noche? Te llamaré cuando llegue mañana.",
+    ),
+    "nl": Language(
+        keys=("qwertyuiop", "asdfghjkl", "zxcvbnm"),
+        held={"a": "áà", "c": "ç", "e": "éëèê", "i": "ïí", "o": "óö", "u": "üú"},
+        vowels="aeiou",
+        endings="deklmnrst",
+        forms="denrst",
+        example="Kom je vanavond thuis eten? Ik bel je zodra ik in België ben.",
+    ),
+    "pt": Language(
+        keys=("qwertyuiop", "asdfghjklç", "zxcvbnm"),
+        held={"a": "ãáâà", "e": "éê", "i": "í", "o": "õóô", "u": "ú"},
+        vowels="aeiou",
+        endings="aeilmnorsuzáãéíó",
+        forms="aeimorsu",
+        marks={"c": "ç"},
+        example="Vens jantar a casa hoje à noite? Eu ligo-te amanhã, quando lá chegar.",
     ),
 }

@@ -36,7 +36,7 @@ class Misspellings:
     def __init__(self, frequencies: Mapping[str, float], language: Language = LANGUAGES["en"]):
         self._frequencies = frequencies
         self._vowels = language.vowels
-        letters = sorted("".join(language.keys))
+        letters = sorted(language.letters)
         self._no_endings = "".join(x for x in letters if x not in language.endings)
         self.meant_by = functools.lru_cache(maxsize=20_000)(self._meant_by)
 

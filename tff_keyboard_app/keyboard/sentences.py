@@ -2,7 +2,8 @@
 
 A sentence ends at a newline, or at one `.`, `!` or `?` (or several of `!?`) that follows a word and
 is followed by white space. Two dots or more do not end a sentence, nor does the full stop of a
-common abbreviation. The page's `field.js` has the same rule for its shift key.
+common abbreviation. White space and the Spanish marks "¿" and "¡" before the first word do not
+belong to the sentence. The page's `field.js` has the same rules for its shift key.
 """
 
 import itertools
@@ -11,17 +12,20 @@ from collections.abc import Iterator
 
 _LOOK_BACK = 1000  # characters; the runtime does not read more of a text either
 
-# English, German and Turkish in one list: none of them is the last word of another's sentence.
+# All languages in one list: none of them is the last word of a sentence in another language.
 ABBREVIATIONS = (
     "etc", "i.e", "e.g", "approx", "mr", "mrs", "ms", "dr", "prof", "vs",
     "z.b", "d.h", "u.a", "bzw", "ca", "usw", "ggf", "evtl", "inkl",
     "örn", "bkz", "vb",
+    "sr", "sra", "ud", "uds", "p.ej", "p.ex",
+    "bijv", "bv", "enz", "d.w.z", "o.a", "i.p.v", "m.b.t",
 )  # fmt: skip
 _LONGEST_ABBREVIATION = max(map(len, ABBREVIATIONS))
 _ABBREVIATED = re.compile(
     rf"(?<![\w.])(?:{'|'.join(map(re.escape, ABBREVIATIONS))})\Z", re.IGNORECASE
 )
 
+_BEFORE = re.compile(r"\A[\s¿¡]+")
 _END = re.compile(r"""\n | (?:(?<![.!?…])\. | (?<!\.)[!?]+(?!\.)) ["'’”)\]]* \s""", re.VERBOSE)
 
 
@@ -32,24 +36,24 @@ def sentence_of(text: str) -> str:
     ('See y', 'ok... see', 'at 7.30 in')
     >>> sentence_of("pens, paper etc. and")
     'pens, paper etc. and'
-    >>> sentence_of("Really?! (Yes.) ")
-    ''
+    >>> sentence_of("Really?! (Yes.) "), sentence_of("Hola. ¿Qu")
+    ('', 'Qu')
     """
     start = 0
     text = text[-_LOOK_BACK:]
     for end in _ends(text):
         start = end
-    return text[start:].lstrip()
+    return _BEFORE.sub("", text[start:])
 
 
 def sentences_of(text: str) -> list[str]:
-    r"""Splits a text into sentences, without the white space around them.
+    r"""Splits a text into sentences, without white space and "¿" around them.
 
     >>> sentences_of("Really?! (Yes.) ok... see you\nat 7.30")
     ['Really?!', '(Yes.)', 'ok... see you', 'at 7.30']
     """
     ends = [0, *_ends(text), len(text)]
-    pieces = (text[start:end].strip() for start, end in itertools.pairwise(ends))
+    pieces = (_BEFORE.sub("", text[a:b]).rstrip() for a, b in itertools.pairwise(ends))
     return [piece for piece in pieces if piece]
 
 

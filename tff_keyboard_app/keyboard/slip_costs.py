@@ -74,10 +74,13 @@ def slips_by_hand(language: Language) -> dict[tuple[str, str], float]:
         for letter in group:
             for other in group.replace(letter, ""):
                 lower(letter, other, cost)
-    for plain, marked in language.marks.items():
-        lower(marked, plain, _MARK)
-        if len(plain) == 1:
-            lower(plain, marked, _VOWEL)
+    for plain, letters in language.marked.items():
+        for letter in letters:
+            lower(letter, plain, _MARK)
+            if len(plain) == 1:
+                lower(plain, letter, _VOWEL)
+            for other in letters.replace(letter, ""):
+                lower(letter, other, _VOWEL)
     return slips
 
 

@@ -104,8 +104,11 @@ def in_case_of(fragment: str, word: str, language: str = "en") -> str:
     ('Coming', 'COMING', 'coming')
     >>> in_case_of("I", "i'm")
     "I'm"
+    >>> in_case_of("IJ", "ijsje", "nl"), in_case_of("Ij", "ijsje", "nl")
+    ('IJsje', 'IJsje')
     """
-    if len(fragment) > 1 and fragment.isupper():
+    has_one_capital = fragment == casing.capitalised(casing.lower(fragment, language), language)
+    if len(fragment) > 1 and fragment.isupper() and not has_one_capital:
         return casing.upper(word, language)
     if fragment[:1].isupper():
         return casing.capitalised(word, language)

@@ -6,8 +6,8 @@
     added          the letter once more or a neighbouring key    0.008 / (places x keys)
     another        a neighbouring key                            0.015 / (places x keys)
                    a vowel for a vowel                           0.008 / (places x other vowels)
-    unmarked       "fuer", "fur" for "für"; of several marks     0.010
-                   any number are left out
+    unmarked       "fuer", "fur" for "für"; any number of marks  0.010
+                   up to 200 strings, first those with the fewest marks
 
 The probabilities are set by hand. Their order follows studies of phone typing; they are not
 fitted to text of users. This is a noisy channel after Kernighan, Church and Gale 1990, with the
@@ -32,24 +32,25 @@ _UNMARKED = 0.010
 _INDENTS = (0.0, 0.25, 0.75)  # of a row, in keys
 _DIGITS = "1234567890"
 _REACH = 1.3  # keys; takes in the six around a key
-_MAX_UNMARKED = 6  # places where a mark may be missing: 63 words
+_MAX_UNMARKED = 200  # strings with more marks; those with the fewest additional marks come first
 
 
 class TypoChannel:
     """Slips on the keys of a language.
 
     Attributes:
-      neighbours: Letter -> letters on the keys around it.
+      neighbours: Letter -> letters on the keys around it; none for a letter on a held key.
       below: Digit -> letters on the keys below it, on a layout with a row of digits.
     """
 
     def __init__(self, language: Language):
-        self.neighbours = _neighbours(language.keys)
+        on_held_keys = dict.fromkeys("".join(language.held.values()), "")
+        self.neighbours = _neighbours(language.keys) | on_held_keys
         first = language.keys[0]
         self.below = {digit: first[max(0, i - 1) : i + 1] for i, digit in enumerate(_DIGITS)}
         self._vowels = language.vowels
-        self._marks = language.marks
-        plain = sorted(language.marks, key=len, reverse=True)
+        self._marked = language.marked
+        plain = sorted(self._marked, key=len, reverse=True)
         self._plain = re.compile("|".join(plain)) if plain else None
 
     def meant_words(self, typed: str) -> Iterator[tuple[str, float]]:
@@ -87,13 +88,16 @@ class TypoChannel:
             yield head + letter + tail, (_LEFT_OUT_DOUBLE if is_double else _LEFT_OUT) / places
 
     def _marks_missing(self, plain: re.Pattern[str], typed: str) -> Iterator[tuple[str, float]]:
-        found = plain.findall(typed)
-        if len(found) > _MAX_UNMARKED:
-            return
-        between = plain.split(typed)
-        choices = itertools.product(*((letters, self._marks[letters]) for letters in found))
-        for chosen in itertools.islice(choices, 1, None):  # the first is as typed
-            yield "".join(map("".join, zip(between, (*chosen, ""), strict=True))), _UNMARKED
+        pieces = re.split(f"({plain.pattern})", typed)  # every second one may have a mark
+        places = range(1, len(pieces), 2)
+        chosen = (
+            dict(zip(changed, letters, strict=True))
+            for count in range(1, len(places) + 1)
+            for changed in itertools.combinations(places, count)
+            for letters in itertools.product(*(self._marked[pieces[i]] for i in changed))
+        )
+        for letters in itertools.islice(chosen, _MAX_UNMARKED):
+            yield "".join(letters.get(i, piece) for i, piece in enumerate(pieces)), _UNMARKED
 
 
 def _neighbours(rows: tuple[str, ...]) -> dict[str, str]:

@@ -107,7 +107,7 @@ def expected_uses(
 def learn(pairs: list[tuple[str, str]], language: str) -> dict[Piece, float]:
     """Returns `(meant, typed)` -> cost, with defaults, learned from pairs `(typed, meant)`."""
     by_hand = slip_costs.slips_by_hand(LANGUAGES[language])
-    letters = sorted({*"".join(LANGUAGES[language].keys), "'"})
+    letters = sorted({*LANGUAGES[language].letters, "'"})
     shares = _single_shares(by_hand, letters)
     prior = dict(shares)
     meant_pieces: collections.Counter[str] = collections.Counter()

@@ -113,7 +113,7 @@ def slips_among(
     """
     rules = LANGUAGES[language]
     slips = slips_by_hand(rules) | packaged_slips(language)
-    letters = {*"".join(rules.keys), "'"}
+    letters = {*rules.letters, "'"}
     words = [w for w in known if frequencies.get(w, 0.0) >= _MEANT_FROM and set(w) <= letters]
     index = SpellingIndex(words, SlipCosts(slips, letters))
     found = {}

@@ -13,6 +13,9 @@ from tff_keyboard.data.vocabulary import LANGUAGES, NormalisationRules
 ALPHABETS = {
     "en": ("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
     "de": ("abcdefghijklmnopqrstuvwxyzäöüß", "ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÜẞ"),
+    "es": ("abcdefghijklmnñopqrstuvwxyzáéíóúü", "ABCDEFGHIJKLMNÑOPQRSTUVWXYZÁÉÍÓÚÜ"),
+    "nl": ("abcdefghijklmnopqrstuvwxyzáàçéëèêïíóöúü", "ABCDEFGHIJKLMNOPQRSTUVWXYZÁÀÇÉËÈÊÏÍÓÖÚÜ"),
+    "pt": ("abcdefghijklmnopqrstuvwxyzáâãàçéêíóôõú", "ABCDEFGHIJKLMNOPQRSTUVWXYZÁÂÃÀÇÉÊÍÓÔÕÚ"),
     "tr": ("abcçdefgğhıijklmnoöprsştuüvyz", "ABCÇDEFGĞHIİJKLMNOÖPRSŞTUÜVYZ"),
 }
 WORDS = st.sampled_from(LANGUAGES).flatmap(
@@ -55,3 +58,17 @@ def test_lower_reverses_upper_and_matches_the_tokenizer(case):
 )
 def test_letters_that_differ_by_language(language, typed, small):
     assert casing.lower(typed, language) == small
+
+
+@pytest.mark.parametrize(
+    ("language", "word", "shown"),
+    [
+        ("nl", "ijs", "IJs"),
+        ("nl", "ij", "IJ"),
+        ("nl", "i", "I"),
+        ("nl", "lijst", "Lijst"),
+        ("en", "ijs", "Ijs"),
+    ],
+)
+def test_dutch_ij_counts_as_one_letter(language, word, shown):
+    assert casing.capitalised(word, language) == shown

@@ -42,6 +42,24 @@ LANGUAGE_WORDS = {
         "hayır", "şimdi", "sonra", "yarın", "bugün", "güzel", "kadar", "daha", "en", "gibi",
         "ankara'da",
     ),
+    "es": (
+        "yo", "tú", "él", "no", "que", "de", "la", "el", "en", "y", "está", "esta", "mañana",
+        "español", "qué", "cómo", "vienes", "a", "cenar", "casa", "noche", "te", "llamaré",
+        "cuando", "llegue", "gracias", "hola", "también", "más", "muy", "bien", "todo", "aquí",
+        "ahora", "sí", "por", "favor", "después", "único", "pingüino",
+    ),
+    "nl": (
+        "ik", "jij", "het", "de", "een", "één", "niet", "en", "is", "dat", "kom", "je", "vanavond",
+        "thuis", "eten", "bel", "zodra", "in", "belgië", "ben", "ijs", "ijsje", "ijsland", "zo'n",
+        "foto's", "geïnteresseerd", "coördinatie", "financiële", "dank", "bedankt", "goed", "dag",
+        "avond", "morgen", "ja", "nee", "waar", "hoe", "met", "ijskast",
+    ),
+    "pt": (
+        "eu", "tu", "não", "que", "de", "o", "a", "à", "em", "e", "está", "vens", "jantar", "casa",
+        "hoje", "noite", "ligo-te", "amanhã", "quando", "lá", "chegar", "obrigado", "olá", "também",
+        "mais", "muito", "bem", "tudo", "aqui", "agora", "sim", "por", "favor", "depois", "ação",
+        "você", "avô", "relações", "útil", "três",
+    ),
 }  # fmt: skip
 
 SENTENCES = (

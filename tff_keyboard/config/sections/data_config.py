@@ -24,6 +24,8 @@ Source: TypeAlias = Literal[
     "shakespeare",
 ]
 
+Language: TypeAlias = Literal["en", "de", "tr", "es", "nl", "pt"]
+
 # The files of these sources contain their own split by time.
 _SPLIT_BY_TIME_IN_FILE = ("stackoverflow", "shakespeare")
 COLUMN_KEYS = ("client_column", "text_column", "time_column")
@@ -129,7 +131,7 @@ class DataConfig(Table, path="data"):
     long_messages: Literal["continue", "truncate", "split"] = "continue"
     mode: Literal["words", "whitespace"] = "words"
     lowercase: bool = True
-    language: Literal["en", "de", "tr"] = "en"
+    language: Language = "en"
     seed: checks.FromZero = 1
     validation_fraction: float = 0.1
     held_out_fraction: float = 0.1

@@ -1,11 +1,14 @@
 """Lower case and capitals by language, identical on every machine and in every locale.
 
-Turkish has two letters i. `ß` stays `ß`: its capital is `ẞ`, which becomes `ß` again.
+Turkish has two letters i. `ß` stays `ß`: its capital is `ẞ`, which becomes `ß` again. Dutch writes
+`ij` at the start of a word with two capitals.
 
 >>> lower("DIŞ İŞ", "tr"), lower("DIŞ İŞ", "en"), lower("GROẞ", "de")
 ('dış iş', 'diş i̇ş', 'groß')
 >>> upper("dış iş", "tr"), upper("groß", "de"), capitalised("istanbul", "tr")
 ('DIŞ İŞ', 'GROẞ', 'İstanbul')
+>>> capitalised("ijs", "nl"), capitalised("ijs", "en")
+('IJs', 'Ijs')
 """
 
 from collections.abc import Mapping
@@ -41,5 +44,6 @@ def upper(text: str, language: str) -> str:
 
 
 def capitalised(text: str, language: str) -> str:
-    """Returns the text with its first letter in upper case."""
-    return upper(text[:1], language) + text[1:]
+    """Returns the text with its first letter in upper case; in Dutch, "ij" counts as a letter."""
+    size = 2 if language == "nl" and text.startswith("ij") else 1
+    return upper(text[:size], language) + text[size:]

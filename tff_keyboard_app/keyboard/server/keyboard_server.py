@@ -112,8 +112,13 @@ class KeyboardApplication:
             answer = {"models": models, "logs_events": bool(self._events)}
             first = next(iter(self._keyboards.values()), None)
             if first is not None:  # the page has its keys
-                keys = {"code": first.code, "keys": first.language.keys}
-                answer["language"] = {**keys, "example": first.language.example}
+                language = first.language
+                answer["language"] = {
+                    "code": first.code,
+                    "keys": language.keys,
+                    "held": language.held,
+                    "example": language.example,
+                }
             return _json(answer)
         if endpoint == "suggest":
             return _json({"models": self._strips(*_texts_of(request))})

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tff_keyboard_app.keyboard.emoji import FOLDER, EmojiWords, is_emoji
+from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
@@ -66,7 +67,7 @@ def test_a_word_that_is_likelier_stays(keyboard, predictor, monkeypatch):
     assert shown(keyboard, "happy birthday ") == ["and", "the", "for"]
 
 
-@pytest.mark.parametrize("language", ["en", "de", "tr"])
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_tables_have_whole_emoji_and_words_that_can_be_typed(language):
     lines = (FOLDER / f"{language}.tsv").read_text("utf-8").splitlines()
     assert "Unicode-DFS-2016" in "".join(line for line in lines if line.startswith("#"))

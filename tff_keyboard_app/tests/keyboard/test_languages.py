@@ -22,6 +22,9 @@ from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 ALPHABETS = {
     "en": "abcdefghijklmnopqrstuvwxyz",
     "de": "abcdefghijklmnopqrstuvwxyzäöüß",
+    "es": "abcdefghijklmnñopqrstuvwxyzáéíóúü",
+    "nl": "abcdefghijklmnopqrstuvwxyzáàçéëèêïíóöúü",
+    "pt": "abcdefghijklmnopqrstuvwxyzáâãàçéêíóôõú",
     "tr": "abcçdefgğhıijklmnoöpqrsştuüvwxyz",  # with q, w and x of addresses
 }
 
@@ -34,21 +37,25 @@ def test_every_language_is_known_everywhere():
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_keys_are_the_alphabet(code):
     language = LANGUAGES[code]
-    letters = "".join(language.keys)
+    letters = language.letters
     assert sorted(letters) == sorted(ALPHABETS[code])
     assert len({casing.upper(letter, code) for letter in letters}) == len(letters)
-    used = language.vowels + language.endings + language.forms + "".join(language.marks.values())
+    used = language.vowels + language.endings + language.forms + "".join(language.marked.values())
     assert set(used) <= set(letters)
+    assert set(language.held) <= set("".join(language.keys))
     tokens = PythonTokenizer(vocabulary.NormalisationRules(language=code)).tokenize_one(
         language.example
     )
-    assert set("".join(tokens)) <= set(letters)
+    assert set("".join(tokens)) <= {*letters, "-"}
 
 
 @pytest.mark.parametrize(
     ("code", "common", "blocked"),
     [
         ("de", "hurra klasse wichtig kacheln passen tunnel spaß mongolei", "scheiße arschloch"),
+        ("es", "concha pedir vergüenza computadora negro penetrar violar", "mierda gilipollas"),
+        ("nl", "hoera negeren nicht pot naaien pijpen mongolen gat", "klootzak hoeren"),
+        ("pt", "veado curso cuidado curar pinto portugal chupeta", "merda caralho"),
         ("tr", "götürmek sıçramak ama amca amaç yaramak sikke piyano tamam", "siktir göt"),
     ],
 )
@@ -79,7 +86,21 @@ def test_autocorrect_knows_the_letters_of_its_language():
     assert german.correct("kleinen", row) is None  # another form of "kleine"
 
 
-@pytest.fixture(scope="module", params=["de", "tr"])
+@pytest.mark.parametrize(
+    ("code", "typed", "meant"),
+    [("es", "manana", "mañana"), ("es", "estacion", "estación"), ("es", "aqui", "aquí"),
+     ("es", "habra", "habrá"), ("nl", "financiele", "financiële"), ("pt", "relacoes", "relações"),
+     ("pt", "voce", "você"), ("pt", "tambem", "também")],
+)  # fmt: skip
+def test_a_space_adds_missing_marks(code, typed, meant):
+    rules = vocabulary.NormalisationRules(language=code)
+    words = vocabulary.Vocabulary((*vocabulary.SPECIAL_WORDS, meant), rules)
+    row = np.array([0.0, 0.0, 0.1, 0.1, 0.3])
+    found = Autocorrect(words, {meant: 0.01}, language=LANGUAGES[code]).correct(typed, row)
+    assert (found.word, found.is_sure) == (meant, True)
+
+
+@pytest.fixture(scope="module", params=["de", "tr", "es", "nl"])
 def keyboard(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     run = export_fakes.save_run(folder / "run", language=request.param)
@@ -103,6 +124,12 @@ def test_strips_have_the_capitals_of_their_language(keyboard):
         assert {"IŞIK", "IŞIKLAR"} <= set(shown(keyboard, "IŞI"))
         assert "İstiyorum" in shown(keyboard, "İst")
         assert {"ışık", "ışıklar"} <= set(shown(keyboard, "ışı"))
+    elif keyboard.code == "es":
+        assert "Único" in shown(keyboard, "¿Ú")
+        assert shown(keyboard, "¿") == first
+    elif keyboard.code == "nl":
+        assert {"IJs", "IJsje"} & set(shown(keyboard, "IJ"))
+        assert {"IJsje"} <= set(shown(keyboard, "Ijsj"))
     else:
         assert "STRAẞE" in shown(keyboard, "STRA")
         assert "Übermorgen" in shown(keyboard, "Üb")
@@ -111,5 +138,10 @@ def test_strips_have_the_capitals_of_their_language(keyboard):
 def test_lists_can_be_turned_off_and_capitals_stay(keyboard):
     plain = StripKeyboard(keyboard.predictor, "none")
     assert plain.language is keyboard.language
-    fragment = {"de": "Üb", "tr": "İst"}[keyboard.code]
-    assert shown(plain, fragment)[0] == {"de": "Übermorgen", "tr": "İstiyorum"}[keyboard.code]
+    fragment, word = {
+        "de": ("Üb", "Übermorgen"),
+        "tr": ("İst", "İstiyorum"),
+        "es": ("Ú", "Único"),
+        "nl": ("Ijsla", "IJsland"),
+    }[keyboard.code]
+    assert shown(plain, fragment)[0] == word

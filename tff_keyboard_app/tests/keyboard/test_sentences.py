@@ -29,6 +29,10 @@ from tff_keyboard_app.keyboard.sentences import ABBREVIATIONS, sentence_of, sent
         ("ok.. see", "ok.. see"),
         ("at 7.30 in", "at 7.30 in"),
         ("Ok. ", ""),
+        ("¿", ""),
+        ("Hola. ¿Qu", "Qu"),
+        ("¡¿ Qu", "Qu"),
+        ("hola, ¿qu", "hola, ¿qu"),
         ("Ok.", "Ok."),  # it may become a number or a name yet
     ],
 )
@@ -57,7 +61,7 @@ console.log(JSON.stringify(JSON.parse(process.argv[2]).map(isStart)));
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_page_has_the_same_rule_for_its_shift_key(tmp_path):
-    ends = itertools.product(["", "ok"], *[["", *'.!?\u2026")\n ']] * 3, ["", " ", "\n"])
+    ends = itertools.product(["", "ok", "\u00bf"], *[["", *'.!?\u2026")\n ']] * 3, ["", " ", "\n"])
     texts = sorted({"".join(parts) for parts in ends})
     texts += [
         f"{x}{word}. " for word in ABBREVIATIONS for x in ("", "A ", "a", "\u00e4", "1", ".", "(")

@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.keyboard import export_fakes
 from tests.support.keyboard.export_fakes import export
+from tff_keyboard.data.text import casing
 from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.tests.support import keyboard_browser
 from tflite_export.export.export_options import ExportOptions
@@ -17,7 +18,7 @@ def driver(tmp_path_factory):
         yield driver
 
 
-@pytest.fixture(scope="module", params=["tr", pytest.param("de", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["tr", "es", pytest.param("de", marks=pytest.mark.slow)])
 def address(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     run = export_fakes.save_run(folder / "run", language=request.param)
@@ -43,11 +44,17 @@ def shown_keys(page):
 def test_keys_capitals_and_suggestions(page):
     language, page = page
     rows = list(LANGUAGES[language].keys)
-    large = {"de": "QWERTZUIOPÜ ASDFGHJKLÖÄ YXCVBNMẞ", "tr": "QWERTYUIOPĞÜ ASDFGHJKLŞİ ZXCVBNMÖÇ"}
+    large = {
+        "de": "QWERTZUIOPÜ ASDFGHJKLÖÄ YXCVBNMẞ",
+        "tr": "QWERTYUIOPĞÜ ASDFGHJKLŞİ ZXCVBNMÖÇ",
+        "es": "QWERTYUIOP ASDFGHJKLÑ ZXCVBNM",
+    }
     assert shown_keys(page) == large[language].split()  # a sentence starts
-    first, rest, word = {"de": ("ü", "berm", "Übermorgen"), "tr": ("i", "st", "İstiyorum")}[
-        language
-    ]
+    first, rest, word = {
+        "de": ("ü", "berm", "Übermorgen"),
+        "tr": ("i", "st", "İstiyorum"),
+        "es": ("e", "spañ", "Español"),
+    }[language]
     page.press_on_screen(first)
     assert shown_keys(page) == rows
     page.press_on_screen(*rest)
@@ -61,10 +68,24 @@ def test_keys_capitals_and_suggestions(page):
     assert shown_keys(page) == rows
 
 
+def test_a_held_key_offers_letters_with_marks(page, driver):
+    from selenium.webdriver import ActionChains
+
+    language, page = page
+    offered = casing.upper(LANGUAGES[language].held.get("u", ""), language)
+    key = page.find('#keys [data-key="u"]')
+    ActionChains(driver).click_and_hold(key).pause(1).release(key).perform()
+    assert "".join(button.text for button in page.find_all(".marked .key")) == offered
+    page.press_on_screen("ú" if offered else "ü", "n")
+    assert page.text == ("Ún" if offered else "Uün")  # a key that offers nothing types its letter
+    assert not page.find_all(".marked .key")
+    assert not offered or "Único" in page.strip()
+
+
 def test_physical_keys_get_the_capitals_of_the_language(page):
     language, page = page
     page.write("iyi")
-    assert page.text == {"de": "Iyi", "tr": "İyi"}[language]
+    assert page.text == {"de": "Iyi", "tr": "İyi", "es": "Iyi"}[language]
 
 
 def test_the_page_names_the_language_and_speaks_english(page):

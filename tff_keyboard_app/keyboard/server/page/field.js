@@ -3,10 +3,11 @@
 export const element = (id) => document.getElementById(id);
 export const textarea = element("text");
 
-// The same rule as `sentences.py`: a newline or one mark ends a sentence; dots that trail off and
-// those of abbreviations do not.
+// The same rules as `sentences.py`: a newline or one mark ends a sentence; dots that trail off and
+// those of abbreviations do not. White space, \u00bf and \u00a1 may precede the first word.
 const ABBREVIATION = "(?<![\\p{L}\\p{N}_.])(?:etc|i\\.e|e\\.g|approx|mr|mrs|ms|dr|prof|vs" +
-  "|z\\.b|d\\.h|u\\.a|bzw|ca|usw|ggf|evtl|inkl|\u00f6rn|bkz|vb)";
+  "|z\\.b|d\\.h|u\\.a|bzw|ca|usw|ggf|evtl|inkl|\u00f6rn|bkz|vb" +
+  "|sr|sra|ud|uds|p\\.ej|p\\.ex|bijv|bv|enz|d\\.w\\.z|o\\.a|i\\.p\\.v|m\\.b\\.t)";
 const SENTENCE_END = new RegExp(
   `\\n|(?:(?<![.!?\\u2026]|${ABBREVIATION})\\.|(?<!\\.)[!?]+(?!\\.))["'\\u2019\\u201d)\\]]*\\s`, "iu",
 );
@@ -34,7 +35,7 @@ export const afterCursor = () => textarea.value.slice(textarea.selectionEnd);
 export const hasSelection = () => textarea.selectionStart !== textarea.selectionEnd;
 
 export function isSentenceStart() {
-  return beforeCursor().split(SENTENCE_END).pop().trim() === "";
+  return /^[\s\u00bf\u00a1]*$/u.test(beforeCursor().split(SENTENCE_END).pop());
 }
 
 /** Whether an `input` event comes from `replaceAround`, which has counted it already. */

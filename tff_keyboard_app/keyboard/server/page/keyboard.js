@@ -82,7 +82,7 @@ async function start() {
     showKeys();
   });
   setLanguage(language.code);
-  buildKeys(language.keys);
+  buildKeys(language.keys, language.held);
   buildReplay(language.example, showKeys);
   await buildOwnWords(changed);
   await changed();

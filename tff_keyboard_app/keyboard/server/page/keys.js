@@ -18,6 +18,8 @@ let shift = "auto"; // "auto", "off", "once" or "locked"
 let shiftTapped = -Infinity;
 let capitalIsOurs = false; // the last letter was capitalised automatically
 const characterKeys = []; // [button, row, column]
+// Keys over the one that is held down.
+const marked = make("div", { className: "marked", role: "group", ariaLabel: "Letters with marks" });
 let shiftKey;
 let layerKey;
 
@@ -62,6 +64,7 @@ function pressShift(event) {
 export function showKeys() {
   const rows = layer();
   const capitals = isUpper();
+  marked.replaceChildren();
   for (const [button, row, column] of characterKeys) {
     const character = [...rows[row]][column] ?? ""; // there are fewer symbols than letters
     const shown = capitals && !symbols ? upper(character) : character;
@@ -74,14 +77,18 @@ export function showKeys() {
   label(layerKey, symbols ? "abc" : "?123", symbols ? "Letters" : "Symbols");
 }
 
-/** @param {string[]} rows Three rows of letters. */
-export function buildKeys(rows) {
+/**
+ * @param {string[]} rows Three rows of letters.
+ * @param {Object<string, string>} held Letter of a key -> letters with a mark that it offers.
+ */
+export function buildKeys(rows, held = {}) {
   letters = rows;
   const characters = (row) =>
     [...letters[row]].map((_, column) => {
       const button = key("", "", () =>
         symbols ? typeCharacter([...layer()[row]][column]) : typeLetter(letters[row][column]));
       characterKeys.push([button, row, column]);
+      whenHeld(button, () => offerMarked(button, symbols ? "" : held[letters[row][column]] ?? ""));
       return button;
     });
   shiftKey = key("\u21e7", "Shift", pressShift, "special");
@@ -91,7 +98,11 @@ export function buildKeys(rows) {
     showKeys();
   }, "special");
   const erase = key("\u232b", "Backspace", deleteBackwards, "special");
-  repeatWhileHeld(erase, deleteBackwards);
+  whenHeld(erase, () => {
+    deleteBackwards();
+    showKeys();
+    return REPEAT_MS;
+  });
   const [columns, second] = letters.map((row) => row.length);
   element("keys").style.setProperty("--columns", columns);
   element("keys").style.setProperty("--missing", columns - second);
@@ -105,6 +116,7 @@ export function buildKeys(rows) {
       key("space", "Space", () => typeCharacter(" "), "space"),
       key(".", "Full stop", () => typeCharacter(".")),
       key("\u23ce", "Send", send, "special")),
+    marked,
   );
   showKeys();
 }
@@ -116,7 +128,7 @@ function key(shown, name, press, kind = "") {
   button.addEventListener("mousedown", (event) => event.preventDefault());
   button.addEventListener("click", async (event) => {
     if (button.dataset.held) {
-      delete button.dataset.held; // the repetition has already done it
+      delete button.dataset.held; // holding the key has already done something
       return;
     }
     const done = press(event);
@@ -133,22 +145,34 @@ function label(button, shown, name) {
   button.dataset.key = lower(name);
 }
 
-function repeatWhileHeld(button, press) {
+/** Acts when a key is held down, and again after the milliseconds that `act` returns, if any. */
+function whenHeld(button, act) {
   let timer = 0;
-  const repeat = () => {
+  const hold = () => {
     button.dataset.held = "yes";
-    press();
-    showKeys();
-    timer = setTimeout(repeat, REPEAT_MS);
+    const pause = act();
+    if (pause) timer = setTimeout(hold, pause);
   };
   button.addEventListener("pointerdown", () => {
     delete button.dataset.held;
-    timer = setTimeout(repeat, HELD_MS);
+    timer = setTimeout(hold, HELD_MS);
   });
   for (const end of ["pointerup", "pointercancel", "pointerleave"]) {
     button.addEventListener(end, () => clearTimeout(timer));
   }
   button.addEventListener("contextmenu", (event) => event.preventDefault()); // of a long press
+}
+
+/** Shows keys over a key, one for each letter. The next key that is pressed removes them. */
+function offerMarked(button, offered) {
+  if (!offered) delete button.dataset.held; // it types its letter as usual
+  marked.replaceChildren(...[...offered].map((letter) => {
+    const shown = isUpper() ? upper(letter) : letter;
+    return key(shown, shown, () => typeLetter(letter));
+  }));
+  const most = element("keys").clientWidth - marked.offsetWidth;
+  marked.style.left = `${Math.max(0, Math.min(button.offsetLeft, most))}px`;
+  marked.style.top = `${button.offsetTop - marked.offsetHeight}px`;
 }
 
 /** Shows on the screen which physical key was pressed. */
