@@ -65,9 +65,8 @@ def positions(
     """
     limit = longest_target(max_length)
     for first, end in _groups(text, hybrid.vocabulary):
-        extended = _extended(text, hybrid, first, end)
-        index = PrefixIndex(extended)
-        shares = _tail_shares(hybrid.tail, extended)
+        strip = _Strip(hybrid.vocabulary, _own(text, hybrid.vocabulary, first, end), hybrid.tail)
+        extended = strip.vocabulary
         waiting: list[_Message] = []
         scores: list[np.ndarray] = []
         unknown: list[np.ndarray] = []
@@ -76,10 +75,10 @@ def positions(
             scores.append(_scores(message, hybrid.weights, extended))
             unknown.append(_unknown_by_models(message, hybrid.weights))
             if sum(map(len, scores)) * len(extended) >= _SCORES_AT_ONCE:
-                yield _score(waiting, scores, unknown, hybrid, index, shares, reference)
+                yield _score(waiting, scores, unknown, hybrid, strip, reference)
                 waiting, scores, unknown = [], [], []
         if waiting:
-            yield _score(waiting, scores, unknown, hybrid, index, shares, reference)
+            yield _score(waiting, scores, unknown, hybrid, strip, reference)
 
 
 def fit_weights(
@@ -188,12 +187,56 @@ def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
     }
 
 
-def _extended(text: TypedText, hybrid: HybridPredictor, first: int, end: int) -> Vocabulary:
-    """Returns the vocabulary, extended by all other words of these clients and of the lexicon."""
-    own = set() if hybrid.tail is None else set(hybrid.tail.words)
+def _own(text: TypedText, vocabulary: Vocabulary, first: int, end: int) -> set[str]:
+    """Returns the words of these clients that the vocabulary does not have."""
+    own = set[str]()
     for person in range(first, end):
-        own |= _unknown([*_before(text, person), *text.messages[person]], hybrid.vocabulary)
-    return extended_vocabulary(hybrid.vocabulary, sorted(own))
+        own |= _unknown([*_before(text, person), *text.messages[person]], vocabulary)
+    return own
+
+
+class _Strip:
+    """The words that the strip may offer for some clients: their own words, and the lexicon.
+
+    Attributes:
+      vocabulary: The model's vocabulary, extended by all other words of these clients. Its ids are
+        the columns of the scores.
+      index: Index of these words and of the lexicon. Its ids after the model's vocabulary are in
+        alphabetical order, which breaks ties.
+      columns: [words of the index], their columns; -1 for words that the lexicon alone has.
+      shares: [words of the index] float32 shares of the lexicon, 0 for other words.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, own: set[str], tail: TailLexicon | None):
+        """Builds the index of a vocabulary, further words and a lexicon."""
+        self.vocabulary = extended_vocabulary(vocabulary, sorted(own))
+        listed = () if tail is None else tail.words
+        whole = extended_vocabulary(vocabulary, sorted(own.union(listed)))
+        self.index = PrefixIndex(whole)
+        self.columns = np.full(len(whole), -1)
+        self.columns[: len(vocabulary)] = np.arange(len(vocabulary))
+        for column in range(len(vocabulary), len(self.vocabulary)):
+            self.columns[whole.id_of(self.vocabulary.words[column])] = column
+        self.shares = np.zeros(len(whole), np.float32)
+        if tail is not None:
+            self.shares[[whole.id_of(word) for word in listed]] = tail.shares
+
+
+@dataclasses.dataclass(frozen=True)
+class _AfterTheFirstLetter:
+    """Probabilities of all words on the strip, the lexicon's included."""
+
+    scores: np.ndarray  # [n, columns] without the lexicon
+    unknown: np.ndarray  # [n] the models' probability of OOV
+    strip: _Strip
+
+    def __call__(self, rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of words at some positions, [rows, ids]."""
+        found: np.ndarray = self.unknown[rows, np.newaxis] * self.strip.shares[ids]
+        columns = self.strip.columns[ids]
+        has_column = columns >= 0
+        found[:, has_column] += self.scores[rows[:, np.newaxis], columns[has_column]]
+        return found
 
 
 def _cache_probabilities(message: _Message, size: int) -> np.ndarray:
@@ -238,19 +281,17 @@ def _score(
     score_parts: list[np.ndarray],
     unknown: list[np.ndarray],
     hybrid: HybridPredictor,
-    index: PrefixIndex,
-    shares: np.ndarray | None,
+    strip: _Strip,
     reference: Vocabulary | None,
 ) -> Positions:
     """Scores messages like `positions.score`, but with one row of scores per target.
 
     Args:
       messages: The messages.
-      score_parts: [n, V + words] float32 probabilities, in parts.
+      score_parts: [n, V + words] float32 probabilities, in parts; words of these clients.
       unknown: [n] the models' probability of OOV, in parts.
       hybrid: The model.
-      index: Index of the vocabulary and the further words.
-      shares: Result of `_tail_shares`.
+      strip: The words that the strip may offer.
       reference: Vocabulary whose ids are ordered by frequency.
     """
     scores = np.concatenate(score_parts)
@@ -269,7 +310,9 @@ def _score(
     ]
     named = np.array([word is not None for word in known_words])
     asked = targets.copy()
-    asked[named] = [index.vocabulary.id_of(word) for word in known_words if word is not None]
+    of_index = targets.copy()
+    for ids, words_of in ((asked, strip.vocabulary), (of_index, strip.index.vocabulary)):
+        ids[named] = [words_of.id_of(word) for word in known_words if word is not None]
 
     scores[:, OOV] += scores[:, size:].sum(axis=1)  # as one class, whether named or not
     rows = np.arange(len(targets))
@@ -279,12 +322,14 @@ def _score(
     ahead[named] = _ahead_of_oov(scores[named, :size])
     offered = asked >= NUM_SPECIAL
     confidence = scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)
-    if shares is not None:  # after the first letter
-        for row, left in zip(scores, np.concatenate(unknown), strict=True):
-            row += left * shares
     typed = lengths.copy()
+    left = np.concatenate(unknown)[offered]
     typed[offered] = characters_typed(
-        scores[offered], asked[offered], index, k=STRIP, word_ranks=ranks.words[offered]
+        _AfterTheFirstLetter(scores[offered], left, strip),
+        of_index[offered],
+        strip.index,
+        k=STRIP,
+        word_ranks=ranks.words[offered],
     )
     return Positions(
         owner=np.repeat([m.owner for m in messages], [len(m.targets) for m in messages]),
@@ -304,15 +349,6 @@ def _score(
         typed=typed,
         confidence=confidence,
     )
-
-
-def _tail_shares(tail: TailLexicon | None, extended: Vocabulary) -> np.ndarray | None:
-    """Returns the lexicon share of each word, [V + words], 0 for others; None without a lexicon."""
-    if tail is None:
-        return None
-    shares = np.zeros(len(extended), tail.shares.dtype)
-    shares[[extended.id_of(word) for word in tail.words]] = tail.shares
-    return shares
 
 
 def _ahead_of_oov(scores: np.ndarray) -> np.ndarray:

@@ -228,18 +228,20 @@ def score(
         ranks = ranks.with_last(
             before[np.arange(len(targets)), targets] == -np.inf, before.shape[1]
         )
-    typing = scores
     asked, rank = targets, ranks.words
     named = batch.tail[:, 1:][real] > 0
     if tail is not None:
-        typing = np.concatenate([scores, scores[:, OOV, np.newaxis] + np.log(tail.shares)], axis=1)
         asked = np.where(named, batch.tail[:, 1:][real], targets)
         rank = np.where(named, scores.shape[1], ranks.words)  # no strip before its first letter
     offered = asked >= NUM_SPECIAL
     lengths = batch.lengths[:, 1:][real]
     typed = lengths.copy()
     typed[offered] = characters_typed(
-        typing[offered], asked[offered], index, k=STRIP, word_ranks=rank[offered]
+        scores[offered] if tail is None else _WithLexicon(scores[offered], np.log(tail.shares)),
+        asked[offered],
+        index,
+        k=STRIP,
+        word_ranks=rank[offered],
     )
     return Positions(
         owner=batch.owner[rows],
@@ -257,6 +259,24 @@ def score(
         typed=typed,
         confidence=np.exp(scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _WithLexicon:
+    """Log-probabilities of words and of the lexicon, whose words have the ids from V on."""
+
+    scores: np.ndarray  # [n, V]
+    log_shares: np.ndarray
+
+    def __call__(self, rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Returns the log-probabilities of words at some positions, [rows, ids]."""
+        size = self.scores.shape[1]
+        in_table = ids < size
+        found = np.empty([len(rows), len(ids)], self.scores.dtype)
+        found[:, in_table] = self.scores[rows[:, np.newaxis], ids[in_table]]
+        unknown = self.scores[rows, OOV][:, np.newaxis]
+        found[:, ~in_table] = unknown + self.log_shares[ids[~in_table] - size]
+        return found
 
 
 def extended_vocabulary(vocabulary: Vocabulary, words: Iterable[str]) -> Vocabulary:

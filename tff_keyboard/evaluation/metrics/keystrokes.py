@@ -23,6 +23,8 @@ Sources: Popov, Kudinov, Piontkovskaya, Vytovtov, Nevidomsky 2018, section 2.4,
 https://arxiv.org/abs/1712.07473; MacKenzie and Soukoreff 2002, Human-Computer Interaction 17.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
@@ -31,7 +33,7 @@ from tff_keyboard.predictors.prefix_index import PrefixIndex
 
 
 def characters_typed(
-    scores: np.ndarray,
+    scores: np.ndarray | Callable[[np.ndarray, np.ndarray], np.ndarray],
     targets: np.ndarray,
     index: PrefixIndex,
     *,
@@ -47,7 +49,9 @@ def characters_typed(
     lengths at once.
 
     Args:
-      scores: [n, V] log-probabilities, or any monotone function of them, without NaN.
+      scores: [n, V] log-probabilities, or any monotone function of them, without NaN. For a large
+        V, a function that returns the scores of words at positions: [rows], [words] ->
+        [rows, words]. It requires `word_ranks`.
       targets: [n] word ids.
       index: Index of the vocabulary.
       k: Number of suggestions on the strip, >= 1.
@@ -57,13 +61,15 @@ def characters_typed(
       [n] int32 in [0, length of the word]; the length if the word is never offered.
 
     Raises:
-      ValueError: If `k` is out of range, or a target is special.
+      ValueError: If `k` is out of range, a target is special, or `word_ranks` is missing.
     """
     if k < 1:
         raise ValueError(f"`k` must be >= 1, got {k}.")
     if np.any(targets < NUM_SPECIAL):
         raise ValueError("`targets` must be words; special ids are not typed.")
     if word_ranks is None:
+        if callable(scores):
+            raise ValueError("Pass `word_ranks` if `scores` is a function.")
         word_ranks = target_ranks(scores, targets).words
     lengths = index.word_lengths[targets]
     typed = np.where(word_ranks < k, 0, lengths).astype(np.int32)
@@ -78,9 +84,12 @@ def characters_typed(
         rows, place = open_rows[in_group], places[in_group]
         longest = int(lengths[rows].max())
         group_ids = index.sorted_ids[start : end[place[0], 1]]  # [group]
-        group_scores = scores[rows[:, np.newaxis], group_ids]  # [rows, group]
+        if callable(scores):
+            group_scores = scores(rows, group_ids)
+        else:
+            group_scores = scores[rows[:, np.newaxis], group_ids]  # [rows, group]
         target = targets[rows, np.newaxis]
-        own = scores[rows, targets[rows]][:, np.newaxis]
+        own = group_scores[np.arange(len(rows)), place - start][:, np.newaxis]
         above = (group_scores > own) | ((group_scores == own) & (group_ids < target))
         running = np.zeros([len(rows), len(group_ids) + 1], np.int32)
         np.cumsum(above, axis=1, out=running[:, 1:])

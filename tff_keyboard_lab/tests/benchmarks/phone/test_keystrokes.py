@@ -218,3 +218,18 @@ def test_suggestions_hold_probabilities_and_no_special_word():
     assert suggestions(log_probabilities, index, "x", 3) == []
     with pytest.raises(ValueError, match="`k` must be >= 1"):
         suggestions(log_probabilities, index, "", 0)
+
+
+def test_scores_may_be_a_function():
+    rng = np.random.default_rng(5)
+    words = (*SPECIAL_WORDS, *sorted({"".join(rng.choice(list("ab"), 4)) for _ in range(30)}))
+    index = PrefixIndex(Vocabulary(words, NormalisationRules()))
+    scores = rng.integers(0, 5, [40, len(words)]).astype(np.float32)  # with ties
+    targets = rng.integers(4, len(words), 40)
+    ranks = target_ranks(scores, targets).words
+    found = characters_typed(
+        lambda rows, ids: scores[rows[:, np.newaxis], ids], targets, index, word_ranks=ranks
+    )
+    np.testing.assert_array_equal(found, characters_typed(scores, targets, index))
+    with pytest.raises(ValueError, match="word_ranks"):
+        characters_typed(lambda rows, ids: scores, targets, index)
