@@ -74,7 +74,10 @@ def slipped(
     if kind == "left out":
         return word[:place] + word[place + 1 :], word
     if kind == "neighbouring key":
-        return word[:place] + rng.choice(beside(word[place], rows)) + word[place + 1 :], word
+        places = [i for i, letter in enumerate(word) if letter in "".join(rows)]
+        place = rng.choice(places) if places else place
+        near = beside(word[place], rows) if places else [word[place]]
+        return word[:place] + rng.choice(near) + word[place + 1 :], word
     if kind == _MARK:
         return without_a_mark(word, rng, language), word
     if kind == "digit":
@@ -94,7 +97,7 @@ def without_a_mark(word: str, rng: random.Random, language: str) -> str:
     """Returns a word with one of its marked letters typed without the mark."""
     ways = [
         word[:place] + plain + word[place + 1 :]
-        for plain, marked in LANGUAGES[language].marks.items()
+        for plain, marked in LANGUAGES[language].marked.items()
         for place, letter in enumerate(word)
         if letter in marked
     ]
@@ -103,7 +106,7 @@ def without_a_mark(word: str, rng: random.Random, language: str) -> str:
 
 def kinds_of(language: str) -> dict[str, int]:
     """Returns the kinds of slips in a language, and how often they are made."""
-    return KINDS | ({_MARK: 4} if LANGUAGES[language].marks else {})
+    return KINDS | ({_MARK: 4} if LANGUAGES[language].marked else {})
 
 
 def after_spaces(keyboard: StripKeyboard, before: str, typed: str) -> str:
@@ -125,7 +128,7 @@ def type_messages(
 ) -> dict[str, int]:
     """Types messages; returns counts by what became of words, and of slips by kind."""
     counts: collections.Counter[str] = collections.Counter()
-    letters = set("".join(LANGUAGES[language].keys))
+    letters = set(LANGUAGES[language].letters)
     kinds = kinds_of(language)
     for message in messages:
         words, place, before = message[:_MAX_WORDS], 0, ""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard.data.vocabulary import (
+    LANGUAGES,
     SPECIAL_WORDS,
     NormalisationRules,
     Vocabulary,
@@ -48,6 +49,10 @@ def test_the_rounded_model_loads_and_takes_less_space(tmp_path):
     assert (tmp_path / "again" / "weights.npz").read_bytes() == (
         tmp_path / "model" / "weights.npz"
     ).read_bytes()
+
+
+def test_sources_are_languages_of_the_keyboard():
+    assert set(base_model.SOURCES) == set(LANGUAGES)
 
 
 def test_a_step_that_fails_ends_the_build():

@@ -61,7 +61,9 @@ def test_counts():
     assert many["keys"] < many["keys without corrections"]
 
 
-@pytest.mark.parametrize(("language", "word", "typed"), [("de", "für", "fuer"), ("tr", "ağ", "ag")])
+@pytest.mark.parametrize(
+    ("language", "word", "typed"), [("de", "für", "fuer"), ("tr", "ağ", "ag"), ("es", "así", "asi")]
+)
 def test_marks_are_left_out_where_letters_have_them(language, word, typed):
     rng = random.Random(1)
     found = {slipping.slipped(word, "", "mark left out", rng, language)[0] for _ in range(50)}
@@ -69,6 +71,13 @@ def test_marks_are_left_out_where_letters_have_them(language, word, typed):
     assert word not in found
     assert "mark left out" in slipping.kinds_of(language)
     assert slipping.kinds_of("en") == slipping.KINDS
+
+
+def test_a_letter_without_a_key_has_no_neighbours():
+    rng = random.Random(1)
+    found = {slipping.slipped("así", "", "neighbouring key", rng, "es")[0] for _ in range(100)}
+    assert all(typed.endswith("í") and len(typed) == 3 for typed in found)
+    assert "así" not in found
 
 
 def test_held_out_clients_are_those_of_prepare():
