@@ -33,14 +33,6 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def name(pid: int) -> str:
-    """Returns the kernel's name of the process, at most 15 characters; "" if it has ended."""
-    try:
-        return (_PROC / str(pid) / "comm").read_text().strip()
-    except OSError:
-        return ""
-
-
 def resident_megabytes(pid: int) -> float:
     """Returns the resident memory in MB (10^6 bytes); 0 if the process has ended."""
     return _status_megabytes(pid, "VmRSS:")
@@ -58,11 +50,6 @@ def cpu_seconds(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def cpu_of_all(pid: int) -> float:
-    """Returns the CPU time of the process and its current descendants."""
-    return sum(map(cpu_seconds, [pid, *descendants(pid)]))
 
 
 def _status_megabytes(pid: int, field: str) -> float:

@@ -18,14 +18,11 @@ def test_descendants_and_memory():
         assert len(children) == 1
         assert set(children) < set(below)
         assert process_tree.is_running(children[0])
-        assert process_tree.name(shell.pid) == "sh"
-        own = process_tree.cpu_seconds(os.getpid())
-        assert 0 < own <= process_tree.cpu_of_all(os.getpid())
+        assert process_tree.cpu_seconds(os.getpid()) > 0
         assert 0 < process_tree.resident_megabytes(shell.pid) < 100
         assert kill_test.kill(shell) == children  # they outlive it: the benchmark must notice
         os.kill(children[0], 9)
     assert process_tree.resident_megabytes(shell.pid) == 0
-    assert process_tree.name(shell.pid) == ""
     assert not process_tree.is_running(shell.pid)
 
 
