@@ -45,7 +45,7 @@ class Source:
 
     dictionaries: tuple[str, ...]
     text: str = _TATOEBA
-    passes: float | None = 10.0
+    passes: float | None = 8.0
 
 
 SOURCES = {
