@@ -107,7 +107,7 @@ for text in ("I'll call U at 7:30!", "see you tomorrow?", "well-known, snake_cas
 # %% [markdown]
 # ## The strip
 #
-# At the start of a message, the state is zero and the first id is BOS (beginning of sequence). The
+# At the start of a message, the state is zero and the first id is BOS (begin of a message). The
 # app calls `step` once for each finished word. If the user has typed some letters of the next
 # word, the strip shows only words that begin with these letters. Because the vocabulary is sorted,
 # the ids of these words are consecutive. The strip shows the three with the highest `logits`.
