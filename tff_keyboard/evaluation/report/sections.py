@@ -30,7 +30,7 @@ _TYPISTS = {"heavy": "clients who typed half of the words", "light": "other clie
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A number with its interval and, in a comparison, its verdict."""
 
     value: str
@@ -44,7 +44,7 @@ class Row:
     """A row of a table. A row without cells is a heading over the rows below."""
 
     label: str
-    cells: Sequence[Cell] = ()
+    cells: Sequence[TableCell] = ()
     meaning: str = ""
 
 
@@ -63,7 +63,7 @@ class Section:
     command: str = ""  # creates the content again
 
 
-def cards(comparison: Comparison) -> list[tuple[Metric, Cell]]:
+def cards(comparison: Comparison) -> list[tuple[Metric, TableCell]]:
     """Returns the headline metrics of the first model."""
     metrics = comparison.first.metrics
     found = [(METRICS[name], metrics[name]) for name in _CARDS if name in metrics]
@@ -130,7 +130,7 @@ def _command(comparison: Comparison) -> Sequence[str]:
     return words
 
 
-def _compared(metric: Metric, model: Evaluation, found: Difference | None) -> Cell:
+def _compared(metric: Metric, model: Evaluation, found: Difference | None) -> TableCell:
     cell = _cell(metric, model.metrics.get(metric.name))
     if found is None or not found.verdict:
         return cell
@@ -173,7 +173,7 @@ def _slices(models: Sequence[Evaluation]) -> Section:
         rows.append(Row(FAMILIES[family].title if family in FAMILIES else family))
         for label, part in parts.items():
             who = f"{part.people} {_TYPISTS[label]}" if family == TYPISTS else label
-            cells = [Cell(f"{part.share:.1%}")]
+            cells = [TableCell(f"{part.share:.1%}")]
             for model in models:
                 of_model = model.parts.get(family, {}).get(label)
                 intervals = of_model.intervals if of_model else {}
@@ -197,7 +197,7 @@ def _equal_weights(comparison: Comparison) -> Section:
             rows.append(Row(metric.label))
         for model in known:
             found = model.spreads[name]
-            others = [Cell(metric.format(at)) for at in (found.worst_tenth, *found.deciles)]
+            others = [TableCell(metric.format(at)) for at in (found.worst_tenth, *found.deciles)]
             rows.append(Row(model.model.name, [_cell(metric, found.mean), *others]))
     return Section(
         "Results with equal weight for each client",
@@ -208,10 +208,10 @@ def _equal_weights(comparison: Comparison) -> Section:
     )
 
 
-def _cell(metric: Metric, interval: Interval | None) -> Cell:
+def _cell(metric: Metric, interval: Interval | None) -> TableCell:
     if interval is None or math.isnan(interval.value):
-        return Cell("–")
+        return TableCell("–")
     if math.isnan(interval.low):
-        return Cell(metric.format(interval.value))
+        return TableCell(metric.format(interval.value))
     low, high = metric.format(interval.low), metric.format(interval.high)
-    return Cell(metric.format(interval.value), f"[{low}, {high}]")
+    return TableCell(metric.format(interval.value), f"[{low}, {high}]")

@@ -23,7 +23,7 @@ from tff_keyboard.models.layers.packing import Packing
 Tensors = tuple[tf.Tensor, ...]
 
 
-class Cell(Protocol):
+class RecurrentCell(Protocol):
     """The equations of one recurrent cell and their derivatives.
 
     `weights` are the tensors that a step multiplies with, in an order of the cell's choice.
@@ -65,7 +65,9 @@ class Cell(Protocol):
         """Returns the gradients of `weights`."""
 
 
-def run(cell: Cell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packing) -> tf.Tensor:
+def run(
+    cell: RecurrentCell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packing
+) -> tf.Tensor:
     """Runs `cell` from the zero state over all steps. Differentiable in `pre` and `weights`.
 
     Args:
