@@ -12,6 +12,9 @@ digit above the key (5 % each). In languages with marks on letters, a letter is 
 its mark (20 %): "fur" for "für". The typist looks at nothing while typing a word, and deletes and
 types again what a space left wrong, so that the next words have the right context.
 
+`--pairs-out` types nothing. It writes 2,000 slips inside single words as lines of
+`typed<TAB>meant`, for `spelling.py --half=all`, which compares them with spelling programs.
+
 Errors are words that are wrong after the space. Keys are those of letters and spaces, of deleting a
 wrong word and typing it again, and one of Backspace for a right word that was changed.
 """
@@ -52,6 +55,7 @@ KINDS = {
 _MARK = "mark left out"
 _ABOVE_BAR = "cvbnm"
 _MAX_WORDS = 30
+_PAIRS = 2_000
 
 
 def beside(letter: str, rows: Sequence[str]) -> list[str]:
@@ -164,6 +168,22 @@ def type_messages(
     return dict(counts)
 
 
+def slip_pairs(
+    words: list[str], rng: random.Random, language: str, most: int
+) -> list[tuple[str, str]]:
+    """Returns up to `most` distinct (typed, meant) pairs of slips inside single words."""
+    kinds = {kind: share for kind, share in kinds_of(language).items() if "space" not in kind}
+    found: dict[tuple[str, str], None] = {}
+    for word in words:
+        kind = rng.choices(list(kinds), list(kinds.values()))[0]
+        typed, meant = slipped(word, "", kind, rng, language)
+        if typed != meant:
+            found[typed, meant] = None
+        if len(found) == most:
+            break
+    return list(found)
+
+
 def is_held_out(client: str) -> bool:
     """Checks if `prepare` holds a client out with the default seed and shares."""
     shares = DataConfig()
@@ -188,6 +208,7 @@ def main() -> None:
         "--messages", type=int, default=2_000, help="number of messages of all texts together"
     )
     parser.add_argument("--dictionary", action="append", help="of hunspell; en_US and en_GB")
+    parser.add_argument("--pairs-out", type=pathlib.Path, help="see above")
     parser.add_argument("--held-out", action="store_true", help="see above")
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
@@ -205,6 +226,13 @@ def main() -> None:
     right = right_words(
         typed, frequencies, set(), dictionaries=dictionaries, language=rules.language
     )
+    if flags.pairs_out:
+        letters = set(LANGUAGES[rules.language].letters)
+        words = [w for m in messages for w in m if len(w) > 1 and w in right and set(w) <= letters]
+        pairs = slip_pairs(words, random.Random(1), rules.language, _PAIRS)
+        pairs = [pair for pair in pairs if pair[0] not in right]  # a right word by chance
+        flags.pairs_out.write_text("".join(f"{typed}\t{meant}\n" for typed, meant in pairs))
+        return
     found = type_messages(keyboard, messages, right, random.Random(1), rules.language)
     text = json.dumps(found, indent=1)
     print(text)

@@ -80,6 +80,14 @@ def test_a_letter_without_a_key_has_no_neighbours():
     assert "así" not in found
 
 
+def test_pairs_are_distinct_slips_inside_single_words():
+    words = ["morning", "tomorrow", "evening"] * 40
+    pairs = slipping.slip_pairs(words, random.Random(1), "en", 50)
+    assert len(pairs) == len(set(pairs)) == 50
+    assert all(typed != meant and " " not in typed for typed, meant in pairs)
+    assert {meant for _, meant in pairs} == set(words)
+
+
 def test_held_out_clients_are_those_of_prepare():
     held_out = {name for name in map(str, range(1_000)) if slipping.is_held_out(name)}
     assert 60 < len(held_out) < 140
