@@ -30,7 +30,10 @@ from tff_keyboard.storage import directories, files, names
 
 _STEPS = 127  # on either side of zero
 _TATOEBA = "Common Voice (CC0), Tatoeba (CC BY 2.0 FR)"
-_WEIGHTS = "model: Apache 2.0; keyboard.tail: CC BY-SA 4.0, of wordfreq; models/NOTICE; text: "
+_WEIGHTS = (
+    "model: Apache 2.0; keyboard.tail: CC BY-SA 4.0, of wordfreq; credits and share-alike: "
+    "models/NOTICE; text: "
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -43,11 +43,15 @@ ENGLISH = ["en_US", "en_GB"]  # dictionaries of hunspell
 
 
 def programs(dictionary: str) -> dict[str, list[str]]:
-    """Returns the commands of spelling programs with a dictionary, such as "de_DE"."""
-    return {
-        "aspell": ["aspell", "-a", f"--lang={dictionary}", "--sug-mode=normal"],
-        "hunspell": ["hunspell", "-a", "-i", "utf-8", "-d", dictionary],
-    }
+    """Returns the commands of the spelling programs that have a dictionary, such as "de_DE"."""
+    found = {"hunspell": ["hunspell", "-a", "-i", "utf-8", "-d", dictionary]}
+    listed = subprocess.run(["aspell", "dicts"], capture_output=True, text=True, check=True)
+    language = dictionary.partition("_")[0]
+    for name in (dictionary, language):
+        if name in listed.stdout.split():
+            command = ["aspell", "-a", f"--lang={name}", "--encoding=utf-8", "--sug-mode=normal"]
+            return {"aspell": command} | found
+    return found
 
 
 def of_program(command: list[str], pairs: list[Pair], language: str) -> dict[str, float]:
