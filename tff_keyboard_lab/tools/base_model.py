@@ -7,10 +7,10 @@ runs `prepare`, `train-server`, `export` and `tools/respell.py`, and writes into
     keyboard.*   the exported keyboard; it can be trained on a device
     model/       weights for `model.initial_model`, rounded to save space
 
-English is trained by configs/reference/base.toml, and every other language by
-configs/language.toml. A stopped build continues when the same command runs again. Needs
-the package wordfreq and `hunspell` with the dictionaries of the language (Debian: hunspell-de-de,
-hunspell-es, hunspell-nl, hunspell-pt-br, hunspell-pt-pt, hunspell-tr).
+English is trained in two parts, by configs/base_general.toml and configs/reference/base.toml, and
+every other language by configs/language.toml. A stopped build continues when the same command runs
+again. Needs the package wordfreq and `hunspell` with the dictionaries of the language (Debian:
+hunspell-de-de, hunspell-es, hunspell-nl, hunspell-pt-br, hunspell-pt-pt, hunspell-tr).
 """
 
 import argparse
@@ -44,11 +44,13 @@ class Source:
       dictionaries: Names of hunspell's dictionaries. A word is right if one of them accepts it.
       text: Names and licences of the corpora, for the model card.
       passes: Passes over the training text. None: `train.rounds` of the config.
+      configs: The parts of the training. Each part starts from the model of the part before.
     """
 
     dictionaries: tuple[str, ...]
     text: str = _TATOEBA
     passes: float | None = 8.0
+    configs: tuple[str, ...] = ("configs/language.toml",)
 
 
 SOURCES = {
@@ -59,6 +61,7 @@ SOURCES = {
         "(CDLA-Sharing 1.0), UD English EWT (CC BY-SA 4.0), CaSiNo (CC BY 4.0), Tatoeba (CC BY "
         "2.0 FR), Common Voice (CC0)",
         passes=None,
+        configs=("configs/base_general.toml", "configs/reference/base.toml"),
     ),
     "de": Source(("de_DE",)),
     "es": Source(("es_ES", "es_MX"), f"{_TATOEBA}, UD Spanish (CC BY-SA 4.0)"),
@@ -138,23 +141,41 @@ def module(arguments: Sequence[str]) -> None:
         raise SystemExit(code)
 
 
-def build(language: str, out: pathlib.Path, work: pathlib.Path, flags: argparse.Namespace) -> None:
-    """Builds the model of a language. Finished steps in `work` are not repeated."""
-    source = SOURCES[language]
-    store, run, frequencies = work / "store", work / "run", work / f"{language}.tsv"
-    name = "configs/reference/base.toml" if language == "en" else "configs/language.toml"
-    config = f"--config={name}"
-    if flags.frequencies is None and not frequencies.exists():
-        write_frequencies(language, frequencies)
-    listed = flags.frequencies or frequencies
+def trained(
+    config: str,
+    language: str,
+    source: Source,
+    work: pathlib.Path,
+    before: pathlib.Path | None,
+    seed: int,
+) -> pathlib.Path:
+    """Trains one part, from the model of the part `before`, and returns its run directory."""
+    store, run = work / "store", work / "run"
     if not store.exists():
         chosen = [f"--set=data.language={language}"]
         if language != "en":
             chosen.append(f"--set=data.input=$TFF_KEYBOARD_DATA/languages/{language}.tsv.gz")
-        task("prepare", config, f"--out={store}", *chosen)
-    passes = [f"--epochs={source.passes}"] if source.passes else []
-    seed = f"--set=train.seed={flags.seed}"
-    task("train-server", config, f"--store={store}", f"--workdir={run}", seed, *passes)
+        task("prepare", f"--config={config}", f"--out={store}", *chosen)
+    options = [f"--set=train.seed={seed}"]
+    if before is not None:
+        options.append(f"--set=model.initial_model={before}")
+    if source.passes:
+        options.append(f"--epochs={source.passes}")
+    task("train-server", f"--config={config}", f"--store={store}", f"--workdir={run}", *options)
+    return run
+
+
+def build(language: str, out: pathlib.Path, work: pathlib.Path, flags: argparse.Namespace) -> None:
+    """Builds the model of a language. Finished steps in `work` are not repeated."""
+    source = SOURCES[language]
+    frequencies = work / f"{language}.tsv"
+    if flags.frequencies is None and not frequencies.exists():
+        write_frequencies(language, frequencies)
+    listed = flags.frequencies or frequencies
+    run: pathlib.Path | None = None
+    for config in source.configs:
+        run = trained(config, language, source, work / pathlib.Path(config).stem, run, flags.seed)
+    assert run is not None
     out.mkdir(parents=True, exist_ok=True)
     model = out / "keyboard.tflite"
     task(
