@@ -53,6 +53,7 @@ _MEANT_SO = 0.05  # weight of a string in no list being meant as it is typed
 # The share of a misspelling's meanings from which a word is compared with its uses.
 _MIN_MEANT = 0.1
 _BY_FREQUENCY = 0.5  # weight of a word's frequency, against the model's P(word | context)
+_RUN = re.compile(r"(.)\1\1+")
 _STRETCHED = re.compile(r"(.)\1\1(\1|$)")  # "soooo" is meant, and "necesssary" is a slip
 _DIGIT_HIT = re.compile(r"(?<=[^\W\d_])[0-9](?=[^\W\d_])")  # for a letter below: "po8nt"
 _SHORTEST_WITH_DIGIT = 5  # letters; "gr8t" is meant
@@ -198,12 +199,23 @@ class Autocorrect:
         Each comes with its probability after the context. The list is empty for a word. The
         arguments are those of `correct`.
         """
-        if self.is_word(typed) or typed in own or not self._can_be_slip(typed):
+        if self.is_word(typed) or typed in own:
             return []
-        slips = self._known_candidates(typed, tuple(own))
-        scores = self._scores_of_spellings(slips, next_word, own)
+        if _STRETCHED.search(typed):
+            scores = {word: self._next(word, next_word, own) for word in self._shortened(typed)}
+        elif self._can_be_slip(typed):
+            slips = self._known_candidates(typed, tuple(own))
+            scores = self._scores_of_spellings(slips, next_word, own)
+        else:
+            return []
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:count]
         return [(word, self._next(word, next_word, own)) for word in best]
+
+    def _shortened(self, typed: str) -> list[str]:
+        """Returns the words that a string is without repeated letters: "accesss" -> "access"."""
+        twice = _RUN.sub(r"\1\1", typed)
+        found = {twice, _RUN.sub(r"\1", typed)}
+        return sorted(word for word in found if self.is_word(word))
 
     def slip_without_context(
         self, typed: str, own: Collection[str] = (), typed_share: Mapping[str, float] = _NOTHING

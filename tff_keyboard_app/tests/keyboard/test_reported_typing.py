@@ -88,6 +88,8 @@ def test_a_space_leaves_the_word(keyboard, typed):
         ("on mond", "Monday"),
         ("the thr", "three"),
         ("a kuybeord", "keyboard"),
+        ("i need accesss", "access"),
+        ("oh hellooo", "hello"),
     ],
 )
 def test_a_beginning_is_completed(keyboard, typed, offered):
