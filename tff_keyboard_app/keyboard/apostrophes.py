@@ -29,7 +29,8 @@ CONTRACTIONS: Mapping[str, Mapping[str, str]] = {
     }
 }
 SURE_FROM = 0.95  # probability of having been meant; a word of the language is changed
-_WEIGHT = 3.0  # of a contraction, against the word as it is typed
+# Weight of a contraction, against the word as it is typed. "its" is typed for "it's" most often.
+_WEIGHT, _WEIGHTS = 3.0, {"its": 8.0}
 
 
 class _Model(Protocol):
@@ -67,7 +68,7 @@ class Apostrophes:
         if contraction is None:
             return 0.0
         chances = self._model.next_word(context)
-        meant = _WEIGHT * float(chances[self._ids[contraction]])
+        meant = _WEIGHTS.get(word, _WEIGHT) * float(chances[self._ids[contraction]])
         as_typed = float(chances[self._ids[word]]) if word in self._ids else 0.0
         if following is not None:
             row = self._ids.get(following)

@@ -2,7 +2,7 @@
 
     python -m tff_keyboard_lab.tools.base_model de --out=models/base_de
 
-runs `prepare`, `train-server`, `export` and `tools/respell.py`, and writes into `--out`
+runs `prepare`, `train-server`, `evaluate`, `export` and `tools/respell.py`, and writes into `--out`
 
     keyboard.*   the exported keyboard; it can be trained on a device
     model/       weights for `model.initial_model`, rounded to save space
@@ -176,6 +176,7 @@ def build(language: str, out: pathlib.Path, work: pathlib.Path, flags: argparse.
     for config in source.configs:
         run = trained(config, language, source, work / pathlib.Path(config).stem, run, flags.seed)
     assert run is not None
+    task("evaluate", str(run))  # for the model card
     out.mkdir(parents=True, exist_ok=True)
     model = out / "keyboard.tflite"
     task(

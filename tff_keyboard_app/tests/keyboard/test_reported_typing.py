@@ -81,7 +81,7 @@ def test_a_space_leaves_the_word(keyboard, typed):
         ("influen", "influence"),
         ("hospi", "hospital"),
         ("connec", "connect"),
-        ("curta", "curtain"),
+        ("curta", "curtains"),
         ("TH", "THE"),
         ("THan", "Thank"),
         ("HEl", "Hello"),
