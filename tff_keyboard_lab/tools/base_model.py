@@ -64,9 +64,9 @@ SOURCES = {
         configs=("configs/base_general.toml", "configs/reference/base.toml"),
     ),
     "de": Source(("de_DE",)),
-    "es": Source(("es_ES", "es_MX"), f"{_TATOEBA}, UD Spanish (CC BY-SA 4.0)"),
-    "nl": Source(("nl_NL",)),
-    "pt": Source(("pt_BR", "pt_PT"), "Common Voice (CC0)"),
+    "es": Source(("es_ES", "es_MX", "es_AR", "en_US"), f"{_TATOEBA}, UD Spanish (CC BY-SA 4.0)"),
+    "nl": Source(("nl_NL", "en_US")),
+    "pt": Source(("pt_BR", "pt_PT", "en_US"), "Common Voice (CC0)"),
     "tr": Source(("tr_TR",), "Common Voice (CC0), UD Turkish (CC BY-SA 4.0)"),
 }
 
