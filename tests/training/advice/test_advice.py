@@ -79,7 +79,7 @@ LITTLE = {"words": 400_000}
         (LITTLE, ["model.initial_model="], ""),
         (LITTLE, ["model.units=64"], ""),
         (LITTLE, ["model.type=gru"], ""),
-        (LITTLE | {"options": {"language": "de"}}, [], ""),
+        (LITTLE | {"options": {"language": "de"}}, [], "models/base_de"),
         (LITTLE | {"options": {"lowercase": False}}, [], ""),
         (LITTLE | {"options": {"mode": "whitespace"}}, [], ""),
         (LITTLE, PRIVATE, ""),
