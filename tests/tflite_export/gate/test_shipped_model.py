@@ -13,7 +13,10 @@ from tflite_export.runtime.hybrid_keyboard import open_keyboard
 FOLDER = pathlib.Path("models")
 
 
-@pytest.fixture(scope="module", params=["messages", "base"])
+BASES = ["base", "base_de", "base_es", "base_nl", "base_pt", "base_tr"]
+
+
+@pytest.fixture(scope="module", params=["messages", *BASES])
 def folder(request):
     return FOLDER / request.param
 
@@ -36,7 +39,8 @@ def test_files_are_those_of_the_manifest(folder, manifest):
 
 def test_is_small_and_passed_its_gate(folder, manifest):
     assert sum(path.stat().st_size for path in folder.glob("keyboard.*")) < 2_500_000
-    assert manifest["parity"]["forgiven"] is None
+    # Dutch: a tie at the start of messages, docs/phone/languages.md, "Limits"
+    assert (manifest["parity"]["forgiven"] is None) == (folder.name != "base_nl")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +85,13 @@ def test_kernels_and_reused_interpreters_agree(folder):
 
 def test_the_readme_has_the_sizes_of_the_files(folder):
     text = (FOLDER / "README.md").read_text()
-    for name in ("tflite", "vocabulary", "ngram", "tail"):
-        path = folder / f"keyboard.{name}"
-        assert f"| `{path.name}` | {path.stat().st_size:,} |" in text
+    sizes = {
+        name: (folder / f"keyboard.{name}").stat().st_size
+        for name in ("tflite", "vocabulary", "ngram", "tail")
+    }
+    if folder.name in BASES:  # a row for each model
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| `{folder.name}` |")]
+        assert " | ".join(f"{size:,}" for size in sizes.values()) in row
+    else:
+        for name, size in sizes.items():
+            assert f"| `keyboard.{name}` | {size:,} |" in text
