@@ -72,17 +72,36 @@ def save_model(
     # Built in memory, because an archive written in pieces raises two errors on a full disk.
     archive = io.BytesIO()
     np.savez(archive, **weights)
-    content = {names.WEIGHTS: archive.getvalue(), names.VOCABULARY: vocabulary.to_bytes()}
-    description = {
+    description: dict[str, object] = {
         "format": FORMAT,
         "name": model.name_in_registry,
         "vocabulary_size": model.vocabulary_size,
         "options": model.options,
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+        "sha256": {},  # stands here in the file
     }
     if rounds is not None:
         description["rounds"] = rounds
-    content[names.MODEL_DESCRIPTION] = (json.dumps(description, indent=2) + "\n").encode()
+    write_files(directory, description, archive.getvalue(), vocabulary.to_bytes())
+
+
+def write_files(
+    directory: Path, description: Mapping[str, object], weights: bytes, vocabulary: bytes
+) -> None:
+    """Writes the files of a model. An existing directory is replaced once the new one is complete.
+
+    Args:
+      directory: Directory of the model.
+      description: Content of `model.json`. Its "sha256" is replaced by the digests of the files.
+      weights: Content of `weights.npz`.
+      vocabulary: Content of `vocabulary.txt`.
+
+    Raises:
+      OSError: If the directory cannot be written. An existing directory is unchanged.
+    """
+    content = {names.WEIGHTS: weights, names.VOCABULARY: vocabulary}
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    text = json.dumps({**description, "sha256": digests}, indent=2) + "\n"
+    content[names.MODEL_DESCRIPTION] = text.encode()
     with directories.new_directory(pathlib.Path(directory)) as work:
         for name, data in content.items():
             (work / name).write_bytes(data)

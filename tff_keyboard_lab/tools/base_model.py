@@ -15,7 +15,6 @@ hunspell-de-de, hunspell-es, hunspell-nl, hunspell-pt-br, hunspell-pt-pt, hunspe
 
 import argparse
 import dataclasses
-import hashlib
 import io
 import json
 import pathlib
@@ -26,7 +25,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tff_keyboard.storage import directories, files, names
+from tff_keyboard.models import saved_model
+from tff_keyboard.storage import files, names
 
 _STEPS = 127  # on either side of zero
 _TATOEBA = "Common Voice (CC0), Tatoeba (CC BY 2.0 FR)"
@@ -109,12 +109,7 @@ def write_initial_model(run: pathlib.Path, out: pathlib.Path) -> None:
     with np.load(saved / names.WEIGHTS, allow_pickle=False) as archive:
         weights = compressed({name: rounded(archive[name]) for name in archive.files})
     description = json.loads((saved / names.MODEL_DESCRIPTION).read_text("utf-8"))
-    description["sha256"][names.WEIGHTS] = hashlib.sha256(weights).hexdigest()
-    with directories.new_directory(out) as work:
-        (work / names.WEIGHTS).write_bytes(weights)
-        (work / names.VOCABULARY).write_bytes((saved / names.VOCABULARY).read_bytes())
-        text = json.dumps(description, indent=2) + "\n"
-        (work / names.MODEL_DESCRIPTION).write_text(text, "utf-8")
+    saved_model.write_files(out, description, weights, (saved / names.VOCABULARY).read_bytes())
 
 
 def write_frequencies(language: str, out: pathlib.Path) -> None:
@@ -203,7 +198,7 @@ def main() -> None:
     parser.add_argument("language", choices=SOURCES)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, help="default: data/reference/base_LANGUAGE")
-    parser.add_argument("--frequencies", type=pathlib.Path, help="default: those of wordfreq")
+    parser.add_argument("--frequencies", type=pathlib.Path, help="default: the list of wordfreq")
     parser.add_argument("--also", type=pathlib.Path, action="append", default=[])
     parser.add_argument("--words", type=int, default=130_000, help="number of words of the lexicon")
     parser.add_argument("--ngram", default="500kB")

@@ -203,6 +203,7 @@ class _Strip:
         the columns of the scores.
       index: Index of these words and of the lexicon. Its ids after the model's vocabulary are in
         alphabetical order, which breaks ties.
+      listed: Words of the lexicon.
       columns: [words of the index], their columns; -1 for words that the lexicon alone has.
       shares: [words of the index] float32 shares of the lexicon, 0 for other words.
     """
@@ -210,8 +211,8 @@ class _Strip:
     def __init__(self, vocabulary: Vocabulary, own: set[str], tail: TailLexicon | None):
         """Builds the index of a vocabulary, further words and a lexicon."""
         self.vocabulary = extended_vocabulary(vocabulary, sorted(own))
-        listed = () if tail is None else tail.words
-        whole = extended_vocabulary(vocabulary, sorted(own.union(listed)))
+        self.listed = frozenset(() if tail is None else tail.words)
+        whole = extended_vocabulary(vocabulary, sorted(own | self.listed))
         self.index = PrefixIndex(whole)
         self.columns = np.full(len(whole), -1)
         self.columns[: len(vocabulary)] = np.arange(len(vocabulary))
@@ -219,7 +220,7 @@ class _Strip:
             self.columns[whole.id_of(self.vocabulary.words[column])] = column
         self.shares = np.zeros(len(whole), np.float32)
         if tail is not None:
-            self.shares[[whole.id_of(word) for word in listed]] = tail.shares
+            self.shares[[whole.id_of(word) for word in tail.words]] = tail.shares
 
 
 @dataclasses.dataclass(frozen=True)
@@ -296,15 +297,13 @@ def _score(
     """
     scores = np.concatenate(score_parts)
     size = len(hybrid.vocabulary)
-    tail = hybrid.tail
     targets = np.concatenate([message.targets for message in messages])
     words = [word for message in messages for word in message.typed]
     masked = np.array([is_mask(word) for word in words])
     lengths = np.where(masked, 0, [len(word) for word in words]).astype(np.int32)
     # If cache or lexicon contain an OOV word, the strip may offer it, with its id in the index.
-    known = set() if tail is None else set(tail.words)
     known_words = [
-        word if message.table.id_of(word) >= size or word in known else None
+        word if message.table.id_of(word) >= size or word in strip.listed else None
         for message in messages
         for word in message.typed
     ]

@@ -43,7 +43,7 @@ LITTLE_TEXT = "configs/reference/persuasion.toml"
 _MUCH_WORDS = 1_000_000
 
 # Rows of the shipped model for the words that both have: on 300,000 words better than a start from
-# nothing, and no worse than its own table (docs/models/base.md, "To begin with").
+# random weights (docs/models/base.md, "Start your own training from it").
 LEARNING_RATE_FROM_BASE = "server.learning_rate=0.002"
 PASSES_FROM_BASE = 3.0
 

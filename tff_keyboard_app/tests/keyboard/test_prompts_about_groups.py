@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tff_keyboard.training.advice.base import base_of
 from tff_keyboard_app.keyboard.blocklist import Blocklist, packaged_entries
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
@@ -83,8 +84,7 @@ PROMPTS = {
 
 @functools.cache
 def keyboard_of(language):
-    name = "base" if language == "en" else f"base_{language}"
-    return StripKeyboard(open_keyboard(pathlib.Path("models", name, "keyboard.tflite")))
+    return StripKeyboard(open_keyboard(pathlib.Path(base_of(language), "keyboard.tflite")))
 
 
 def offered_words(keyboard, prompts):

@@ -219,12 +219,9 @@ def main() -> None:
     messages = []
     for path in flags.text:
         messages += read_text(path, is_read)[: flags.messages // len(flags.text)]
-    typed = {
-        casing.lower(w, rules.language) for message in messages for w in message if w.isalpha()
-    }
     dictionaries = flags.dictionary or ENGLISH
     right = right_words(
-        typed, frequencies, set(), dictionaries=dictionaries, language=rules.language
+        messages, frequencies, set(), dictionaries=dictionaries, language=rules.language
     )
     if flags.pairs_out:
         letters = set(LANGUAGES[rules.language].letters)

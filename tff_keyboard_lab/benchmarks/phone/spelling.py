@@ -26,7 +26,7 @@ import pathlib
 import random
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tff_keyboard.data.text import casing, word_list
 from tff_keyboard.storage import shipped_files
@@ -90,14 +90,15 @@ def of_symspellpy(pairs: list[Pair]) -> dict[str, float] | None:
 
 
 def right_words(
-    words: set[str],
+    messages: Iterable[Iterable[str]],
     frequencies: Mapping[str, float],
     misspelt: set[str],
     *,
     dictionaries: Sequence[str],
     language: str,
 ) -> set[str]:
-    """Returns the right words among some lower-case words, as the module defines them."""
+    """Returns the right words of some messages in lower case, as the module defines them."""
+    words = {casing.lower(w, language) for message in messages for w in message if w.isalpha()}
     right = {w for w in words if frequencies.get(w, 0.0) >= COMMON and w not in misspelt}
     return right | dictionary_of(words, dictionaries, (), frozenset(), language).words
 
@@ -188,9 +189,8 @@ def main() -> None:
         frequencies = word_list.read_word_list(flags.frequencies, rules)
         for path in flags.right:
             messages = read_text(path, lambda client: halves.is_in(client, flags.half))
-            typed = {w.lower() for message in messages for w in message if w.isalpha()}
             right = right_words(
-                typed, frequencies, misspelt, dictionaries=dictionaries, language=rules.language
+                messages, frequencies, misspelt, dictionaries=dictionaries, language=rules.language
             )
             found = changes_of_right(keyboard, messages, right, flags.right_words)
             result["right"][path.parent.name] = found
