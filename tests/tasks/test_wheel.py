@@ -1,7 +1,8 @@
 """The wheel: what it installs, under which names, and that the command works from there.
 
 In a clean environment of another Python it types, verifies and compares, without TensorFlow and in
-150 MB. That takes Python 3.10, 3.12 or 3.13, and an index of packages.
+170 MB, of which the models of six languages take 23 MB. This test needs Python 3.10, 3.12 or 3.13,
+and an index of packages.
 """
 
 import os
@@ -31,7 +32,7 @@ console.main()
 
 
 OTHERS = ("3.10", "3.12", "3.13")
-MAX_BYTES = 150e6  # of a light installation; without pip and the bytecode that Python adds
+MAX_BYTES = 170e6  # of a light installation; without pip and the bytecode that Python adds
 MAX_CPU_SECONDS = 4.0  # until `play` shows a strip; 1.2 on two busy cores
 
 
