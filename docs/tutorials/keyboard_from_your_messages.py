@@ -120,8 +120,8 @@ for axis, typed in zip(axes, ("see you ", "i am on my ", "shall we have p"), str
 plt.show()
 
 # %% [markdown]
-# To type yourself, run `tff-keyboard play mine.tflite` and open the address that it prints. The
-# address contains a secret token, so other users of the machine cannot open the page. With
+# To type on the keyboard, run `tff-keyboard play mine.tflite` and open the address that it prints.
+# The address contains a secret token, so other users of the machine cannot open the page. With
 # `--cache=words.cache` the keyboard keeps the words that it learns from you. Here, headless
 # Chromium opens the page and takes a picture of it, if Chromium is installed.
 

@@ -51,7 +51,7 @@ for plan in (chosen, tk.privacy.plan("blt", larger, target_epsilon=8)):
     print(f"{plan.schedule.cohort:4} clients per round: error {plan.error:.4f}")
 
 # %% [markdown]
-# With ten times as many clients, the same epsilon needs only a tenth of the error. Real
+# With ten times as many clients, the error at the same epsilon is only a tenth. Real
 # federations have many clients. Our example has few, so privacy will cost accuracy.
 #
 # ## Train

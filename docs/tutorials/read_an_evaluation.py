@@ -85,7 +85,7 @@ print(f"half width unpaired {points(unpaired)}")
 #
 # Suppose that we start with a pilot of only ten clients. If the pilot shows no difference, the
 # models are "not distinguishable". This does not mean that they are equal: the pilot may be too
-# small. A test with a power of 80 % can show differences from 2.80 standard errors on. From the
+# small. A test with a power of 80 % can show differences of at least 2.80 standard errors. From the
 # standard error of the pilot we compute the number of clients that a test needs. The test itself
 # uses other clients than the pilot, and we evaluate it only once.
 
