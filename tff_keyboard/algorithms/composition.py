@@ -52,9 +52,9 @@ def with_initial_weights(
         weights = [variable.numpy() for variable in model.trainable_variables]
         process = tk.algorithms.with_initial_weights(process, weights)
 
-    A model function runs on every client in every round, so its initial weights are computed
-    thousands of times and overwritten at once. It can therefore start from weights that are cheap
-    to compute, such as zeros.
+    A model function runs on every client in every round. It computes initial weights each time,
+    and the server's weights then replace them. With `with_initial_weights`, the model function can
+    use weights that are cheap to compute, such as zeros.
 
     Args:
       process: Any learning process without non-trainable weights.

@@ -3,10 +3,11 @@
     s_k^l = ||theta^l - theta_k^l||_p,   alpha^l = softmax_k(s^l / temperature),
     theta^l <- theta^l - epsilon sum_k alpha_k^l (theta^l - theta_k^l)
 
-The factory returns sum_k alpha_k^l delta_k^l. epsilon is the learning rate of the server's SGD, so
-it can have a schedule (or it is `step`, if fixed). FedAvg with the same learning rate is the
-control, because equal norms give equal weights. The clients that moved *furthest* get most
-attention: of ten clients with norms 1, ..., 1, 10 the last one gets 99.9 %. Clip the updates first.
+The factory returns sum_k alpha_k^l delta_k^l. epsilon is the learning rate of the server's SGD,
+which can follow a schedule. A fixed epsilon can be passed as `step` instead. FedAvg with the same
+learning rate is the control, because equal norms give equal weights. The clients that moved
+*furthest* get most attention: of ten clients with norms 1, ..., 1, 10 the last one gets 99.9 %.
+Clip the updates first.
 
 The softmax-weighted mean is computed in one pass over the clients, for scores of any size. For each
 layer the accumulator contains, over the clients k so far with score s_k,
@@ -48,8 +49,9 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
 
     A client counts if its weight is > 0, however large. Empty clients and rejected updates have
     weight 0. A round without counting clients gives zeros. No state. Measurements: `clients`
-    (int32, clients that counted) and `attention`, per layer `entropy` (nats), `effective_clients`
-    (its exponential), `maximum_weight` (in (0, 1]) and `maximum_score` (norm / temperature).
+    (int32, clients that counted) and `attention`, which has for each layer `entropy` (nats),
+    `effective_clients` (its exponential), `maximum_weight` (in (0, 1]) and `maximum_score` (norm /
+    temperature).
 
     Args:
       norm: Distance of a layer: 1, 2, "inf" or "spectral" (largest singular value of matrices, by

@@ -88,12 +88,12 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         aggregator = tk.aggregators.PrivateFedAtt(noise_multiplier=1.0, layer_clip_norm=0.1)
 
     Every client counts: a client that sends zeros still adds e^-B to the denominators, as the proof
-    requires. TensorFlow draws the noise of a round unless `with_noise` supplies it, from a secret
-    key in double precision (`aggregators/private/host_noise.py`). The state is TFF's
-    `DPAggregatorState`; its event is `GaussianDpEvent(noise_multiplier)`. Measurements:
-    `dp_query_metrics` and `dp` of the mechanism, and `noisy_attention_total`, per layer the noisy
-    sum of attention weights (public, because it is released anyway), in clients with full
-    attention.
+    requires. TensorFlow draws the noise of a round unless `with_noise` supplies it. `with_noise`
+    computes the noise in double precision from a secret key (`aggregators/private/host_noise.py`).
+    The state is TFF's `DPAggregatorState`; its event is `GaussianDpEvent(noise_multiplier)`.
+    Measurements: `dp_query_metrics` and `dp` of the mechanism, and `noisy_attention_total`, which
+    has for each layer the noisy sum of attention weights (public, because it is released anyway),
+    in clients with full attention.
 
     Args:
       attention_bound: B, >= 0; 0 is the plain mean of clipped updates.
@@ -104,8 +104,8 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
       layer_clip_norm: C, the L2 bound on each layer, in weight units, > 0.
       denominator_scale: lambda > 0.
       variable_names: Names of the tensors of an update, in order, for use in `layer_groups`.
-      draws_noise: Whether TensorFlow draws the noise of a round without noise from `with_noise`. If
-        False, such a round fails.
+      draws_noise: Whether TensorFlow draws the noise of a round if `with_noise` does not supply it.
+        If False, such a round fails.
 
     Raises:
       ValueError: If an argument is out of range.

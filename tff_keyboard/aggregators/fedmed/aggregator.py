@@ -13,9 +13,10 @@ L(t) is over all M.
 
 The aggregation needs one pass and works on several workers. The adaptive weights and K depend on
 all clients, but TFF can distribute only one aggregation, not one that needs the result of another.
-One is enough: both branches are sums, of which the server uses one, and a buffer contains the
-clients that topK may leave out, at most D = N - ceil(fraction * N) of the N expected clients
-(`accumulator.py`). The memory is two sums and D updates; D is 0 without topK.
+One aggregation is enough. Each branch is a sum over clients; both sums are computed, and the server
+uses one of them. A buffer contains the clients that topK may leave out (`accumulator.py`). With
+N = `max_clients` these are at most D = N - ceil(fraction * N) clients. The memory is two sums and D
+updates; D is 0 without topK.
 
 gamma is always within a factor 2 of uniform, because JS <= ln 2. Compare with FedAvg at rate eta.
 
@@ -57,7 +58,7 @@ def top_count(fraction: float, clients: int) -> int:
 
 
 class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
-    """Mediated adaptive aggregation with topK. The weights are `fedmed_weight_type(layers)`.
+    """Mediated adaptive aggregation with topK. Weights have the type `fedmed_weight_type(layers)`.
 
         factory = tk.aggregators.FedMed(top_fraction=0.5, max_clients=20)
         process = tk.algorithms.build_fedmed(model_fn, factory, ...)
@@ -69,12 +70,12 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
     Measurements: `adaptive` (1 or 0), `loss_change` (nats; 0 in the first round), `mean_loss`,
     `clients` (M), `top_clients` (K), `bytes_not_uploaded` (int64, the updates of the other M - K
     clients: they are uploaded here, but a server that asks for losses first would never receive
-    them), and `attention`, per layer the `effective_clients` and `maximum_weight` of the adaptive
-    weights.
+    them), and `attention`, which has for each layer the `effective_clients` and `maximum_weight` of
+    the adaptive weights.
 
     Args:
-      max_clients: Maximum number of clients in a round; the size of the buffer for topK, and not
-        used otherwise. With topK, a round with more clients fails.
+      max_clients: Maximum number of clients in a round. It limits topK's buffer: with topK, a round
+        with more clients fails. It has no effect without topK.
       top_fraction: Share of clients that contribute, with the lowest loss first; in (0, 1].
       mediation_threshold: Change of the mean loss, in nats, from which on the adaptive branch is
         used; >= 0.

@@ -1,4 +1,4 @@
-"""Zeroing and clipping of whole updates by their norm, as in TFF, in passes that write nothing.
+"""Zeroing and clipping of whole updates by their norm, as in TFF, without temporary tensors.
 
     zeroing    delta_k -> 0                            if max |delta_k| > bound
     clipping   delta_k -> delta_k bound / ||delta_k||   if ||delta_k||_2 > bound
@@ -52,13 +52,14 @@ _CLIPPING = _Kind(
 
 
 def zeroing_factory(bound: Bound, inner: Factory) -> Factory:
-    """Replaces updates with a coordinate beyond `bound` by zeros of the same weight.
+    """Sets an update to zero if a coordinate is beyond `bound`. The update keeps its weight.
 
         aggregator = tk.aggregators.zeroing(10.0, tk.aggregators.FedAtt(2))
 
     Args:
       bound: A number, or a process that follows the clients' norms.
-      inner: Aggregates the updates. Measured as `zeroing`, with `zeroing_norm` and `zeroed_count`.
+      inner: Aggregates the updates. Its measurements are under `zeroing`, next to `zeroing_norm`
+        and `zeroed_count`.
     """
     return _NormBoundFactory(_ZEROING, bound, inner)
 
@@ -70,8 +71,8 @@ def clipping_factory(bound: Bound, inner: Factory) -> Factory:
 
     Args:
       bound: A number, or a process that follows the clients' norms.
-      inner: Aggregates the clipped updates. Measured as `clipping`, with `clipping_norm` and
-        `clipped_count`.
+      inner: Aggregates the clipped updates. Its measurements are under `clipping`, next to
+        `clipping_norm` and `clipped_count`.
     """
     return _NormBoundFactory(_CLIPPING, bound, inner)
 

@@ -6,9 +6,9 @@
 b_t is the share of the round's clients of weight > 0 that claim more than m_t, so m rises to the
 median claim and follows it. A weight is a number that the client sends. Without a cap one client
 that claims 10^6 *is* the weighted mean, however its update is clipped. For the median this claim is
-one vote, like a claim just above m. From one token, where all weights are equal, m takes 2
-ln(median) rounds to reach the median (400 tokens: 12 rounds), so false claims are not trusted in
-any first round.
+one vote, like a claim just above m. m starts at one token, so in the first round all clients
+with at least two tokens have the same weight, and a false claim gains little. From there m takes
+2 ln(median) rounds to reach the median (400 tokens: 12 rounds).
 
 The gain from false claims is bounded. In the long run ln m is stationary, so on average half of the
 claims are above m_t. If a share a < 1/2 of the clients lies, at least 1/2 - a are honest and have

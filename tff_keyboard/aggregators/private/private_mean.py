@@ -43,9 +43,9 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         )
 
     With "gaussian" and "gaussian_adaptive" it works by itself in TFF code: TensorFlow draws the
-    noise of each round. Use `with_noise` for noise from a secret key in double precision, which
-    repeats when a run is resumed. The mechanisms with correlated noise require `with_noise`;
-    without it their rounds fail.
+    noise of each round. `with_noise` computes the noise in double precision from a secret key, so
+    a run that is resumed with the same key has the same noise. The mechanisms with
+    correlated noise require `with_noise`; without it their rounds fail.
 
     State: TFF's `DPAggregatorState`. Measurements: `dp_query_metrics` with `clip_norm` and
     `noise_stddev`, and `dp`.
@@ -54,7 +54,8 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
       clients_per_round: The report goal, >= 1: the fixed denominator of the mean.
       noise_multiplier: Standard deviation of one draw of noise / clip norm, >= 0. With 0, updates
         are clipped and there is no guarantee.
-      clip_norm: L2 bound on one client's update, > 0, and the first one if it adapts.
+      clip_norm: L2 bound on one client's update, > 0. With "gaussian_adaptive", the bound of the
+        first round.
       mechanism: "gaussian" (fresh noise in every round), "gaussian_adaptive" (also, the clip norm
         follows a noisy quantile), "tree" or "blt" (correlated noise).
       distribution: Only with "gaussian": "continuous" (the default), or "discrete": clients round
@@ -63,12 +64,13 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         clipped, in (0, 1). Default: 0.5.
       clip_learning_rate: Only with "gaussian_adaptive": speed of the clip norm, > 0. Default: 0.2.
       clipped_count_noise: Only with "gaussian_adaptive": standard deviation of the noise on the
-        count of unclipped clients / `clients_per_round`, > 0 with noise. Default: 0.05.
+        count of unclipped clients, divided by `clients_per_round`. Must be > 0 if the noise
+        multiplier is. Default: 0.05.
       buffers: Only with "blt": number of noise buffers, 1..4. Default: 2.
       noise_cohort_size: 0, or the clients per round of a larger federation whose noise is
         simulated, >= `clients_per_round`.
-      draws_noise: Whether TensorFlow draws the noise of a round without noise from `with_noise`. If
-        False, such a round fails. Correlated and discrete noise is never drawn.
+      draws_noise: Whether TensorFlow draws the noise of a round if `with_noise` does not supply it.
+        If False, such a round fails. TensorFlow never draws correlated or discrete noise.
       takes_sums: Whether the inputs are parts of a secure sum (`noised_sum.py`); only with
         `distribution` "discrete".
 
