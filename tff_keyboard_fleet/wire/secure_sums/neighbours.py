@@ -55,7 +55,8 @@ Theorems
 
 Bonawitz et al. 2017, theorem 6.5 (active adversary with the server, complete graph, PKI, random
 oracle): if 2 t > n + n_C, the server learns one sum of at least t - n_C honest devices. There each
-of the n devices holds a share of its own, so n = d + 1 and one share more give the same t - c + 1.
+of the n devices holds a share of its own, so n is d + 1 and the threshold is t + 1, which gives the
+same t - c + 1.
 Theorem 6.3 covers a curious server. Neither theorem covers a sparse graph. The theorem numbers are
 cited from memory, because the paper could not be fetched.
 
