@@ -4,7 +4,7 @@
 # This tutorial is for users of TFF who have a Keras model. You will train the model with FedAtt
 # and FedMed, two aggregation algorithms that were designed for keyboards. You will also train it
 # with two variants of FedAvg, the controls, which show whether FedAtt and FedMed help. At the end
-# you have four trained models, and one picture of their losses on held-out clients after each
+# you have four trained models, and one picture of their losses on held-out clients after every
 # second round.
 #
 # You can use any `ClientData` with a text feature, such as TFF's Stack Overflow. Here we generate

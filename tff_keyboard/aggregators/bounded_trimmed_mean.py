@@ -13,8 +13,8 @@ plain mean by 0.250).
 Clients are deliberately not judged by the direction of their updates: late in a training honest
 updates point in all directions, and attackers could choose which clients seem to go backwards.
 
-Source: Yin et al. 2018, Definition 2, https://arxiv.org/abs/1803.01498. The bound and f are this
-project's.
+Source: Yin et al. 2018, Definition 2, https://arxiv.org/abs/1803.01498, for the trimmed mean. The
+bound on the norms and the choice of f come from this project.
 """
 
 import collections
@@ -67,13 +67,13 @@ def _rows(stacked: tf.Tensor) -> tf.Tensor:
 
 
 class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
-    """Trimmed mean of updates with bounded norms, for cohorts with attackers; see the module.
+    """Trimmed mean of updates with bounded norms, for cohorts with attackers.
 
         aggregator = tk.aggregators.BoundedTrimmedMean(attackers=0.1)
 
     Uses the clients of weight > 0. A round without such clients gives zeros. No state.
-    Measurements: `clients` and `trimmed_clients` (int32; the clients left out of each coordinate, 2
-    f).
+    Measurements (int32): `clients`, and `trimmed_clients`, the number 2 f of clients that are left
+    out of each coordinate.
 
     Args:
       attackers: Share of all clients that may attack, in (0, 0.5).

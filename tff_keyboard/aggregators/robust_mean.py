@@ -45,8 +45,8 @@ class MedianFactory(_RobustMeanFactory):
 
         aggregator = tk.aggregators.Median()
 
-    A round without such clients gives zeros. No state. Measurements: `clients` and
-    `trimmed_clients` (int32; the clients left out of each coordinate).
+    A round without such clients gives zeros. No state. Measurements (int32): `clients`, and
+    `trimmed_clients`, the number of clients that are left out of each coordinate.
     """
 
     def _cut(self, clients: tf.Tensor) -> tf.Tensor:
@@ -58,8 +58,8 @@ class TrimmedMeanFactory(_RobustMeanFactory):
 
         aggregator = tk.aggregators.TrimmedMean(0.2)
 
-    A round without such clients gives zeros. No state. Measurements: `clients` and
-    `trimmed_clients` (int32; the clients left out of each coordinate).
+    A round without such clients gives zeros. No state. Measurements (int32): `clients`, and
+    `trimmed_clients`, the number of clients that are left out of each coordinate.
 
     Args:
       trim_fraction: Share left out on each side, in [0, 0.5); 0 is the unweighted mean.

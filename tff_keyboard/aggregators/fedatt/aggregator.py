@@ -9,16 +9,18 @@ learning rate is the control, because equal norms give equal weights. The client
 *furthest* get most attention: of ten clients with norms 1, ..., 1, 10 the last one gets 99.9 %.
 Clip the updates first.
 
-The softmax-weighted mean is computed in one pass over the clients, for scores of any size. For each
-layer the accumulator contains, over the clients k so far with score s_k,
+The softmax-weighted mean is computed in one pass over the clients, for scores of any size. In the
+following formulas, s_k is the distance of client k in one layer, divided by the temperature.
+For each layer, the accumulator contains these values of the clients so far:
 
     m = max s_k,   z = sum e^(s_k - m),   t = sum e^(s_k - m) (s_k - m),
     v = sum e^(s_k - m) delta_k
 
 Two accumulators are merged by rescaling to the larger m. Then sum_k alpha_k delta_k = v / z, and
 the entropy of alpha is log z - t / z. The memory does not grow with the number of clients, merging
-is associative and commutative (up to rounding), and nothing overflows. It is a single aggregation,
-not a maximum followed by a sum, which TFF could not distribute over several workers.
+is associative and commutative (up to rounding), and nothing overflows. This is a single
+aggregation, so TFF can distribute it over several workers. It could not distribute two aggregations
+of which the second needs the result of the first, such as a maximum and then a sum.
 
 Sources: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.07108; the online
 softmax: Milakov & Gimelshein 2018, https://arxiv.org/abs/1805.02867.
@@ -47,11 +49,11 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
 
         aggregator = tk.aggregators.UpdateGuard(tk.aggregators.FedAtt(norm=2, temperature=0.5))
 
-    A client counts if its weight is > 0, however large. Empty clients and rejected updates have
-    weight 0. A round without counting clients gives zeros. No state. Measurements: `clients`
-    (int32, clients that counted) and `attention`, which has for each layer `entropy` (nats),
-    `effective_clients` (its exponential), `maximum_weight` (in (0, 1]) and `maximum_score` (norm /
-    temperature).
+    A client counts if its weight is > 0; the size of the weight has no effect. Empty clients and
+    rejected updates have weight 0. A round without counting clients gives zeros. No state.
+    Measurements: `clients` (int32, clients that counted) and `attention`, which has for each layer
+    `entropy` (nats), `effective_clients` (its exponential), `maximum_weight` (in (0, 1]) and
+    `maximum_score` (norm / temperature).
 
     Args:
       norm: Distance of a layer: 1, 2, "inf" or "spectral" (largest singular value of matrices, by

@@ -92,12 +92,13 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     computes the noise in double precision from a secret key (`aggregators/private/host_noise.py`).
     The state is TFF's `DPAggregatorState`; its event is `GaussianDpEvent(noise_multiplier)`.
     Measurements: `dp_query_metrics` and `dp` of the mechanism, and `noisy_attention_total`, which
-    has for each layer the noisy sum of attention weights (public, because it is released anyway),
-    in clients with full attention.
+    has for each layer the noisy sum of attention weights. A client with full attention adds 1 to
+    this sum. The sum is public, because it is released anyway.
 
     Args:
       attention_bound: B, >= 0; 0 is the plain mean of clipped updates.
-      denominator_floor: Lower bound on the denominator, in clients with full attention, > 0.
+      denominator_floor: Lower bound on the denominator, > 0. A client with full attention counts
+        as 1.
       layer_groups: Group name -> variable names, or positions such as "0"; a partition. Fewer
         layers need less noise, because S grows with the square root of their number.
       noise_multiplier: z, noise standard deviation / S; 0 gives no guarantee.

@@ -12,11 +12,11 @@ adaptive. topK: of M clients only the K = ceil(fraction * M) with the lowest loc
 L(t) is over all M.
 
 The aggregation needs one pass and works on several workers. The adaptive weights and K depend on
-all clients, but TFF can distribute only one aggregation, not one that needs the result of another.
-One aggregation is enough. Each branch is a sum over clients; both sums are computed, and the server
-uses one of them. A buffer contains the clients that topK may leave out (`accumulator.py`). With
-N = `max_clients` these are at most D = N - ceil(fraction * N) clients. The memory is two sums and D
-updates; D is 0 without topK.
+all clients. They could be computed in a first aggregation, but TFF cannot distribute an aggregation
+that needs the result of another one. Therefore everything is in one aggregation. Each branch is a
+sum over clients; both sums are computed, and the server uses one of them. A buffer contains the
+clients that topK may leave out (`accumulator.py`). With N = `max_clients` these are at most
+D = N - ceil(fraction * N) clients. The memory is two sums and D updates; D is 0 without topK.
 
 gamma is always within a factor 2 of uniform, because JS <= ln 2. Compare with FedAvg at rate eta.
 
@@ -77,8 +77,8 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
       max_clients: Maximum number of clients in a round. It limits topK's buffer: with topK, a round
         with more clients fails. It has no effect without topK.
       top_fraction: Share of clients that contribute, with the lowest loss first; in (0, 1].
-      mediation_threshold: Change of the mean loss, in nats, from which on the adaptive branch is
-        used; >= 0.
+      mediation_threshold: The adaptive branch is used if the mean loss changes by at least this
+        number of nats; >= 0.
       local_loss: Loss of a client: "after_training" or "during_training".
       layer_groups: Group name -> variable names, or positions such as "0"; a partition.
       variable_names: Names of the tensors of an update, in order, for use in `layer_groups`.
@@ -112,7 +112,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         self._variable_names = variable_names
 
     def layers_of(self, value_type: tff.Type) -> tuple[layers_lib.Layer, ...]:
-        """Returns the layers of an update of this type, which `fedmed_weight_type` counts."""
+        """Returns the layers of an update of this type; `fedmed_weight_type` takes their number."""
         return layers_lib.resolve_layers(value_type, self._layer_groups, self._variable_names)
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:

@@ -40,7 +40,8 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
 
     An update is rejected if a tensor contains a NaN or an infinity, or if a number of its weight is
     negative or not finite. The state is the state of `inner`. Measurements: `refused_non_finite`
-    and `impossible_claims` (int32 clients; the clients whose weight was limited) and `inner`.
+    (int32, number of rejected updates), `impossible_claims` (int32, number of clients whose weight
+    was limited) and `inner`.
 
     Args:
       inner: A weighted factory. A weight may be a structure (FedMed); all of it becomes 0.

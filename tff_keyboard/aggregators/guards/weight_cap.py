@@ -4,11 +4,11 @@
     server:              m_{t+1} = max(1, m_t exp(b_t - 1/2)),   m_1 = 1
 
 b_t is the share of the round's clients of weight > 0 that claim more than m_t, so m rises to the
-median claim and follows it. A weight is a number that the client sends. Without a cap one client
-that claims 10^6 *is* the weighted mean, however its update is clipped. For the median this claim is
-one vote, like a claim just above m. m starts at one token, so in the first round all clients
-with at least two tokens have the same weight, and a false claim gains little. From there m takes
-2 ln(median) rounds to reach the median (400 tokens: 12 rounds).
+median claim and follows it. A weight is a number that the client sends. Without a cap, one client
+that claims 10^6 determines the weighted mean, even if its update is clipped. The median counts this
+claim in the same way as a claim just above m. m starts at one token, so in the first round all
+clients with at least two tokens have the same weight, and a false claim gains little. From there m
+takes 2 ln(median) rounds to reach the median (400 tokens: 12 rounds).
 
 The gain from false claims is bounded. In the long run ln m is stationary, so on average half of the
 claims are above m_t. If a share a < 1/2 of the clients lies, at least 1/2 - a are honest and have
@@ -20,7 +20,8 @@ therefore at most
 This is not a bound on a single round, because m_t lags behind changes in the amount of text per
 client. For such a bound use `client_weighting` = "uniform".
 
-Source of the update: Andrew et al. 2021, https://arxiv.org/abs/1905.03871, there for clip norms.
+Source of the rule for m: Andrew et al. 2021, https://arxiv.org/abs/1905.03871, who use it for clip
+norms.
 """
 
 import collections

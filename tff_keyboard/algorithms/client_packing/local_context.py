@@ -1,4 +1,4 @@
-"""TFF's execution context of this library: computations run in this process, without a server.
+"""An execution context for TFF: computations run in this process, without a server.
 
     tff_keyboard.algorithms.local_context()  # from here on, in this thread
 
