@@ -96,7 +96,7 @@ def format_of(path: pathlib.Path) -> Source:
     if ending in _REFUSED:
         raise errors.DataError(f"{path}: {_REFUSED[ending]}.")
     if ending == ".csv":
-        return "csv"
+        return "discord" if _Head.of(path).text.startswith(discord.TABLE_HEADER) else "csv"
     if ending in (".parquet", ".pq"):
         return "parquet"
     if ending in (".jsonl", ".ndjson", ".json"):

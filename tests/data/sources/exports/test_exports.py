@@ -103,6 +103,28 @@ def test_whatsapp_with_something_before(tmp_path):
         read(tmp_path, "whatsapp", "zebra\n", on_bad_line="skip")
 
 
+def _stamp_of(draw):
+    """Returns a date and time as some language writes them, between brackets or before a dash."""
+    digits = str.maketrans("0123456789", draw(st.sampled_from(["0123456789", "٠١٢٣٤٥٦٧٨٩"])))
+    mark = draw(st.sampled_from(["", "\u200f", "\u200e"]))
+    separator = draw(st.sampled_from([".", "/", "-", ". ", f"{mark}/"]))
+    date = separator.join(draw(st.sampled_from([("31", "12", "2023"), ("2023", "12", "31")])))
+    end = draw(st.sampled_from(["", ",", "،", f"،{mark}", " à", " г.,"]))
+    time = draw(st.sampled_from(["9:41", "21.41", "21:41:05", "21 h 41", "21 h 41 min 05 s"]))
+    half = draw(st.sampled_from(["", " PM", "\u202fp. m.", " μ.μ.", " م", " முற்பகல்"]))
+    stamp = f"{mark}{date}{end} {time}{half}".translate(digits)
+    return draw(st.sampled_from([f"[{stamp}] ", f"{stamp} - "]))
+
+
+@hypothesis.given(st.composite(_stamp_of)())
+@examples(200)
+def test_any_date_begins_a_message(tmp_path_factory, stamp):
+    """mtln/chat-export #28 and #30, open-chat-studio #221, rwhatsapp #8, whats-reader #78."""
+    directory = tmp_path_factory.mktemp("dates")
+    found, _ = read(directory, "whatsapp", f"{stamp}Anna: hello\nagain\n{stamp}Ben: bye\n")
+    assert found == [("Anna", "hello again"), ("Ben", "bye")]
+
+
 NAMES = st.text(
     st.characters(categories=["L", "N", "Zs"], include_characters="._'+"), min_size=1, max_size=12
 ).filter(lambda name: clean_text(name).strip("~ ") and name == name.strip())
@@ -348,16 +370,30 @@ def _as_the_app_writes_it(found):
     return "".join(f"&#{half};" for half in halves)
 
 
-WRITERS = {
-    "telegram": telegram_of,
-    "discord": discord_of,
-    "messenger": messenger_of,
-    "slack": slack_of,
-    "sms_backup": sms_of,
-}
+def encrypted_chat_of(rows):
+    return json.dumps(
+        {
+            "participants": ["a"],
+            "threadName": "a_1",
+            "messages": [
+                {"senderName": user, "text": text, "timestamp": at, "type": "text"}
+                for user, text, at in rows
+            ],
+        }
+    )
 
 
-@pytest.mark.parametrize("source", WRITERS)
+WRITERS = [
+    ("telegram", telegram_of),
+    ("discord", discord_of),
+    ("messenger", messenger_of),
+    ("messenger", encrypted_chat_of),
+    ("slack", slack_of),
+    ("sms_backup", sms_of),
+]
+
+
+@pytest.mark.parametrize(("source", "write"), WRITERS)
 @hypothesis.given(
     rows=st.lists(
         st.tuples(
@@ -369,8 +405,8 @@ WRITERS = {
     is_gzip=st.booleans(),
 )
 @examples(100)
-def test_any_chat_that_a_program_writes_is_read(tmp_path_factory, source, rows, is_gzip):
-    content = WRITERS[source](rows).encode()
+def test_any_chat_that_a_program_writes_is_read(tmp_path_factory, source, write, rows, is_gzip):
+    content = write(rows).encode()
     directory = tmp_path_factory.mktemp("written")
     found, skipped = read(directory, source, gzip.compress(content) if is_gzip else content)
     end = "@example.org" if source == "sms_backup" else ""

@@ -117,3 +117,92 @@ def test_federated_data_of_a_csv_file(tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_text("userId,movieId,text\n7,31,great fun\n8,31,too long\n7,32,no\n")
     assert users_and_texts(path) == [("7", "great fun"), ("8", "too long"), ("7", "no")]
+
+
+@pytest.mark.parametrize(
+    "poll",
+    [
+        "POLL:\nWhen?\nOPTION: friday (1 vote)\nOPTION: sunday (2 votes)",
+        "\u200ePOLL:\n\u200eWhen?\n\u200eOPTION: friday (\u200e1 vote)",
+        "UMFRAGE:\nWann?\nOPTION: Freitag (3 Stimmen)",
+        "Anna Lee.vcf (file attached)",  # gesiscss/WhatsR #42: names of contacts
+        "location: https://maps.google.com/?q=1.29,103.85",
+    ],
+)
+def test_polls_contacts_and_places_of_whatsapp_are_not_typed(tmp_path, poll):
+    """Pustur/whatsapp-chat-parser-website #43 and #49."""
+    path = tmp_path / "chat.txt"
+    path.write_text(
+        f"31.12.23, 21:41 - Anna: {poll}\n31.12.23, 21:42 - Ben: a note:\nbuy (2) cakes\n"
+    )
+    assert users_and_texts(path) == [("Ben", "a note: buy (2) cakes")]
+
+
+@pytest.mark.parametrize("language", ["Сообщение изменено", "Meddelandet har redigerats"])
+def test_the_mark_of_an_edited_message_is_not_typed(tmp_path, language):
+    """koftezz/whatsapp-chat-analyzer #18."""
+    path = tmp_path / "chat.txt"
+    path.write_text(f"31.12.23, 21:41 - Anna: so <3 nice <{language}>\n")
+    assert users_and_texts(path) == [("Anna", "so <3 nice")]
+
+
+def test_encrypted_chats_of_messenger(tmp_path):
+    """stepva/chatalysis #104, Yukaii/messenger-JSON-viewer #12, adurivault/FBMessage #5."""
+    message = {"isUnsent": False, "senderName": "Renée", "timestamp": 1704058860000, "type": "text"}
+    messages = [
+        {**message, "text": "so nice é"},
+        {**message, "text": "gone", "isUnsent": True},
+        {**message, "text": "", "type": "media"},
+    ]
+    content = {"participants": ["Renée"], "threadName": "Renée_1", "messages": messages}
+    (tmp_path / "Renée_1.json").write_text(json.dumps(content))
+    for path in (tmp_path, tmp_path / "Renée_1.json"):
+        assert users_and_texts(path) == [("Renée", "so nice é")]
+
+
+def test_instagrams_mark_of_an_edited_message(tmp_path):
+    """mlomb/chat-analytics #114."""
+    message = {"sender_name": "Anna", "timestamp_ms": 1704058860000, "content": "nice (edited)"}
+    path = tmp_path / "message_1.json"
+    path.write_text(json.dumps({"participants": [], "messages": [message]}))
+    assert users_and_texts(path) == [("Anna", "nice")]
+
+
+def test_bots_and_commands_of_telegram(tmp_path):
+    """Kosat/telegram-messages-dump #3: which sender is a bot?"""
+    message = exported_chats.TELEGRAM["messages"][1]
+    command = {"type": "bot_command", "text": "/help"}
+    messages = [
+        {**message, "from_id": "user9", "text": "I am a bot"},
+        {**message, "text": [command, " me with ", {"type": "bold", "text": "this"}]},
+    ]
+    chat = {"type": "bot_chat", "id": 9, "messages": messages}
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"chats": {"list": [chat]}}))
+    assert users_and_texts(path) == [("user2", "me with this")]
+
+
+def test_old_data_package_of_discord(tmp_path):
+    """Androz2091/discord-data-package-explorer #33 and #34: `messages.csv`."""
+    channel = tmp_path / "messages" / "c12"
+    channel.mkdir(parents=True)
+    (channel / "messages.csv").write_text(
+        'ID,Timestamp,Contents,Attachments\n2,2021-01-01 00:00:02+00:00,"bye,\nben",\n'
+        "1,2021-01-01 00:00:01+00:00,hi <:party:12>,\n3,2021-01-01 00:00:03+00:00,,https://x.y\n"
+    )
+    for path in (tmp_path, tmp_path / "messages", channel / "messages.csv"):
+        assert users_and_texts(path) == [("c12", "hi"), ("c12", "bye, ben")]
+    (channel / "messages.csv").write_text('ID,Timestamp,Contents,Attachments\n1,2,"zebra\n')
+    with pytest.raises(DataError, match="is not valid CSV"):
+        users_and_texts(tmp_path)
+
+
+def test_emoji_and_addresses_of_slack(tmp_path):
+    """datadesk/slackdown #2: Slack writes emoji as names, and turns addresses into links."""
+    text = "ok :+1::skin-tone-2: at 10:30:15 :tada: <mailto:a@b.org|a@b.org> a:b:c :)"
+    message = {"type": "message", "user": "U1", "ts": "1704058860.1", "text": text}
+    (tmp_path / "general").mkdir()
+    path = tmp_path / "general" / "2023-12-31.json"
+    path.write_text(json.dumps([message]))
+    ((_, found),) = users_and_texts(tmp_path)
+    assert found.split() == ["ok", "at", "10:30:15", "a@b.org", "a:b:c", ":)"]

@@ -1,10 +1,12 @@
 """Discord: the JSON of DiscordChatExporter, and the data package that Discord sends on request.
 
 DiscordChatExporter writes a channel with all its members. The data package contains only the
-messages of its owner, in a folder for each channel (`messages/c123/messages.json`), so each channel
-counts as a client.
+messages of its owner, in a folder for each channel (`messages/c123/messages.json`, before 2024
+`messages.csv`), so each channel counts as a client.
 """
 
+import csv
+import io
 import pathlib
 import re
 from collections.abc import Iterator
@@ -14,13 +16,15 @@ from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables.columns import seconds_of
 from tff_keyboard.storage import errors
 
+TABLE_HEADER = "ID,Timestamp,Contents,Attachments"  # first line of `messages.csv`
 _TYPED = ("Default", "Reply", "ThreadStarterMessage", "0", "19", None)
 _REFERENCES = re.compile(r"<(?:a?:\w+:|[@#][!&]?|/[^:<>]+:|t:)-?\d+(?::\w)?>")
 
 
 def package_files(folder: pathlib.Path) -> list[pathlib.Path]:
     """Returns the sorted files of a data package, given its folder or its folder `messages`."""
-    return sorted({*folder.glob("*/messages.json"), *folder.glob("*essages/*/messages.json")})
+    places = (f"{above}*/messages.{end}" for above in ("", "*essages/") for end in ("json", "csv"))
+    return sorted({path for place in places for path in folder.glob(place)})
 
 
 def read_messages(
@@ -31,7 +35,7 @@ def read_messages(
     Skips and counts messages of bots and of Discord, and messages without text. Raises `DataError`
     if the file is not such a JSON file, or, if bad lines are errors, an entry is not a message.
     """
-    document = json_documents.read_json(path)
+    document = _rows(path) if path.suffix == ".csv" else json_documents.read_json(path)
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         entries = document["messages"]
     elif isinstance(document, list):
@@ -57,3 +61,15 @@ def read_messages(
             continue
         yield Typed(seconds_of(moment) or 0.0, clean_text(str(user)), clean_text(text))
     reading.on_position(bytes_before + path.stat().st_size)
+
+
+def _rows(path: pathlib.Path) -> list[dict[str, str]] | None:
+    """Returns the rows of `messages.csv`, or None for another table."""
+    content = b"".join(json_documents.read_chunks(path)).decode("utf-8-sig", "replace")
+    try:
+        rows = list(csv.DictReader(io.StringIO(content, newline=""), strict=True))
+    except csv.Error:
+        raise errors.DataError(
+            f"{path}: is not valid CSV. Copy it again from the data package."
+        ) from None
+    return rows if content.startswith(TABLE_HEADER) else None

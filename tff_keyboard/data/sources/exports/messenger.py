@@ -1,7 +1,8 @@
 """Facebook Messenger and Instagram: `message_1.json` of "Download your information" as JSON.
 
 Meta writes each byte of UTF-8 as a separate character ("\u00c3\u00a9" for "é"). This module
-reverses it.
+reverses it. Chats with end-to-end encryption come in a separate archive, with other keys and with
+text as it was typed.
 """
 
 import pathlib
@@ -12,12 +13,18 @@ from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables.columns import seconds_of
 from tff_keyboard.storage import errors
 
+_USUAL = ("sender_name", "content", "timestamp_ms")
+_ENCRYPTED = ("senderName", "text", "timestamp")
+_OTHERS = {"call_duration", "share"}  # keys of calls, and of links with their description
+_EDITED = " (edited)"  # Instagram's mark
+
 
 def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
     """Returns the chats of an unpacked archive, or of one chat's folder, sorted."""
     inbox = "inbox/*/message_*.json"
     places = ("message_*.json", inbox, f"*/{inbox}", f"*/*/{inbox}")
-    return sorted({path for place in places for path in folder.glob(place)})
+    found = {path for place in places for path in folder.glob(place)}
+    return sorted(found) or sorted(filter(_is_encrypted_chat, folder.glob("*.json")))
 
 
 def read_messages(
@@ -37,16 +44,32 @@ def read_messages(
             "again, as JSON."
         )
     for entry in json_documents.message_objects(path, entries, reading):
-        user, text = entry.get("sender_name"), entry.get("content")
-        if not isinstance(user, str) or not isinstance(text, str) or entry.get("is_unsent"):
+        is_encrypted = "senderName" in entry
+        user, text, time = (entry.get(key) for key in (_ENCRYPTED if is_encrypted else _USUAL))
+        is_unsent = entry.get("is_unsent") or entry.get("isUnsent")
+        is_typed = (
+            entry.get("type", "text") == "text" if is_encrypted else not _OTHERS & entry.keys()
+        )
+        if not isinstance(user, str) or not isinstance(text, str) or is_unsent or not is_typed:
             reading.skip("no_text")
             continue
-        user, text = clean_text(_from_bytes(user)), clean_text(_from_bytes(text))
-        if not user or not text or "call_duration" in entry or "share" in entry:
+        if not is_encrypted:
+            user, text = _from_bytes(user), _from_bytes(text)
+        user, text = clean_text(user), clean_text(text.removesuffix(_EDITED))
+        if not user or not text:
             reading.skip("no_text")
             continue
-        yield Typed(seconds_of(entry.get("timestamp_ms")) or 0.0, user, text)
+        yield Typed(seconds_of(time) or 0.0, user, text)
     reading.on_position(bytes_before + path.stat().st_size)
+
+
+def _is_encrypted_chat(path: pathlib.Path) -> bool:
+    """Checks if a file begins like a chat of the archive of encrypted chats."""
+    try:
+        head = next(json_documents.read_chunks(path), b"")
+    except errors.DataError:
+        return False
+    return b'"threadName"' in head and b'"participants"' in head
 
 
 def _from_bytes(text: str) -> str:

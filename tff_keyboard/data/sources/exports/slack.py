@@ -16,6 +16,7 @@ from tff_keyboard.storage import errors
 _DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*.json*"
 _TYPED_SUBTYPES = (None, "thread_broadcast", "me_message", "file_share")
 _LINK = re.compile(r"<(?P<target>[^<>|]*)(?:\|[^<>]*)?>")
+_EMOJI = re.compile(r"(?<![\w:]):[\w+'-]+:(?::skin-tone-\d:)?(?!\w)")  # `:+1::skin-tone-2:`
 
 
 def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -28,9 +29,10 @@ def read_messages(
 ) -> Iterator[Typed]:
     """Yields the messages of users on one day. A client is a user id.
 
-    Removes the labels of links and the references to members and channels. Skips and counts
-    messages of bots and of Slack, and messages without text. Raises `DataError` if the file is not
-    such a JSON file, or, if bad lines are errors, an entry is not a message.
+    Removes the labels of links, the names of emoji (`:tada:`), and the references to members and
+    channels. Skips and counts messages of bots and of Slack, and messages without text. Raises
+    `DataError` if the file is not such a JSON file, or, if bad lines are errors, an entry is not a
+    message.
     """
     document = json_documents.read_json(path)
     if not isinstance(document, list):
@@ -42,7 +44,8 @@ def read_messages(
         if entry.get("bot_id") or user == "USLACKBOT" or subtype not in _TYPED_SUBTYPES:
             reading.skip("bot_or_event")
             continue
-        text = html.unescape(_LINK.sub(_link, text)) if isinstance(text, str) else ""
+        text = _EMOJI.sub(" ", text) if isinstance(text, str) else ""
+        text = html.unescape(_LINK.sub(_link, text))
         if not isinstance(user, str) or not user.strip() or not text.strip():
             reading.skip("no_text")
             continue
@@ -51,6 +54,6 @@ def read_messages(
 
 
 def _link(found: re.Match[str]) -> str:
-    """Returns the web address of a link, or a space for a member or channel."""
-    target = found["target"]
+    """Returns the address of a link, or a space for a member or channel."""
+    target = found["target"].removeprefix("mailto:").removeprefix("tel:")
     return " " if target[:1] in ("@", "#", "!") else target

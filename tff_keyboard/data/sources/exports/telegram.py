@@ -45,8 +45,7 @@ def read_messages(
             f"{path}: is not Telegram's result.json. Export the chat again, in the format "
             '"machine-readable JSON".'
         )
-    lists = [chat.get("messages") for chat in chats]
-    entries = itertools.chain.from_iterable(each for each in lists if isinstance(each, list))
+    entries = itertools.chain.from_iterable(_without_bot(chat, reading) for chat in chats)
     for entry in json_documents.message_objects(path, entries, reading):
         if entry.get("type") != "message":
             reading.skip("event_of_the_chat")
@@ -78,9 +77,24 @@ def _chats(document: object) -> list[dict[str, object]] | None:
     return chats
 
 
+def _without_bot(chat: dict[str, object], reading: ParserState) -> Iterator[object]:
+    """Yields the messages of a chat. In a chat with a bot, skips and counts those of the bot."""
+    messages = chat.get("messages")
+    bot = f"user{chat.get('id')}" if chat.get("type") == "bot_chat" else ""
+    for entry in messages if isinstance(messages, list) else []:
+        if bot and isinstance(entry, dict) and entry.get("from_id") == bot:
+            reading.skip("bot")
+        else:
+            yield entry
+
+
 def _text(text: object) -> str:
-    """Returns the plain text of a string, or of a list of strings and formatted parts."""
+    """Returns the plain text of a string, or of a list of strings and formatted parts.
+
+    Leaves out commands for bots ("/start"), which are tapped.
+    """
     if isinstance(text, list):
-        parts = (part.get("text") if isinstance(part, dict) else part for part in text)
+        objects = (part if isinstance(part, dict) else {"text": part} for part in text)
+        parts = (part.get("text") for part in objects if part.get("type") != "bot_command")
         return "".join(part for part in parts if isinstance(part, str))
     return text if isinstance(text, str) else ""

@@ -21,23 +21,34 @@ from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.storage import errors
 
 _MARKS = "\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff"
-_DATE = r"\d{1,4}(?:[./-] ?\d{1,2}[./-] ?|年 ?\d{1,2}月 ?|년 ?\d{1,2}월 ?)\d{1,4}[.日일]?"
-_HALF_OF_DAY = r"(?:[APap]\.? ?[Mm]\.?|[^\W\d_]{1,9}\.?)"  # PM, p. m., 오후
-_TIME = rf"(?:{_HALF_OF_DAY} ?)?\d{{1,2}}[:.]\d{{2}}(?:[:.]\d{{2}})?(?: ?{_HALF_OF_DAY})?"
-_STAMP = rf"{_DATE}[,،]?(?: um)? ?{_TIME}"
-_BEGINNING = re.compile(
-    rf"[{_MARKS}]*(?:\[{_STAMP}\] ?|{_STAMP}(?: [-–]|:) )(?P<rest>.*)", re.DOTALL
+_M = f"[{_MARKS}]*"  # Arabic dates have such marks between their numbers
+_DATE = (
+    rf"\d{{1,4}}{_M}(?:[./-]{_M} ?\d{{1,2}}{_M}[./-]{_M} ?|年 ?\d{{1,2}}月 ?|년 ?\d{{1,2}}월 ?)"
+    rf"\d{{1,4}}[.日일]?(?: г\.)?"
 )
+_WORD = r"[^\s\d:,،./()\[\]-]{1,12}\.?"  # "PM", "Uhr", "오후"
+_HALF_OF_DAY = rf"(?:[^\W\d_]\.? ?[^\W\d_]\.?|{_WORD})"  # also "p. m." and "μ.μ."
+_TIME = (
+    rf"(?:{_HALF_OF_DAY} ?)?\d{{1,2}}(?:[:.]| h )\d{{2}}(?:(?:[:.]| min )\d{{2}}(?: s)?)?"
+    rf"(?: ?{_HALF_OF_DAY})?"
+)
+_STAMP = rf"{_M}{_DATE}{_M}[,،]?{_M}(?: um)? ?{_M}{_TIME}{_M}"
+_BEGINNING = re.compile(rf"{_M}(?:\[{_STAMP}\] ?|{_STAMP}(?: [-–]|:) )(?P<rest>.*)", re.DOTALL)
 _SENDER = re.compile(r'(?P<name>[^:"“”„«»]{1,100}):(?: |\Z)(?P<text>.*)', re.DOTALL)
 _BLANKS = re.compile(r"[\u00a0\u202f\u2009\t]")
 _INVISIBLE = re.compile(f"[{_MARKS}]")
 # Placeholders of pictures in any language: `<Media omitted>`, `<attached: 1.jpg>`,
 # `IMG-20231231-WA0001.jpg (file attached)`; and the mark of an edited message.
-_OMITTED = re.compile(r"<[^<>]{3,60}>\Z|\S+\.[A-Za-z0-9]{2,5} \([^()]{3,40}\)(?:\Z| )")
-_EDITED = re.compile(
-    r"(?:[\u200e\u200f]<[^<>]{3,60}>"
-    r"|<[^<>]{0,40}(?:edited|bearbeitet|edit[oó]|editada|modifié|modificato|bewerkt)[^<>]{0,20}>)\Z"
+_OMITTED = re.compile(
+    r"<[^<>]{3,60}>\Z|\S+\.[A-Za-z0-9]{2,5} \([^()]{3,40}\)(?:\Z| )"
+    r"|[^<>()]{1,100}\.[A-Za-z0-9]{2,5} \([^()]{3,40}\)\Z"  # `Anna Lee.vcf (file attached)`
+    r"|\w{3,20}: https://maps\.google\.com/\?q=\S+\Z"
 )
+# `<This message was edited>` in any language: in the exports of Android, at least two words.
+_EDITED = re.compile(r"(?:[\u200e\u200f]<[^<>]{3,60}>|<[^\s<>]+ [^<>]{2,60}>)\Z")
+# The first line, and the last one, of a poll: `POLL:`, the question, `OPTION: yes (2 votes)`
+_POLL = re.compile(rf"{_M}\w{{3,20}} ?:\s*\Z")
+_VOTES = re.compile(rf"{_M}[^:]{{3,20}}:.*\({_M}\d{{1,4}} [^()]{{2,20}}\)\Z")
 _DELETED = frozenset(
     {
         *("this message was deleted", "you deleted this message", "null"),
@@ -124,6 +135,9 @@ def _message(user: str, parts: list[str], reading: ParserState) -> Iterator[Type
     if not parts:
         return
     first, *others = parts
+    if len(parts) > 2 and _POLL.match(first) and _VOTES.match(parts[-1]):
+        reading.skip("poll")
+        return
     if first.startswith(("\u200e", "\u200f")) or _OMITTED.match(
         first
     ):  # an iPhone's "image omitted", and its caption
