@@ -15,7 +15,8 @@ FOLDER = pathlib.Path(__file__).parent / "emoji_words"
 # Chance by hand that the emoji of such words follows them: said by people, and named by CLDR.
 _CHANCE_SAID, _CHANCE_NAMED = 0.06, 0.02
 _LONGEST = 3  # words
-_EMOJI = re.compile(f"[{word_characters.ranges_class(word_characters.EMOJI_RANGES)}]")
+_RANGES = f"{word_characters.EMOJI_RANGES} {word_characters.FLAG_RANGES}"
+_EMOJI = re.compile(f"[{word_characters.ranges_class(_RANGES)}]")
 _SAID: Mapping[str, Mapping[str, str]] = {
     "en": {
         "haha": "😂",

@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterable
 
+from tff_keyboard.data.text import casing
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS
@@ -73,14 +74,14 @@ def read_pairs(path: pathlib.Path) -> list[Pair]:
 
 def count(keyboard: StripKeyboard, pairs: Iterable[Pair], context: str = "") -> SpellingCounts:
     """Types the first word of each pair after `context`, and counts how the keyboard treats it."""
-    counts = SpellingCounts()
+    counts, code = SpellingCounts(), keyboard.code
     before = f"{context.rstrip()} " if context.strip() else ""
     for pair in pairs:
         strip = keyboard.strip_for(before + pair.typed)
         ranked = sorted(zip(SLOT_RANKS, strip.slots, strict=True), key=lambda slot: slot[0])
-        shown = [slot.word.casefold() for _, slot in ranked if slot is not None]
-        meant, typed = pair.meant.casefold(), pair.typed.casefold()
-        made = strip.correction.word.casefold() if strip.correction is not None else None
+        shown = [casing.lower(slot.word, code) for _, slot in ranked if slot is not None]
+        meant, typed = casing.lower(pair.meant, code), casing.lower(pair.typed, code)
+        made = casing.lower(strip.correction.word, code) if strip.correction is not None else None
         if meant == typed:
             counts.right += 1
             counts.right_changed += made is not None and made != typed

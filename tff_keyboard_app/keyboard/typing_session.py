@@ -6,6 +6,7 @@ The web page (`keyboard_server`) and the terminal (`terminal_keyboard`) share th
 import dataclasses
 
 from tff_keyboard.data.text import casing
+from tff_keyboard_app.keyboard.emoji import is_emoji
 from tflite_export.runtime.hybrid_keyboard import Keyboard
 
 SLOTS = 3
@@ -49,7 +50,7 @@ class SlottedStrip:
     slots: tuple[Slot | None, ...]
     latency_seconds: float  # seconds from the key to the suggestions
     # Correction of the typed word that a space applies. Its space stands for the typed character of
-    # `CLOSING`.
+    # `CLOSING`, or for an emoji.
     correction: Slot | None = None
 
 
@@ -165,7 +166,7 @@ class TypingSession:
     _unsettled: list[Sent] = dataclasses.field(default_factory=list)
 
     def press(self, character: str, correction: Slot | None = None) -> None:
-        """Types a character. A character of `CLOSING` also corrects the word before it.
+        """Types a character. One of `CLOSING`, or an emoji, also corrects the word before it.
 
         A full stop does not correct a single letter, which may begin "i.e.". If a letter or digit
         follows the full stop, the word is part of an address or a file name, and its correction is
@@ -177,7 +178,8 @@ class TypingSession:
                 self.text = undo.before
             elif undo.rejected is None and character in CLOSING:
                 self.text = self.text.removesuffix(" ")
-        before, applies = self.text, character in CLOSING and self._applies(correction)
+        before, closes = self.text, character in CLOSING or is_emoji(character)
+        applies = closes and self._applies(correction)
         if character == "." and correction is not None and correction.replaces == 1:
             applies = False
         self.text += character

@@ -11,6 +11,7 @@ from tff_keyboard.storage.errors import DataError
 from tff_keyboard_app.keyboard import spelling
 from tff_keyboard_app.keyboard.misspellings import packaged_misspellings
 from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.typing_session import TypingSession
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 BASE = pathlib.Path(__file__).parents[3] / "models" / "base" / "keyboard.tflite"
@@ -47,6 +48,15 @@ def test_short_forms_are_left_and_the_whole_word_is_offered(keyboard, text, offe
     strip = keyboard.strip_for(text)
     assert strip.correction is None
     assert offered in {slot.word for slot in strip.slots if slot is not None}
+
+
+@pytest.mark.parametrize("emoji", ["😀", "👍🏽", "❤️", "👩‍👩‍👧", "🇩🇪"])
+def test_an_emoji_after_a_misspelt_word_corrects_it(keyboard, emoji):
+    session = TypingSession()
+    for character in f"did you recieve{emoji}":
+        correction = keyboard.strip_for(session.text).correction
+        session.press(character, correction)
+    assert session.text == f"did you receive{emoji}"
 
 
 @pytest.mark.parametrize(("text", "meant"), [("i wil", "will"), ("i tihnk", "think")])

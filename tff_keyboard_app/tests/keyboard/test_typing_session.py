@@ -165,8 +165,8 @@ def test_enter_corrects_as_a_space_does_and_backspace_brings_the_message_back():
     assert session.settled() == []
 
 
-@pytest.mark.parametrize("mark", ".,!?;:)")
-def test_punctuation_corrects_as_a_space_does(mark):
+@pytest.mark.parametrize("mark", [*".,!?;:)", "😀", "❤"])
+def test_punctuation_or_an_emoji_corrects_as_a_space_does(mark):
     session = session_of("i dont")
     session.press(mark, DONT)
     assert (session.text, session.keystrokes) == (f"i don't{mark}", 7)

@@ -574,6 +574,16 @@ class TestOwnWords:
         assert sent == ["See dont", "Can't, I won't."]
 
     @pytest.mark.slow
+    @pytest.mark.parametrize("emoji", ["👍", "👍🏽", "❤️", "🇩🇪"])
+    def test_an_emoji_corrects_as_a_space_does(self, page, emoji):
+        page.write("See dont")
+        page.driver.execute_cdp_cmd("Input.insertText", {"text": emoji})
+        page.settle()
+        assert page.text == f"See don't{emoji}"
+        page.type("\b")
+        assert page.text == f"See dont{emoji}"
+
+    @pytest.mark.slow
     def test_word_of_an_address_is_not_corrected(self, page):
         page.write("See dont.")
         assert page.text == "See don't."

@@ -43,7 +43,7 @@ def best_of(keyboard: StripKeyboard, text: str) -> list[str]:
 def letters_needed(suggest: Suggest, before: str, word: str) -> tuple[int, bool]:
     """Returns the letters typed until a word is offered, and if it is best before the first."""
     for letters in range(len(word)):
-        offered = [letters_of(shown) for shown in suggest(before + word[:letters])]
+        offered = [letters_of(shown, "en") for shown in suggest(before + word[:letters])]
         if word in offered:
             return letters, letters == 0 and offered[0] == word
     return len(word), False

@@ -148,7 +148,7 @@ def type_messages(
                 )
             counts["characters"] += len(meant) + 1
             made = after_spaces(keyboard, before, typed)
-            wrong = letters_of(made) != letters_of(before + meant)
+            wrong = letters_of(made, language) != letters_of(before + meant, language)
             again = len(typed) + 1 + len(meant) + 1  # keys to delete it and type it again
             counts["keys"] += len(typed) + 1
             counts["keys without corrections"] += len(typed) + 1

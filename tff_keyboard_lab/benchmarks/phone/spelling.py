@@ -63,8 +63,9 @@ def of_program(command: list[str], pairs: list[Pair], language: str) -> dict[str
     for pair, block in zip(pairs, blocks, strict=False):
         answer = casing.lower(block.partition(": ")[2], language)
         found = answer.split(", ") if block.startswith("&") else []
-        first += found[:1] == [pair.meant.lower()]
-        three += pair.meant.lower() in found[:3]
+        meant = casing.lower(pair.meant, language)
+        first += found[:1] == [meant]
+        three += meant in found[:3]
     return {"first": first / len(pairs), "among_three": three / len(pairs)}
 
 
@@ -117,23 +118,25 @@ def changes_of_right(
 ) -> dict[str, int]:
     """Counts right words of clients, and how many of them a space changes."""
     looked = changed = 0
+    language = keyboard.code
     for typed in messages:
         for place, word in enumerate(typed):
-            if word.lower() not in right:
+            if casing.lower(word, language) not in right:
                 continue
             looked += 1
             text = " ".join(typed[: place + 1])
             made = keyboard.strip_for(text).correction
             if made is not None:
-                changed += letters_of(made.applied_to(text)) != letters_of(text)
+                became = letters_of(made.applied_to(text), language)
+                changed += became != letters_of(text, language)
             if looked >= words:
                 return {"words": looked, "changed": changed}
     return {"words": looked, "changed": changed}
 
 
-def letters_of(text: str) -> str:
+def letters_of(text: str, language: str) -> str:
     """Returns a text without capitals, apostrophes and spaces around it."""
-    return text.lower().replace("'", "").strip()
+    return casing.lower(text, language).replace("'", "").strip()
 
 
 def main() -> None:
@@ -169,7 +172,7 @@ def main() -> None:
     misspelt = set()
     for path in flags.pairs:
         pairs = spelling.read_pairs(path)
-        misspelt |= {pair.typed.lower() for pair in pairs}
+        misspelt |= {casing.lower(pair.typed, rules.language) for pair in pairs}
         pairs = [pair for pair in pairs if halves.is_in(pair.typed, flags.half)]
         random.Random(1).shuffle(pairs)
         pairs = pairs[: flags.most]

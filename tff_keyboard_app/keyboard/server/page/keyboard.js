@@ -42,6 +42,17 @@ textarea.addEventListener("keydown", (event) => {
   showKeys();
 });
 
+// An emoji has no key. It comes from a picker or from a phone's own keyboard.
+textarea.addEventListener("beforeinput", (event) => {
+  if (isOurs() || event.inputType !== "insertText" || event.isComposing) return;
+  if (!event.data || !expectsCharacter(event.data)) return;
+  event.preventDefault();
+  setTimeout(() => { // an edit inside the event would not be one step for the browser's undo
+    typeCharacter(event.data);
+    showKeys();
+  });
+});
+
 textarea.addEventListener("input", (event) => {
   if (isOurs()) return;
   // A paste costs as many keystrokes as typing it, because the keyboard did not save them.

@@ -9,6 +9,7 @@ import { isPrivate } from "./private.js";
 import { answered, changed as textChanged, freshStrip, shownStrip } from "./suggestions.js";
 
 const PUNCTUATION = ".,!?;:)";
+const EMOJI = /[\p{Extended_Pictographic}\p{Regional_Indicator}]/u;
 const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u;
 const SECOND_SPACE = /[\p{L}\p{M}\p{N})"'\u2019\u201d] $/u;
 const ENDED_SENTENCE = /[.!?\u2026]["'\u2019\u201d)\]]* $/u;
@@ -60,9 +61,13 @@ function dueCorrection() {
   return isDue ? correction : null;
 }
 
-/** Returns the correction that punctuation makes. A full stop after one letter may begin "i.e." */
+/**
+ * Returns the correction that punctuation or an emoji makes. A full stop after one letter may begin
+ * "i.e."
+ */
 function correctionBefore(character) {
-  const correction = PUNCTUATION.includes(character) ? dueCorrection() : null;
+  const closes = PUNCTUATION.includes(character) || EMOJI.test(character);
+  const correction = closes ? dueCorrection() : null;
   return character === "." && correction?.replaces === 1 ? null : correction;
 }
 
@@ -223,8 +228,8 @@ export function changedByBrowser(keys) {
 /** Whether the key of a character does more than insert it. */
 export const expectsCharacter = (character) =>
   isAddress(character) ||
-  PUNCTUATION.includes(character) &&
-  (spaceIsOurs || !hasSelection() && correctionBefore(character) !== null);
+  PUNCTUATION.includes(character) && spaceIsOurs ||
+  !hasSelection() && correctionBefore(character) !== null;
 
 function forget() {
   spaceIsOurs = false;
