@@ -17,6 +17,9 @@ contain slips of users as well. A word of the vocabulary is therefore corrected 
 explain at least half of its frequency:
 
     sum of P(meant) P(typed | meant) over its neighbours >= P(typed) / 2
+
+Any word may be typed for another one ("bigger then", "take a brake"). The word that slips and
+spelling errors make the most likely one in this context is offered, but never applied.
 """
 
 import bisect
@@ -40,6 +43,7 @@ SHORTEST = 2  # letters; any single one is a word or its start
 APPLIED_FROM = 0.9  # probability of having been meant, instead of a word
 APPLIED_TO_SPELLING_FROM = 0.85  # the same, if the typed string is not a word
 OFFERED_FROM = 0.2
+_OFFERED_FOR_WORD_FROM = 0.02  # a strip has nothing better than rare words that begin with a word
 
 _DOUBTED_FROM = 0.5
 # The smallest share of a word among the words outside the vocabulary. Names have unusual spellings.
@@ -133,7 +137,7 @@ class Autocorrect:
         *,
         as_typed: np.ndarray | None = None,
     ) -> Correction | None:
-        """Returns the most probable other word; None if its probability is below `OFFERED_FROM`.
+        """Returns the most probable other word; None if no other word is probable enough.
 
         Args:
           typed: The typed word, normalised.
@@ -144,32 +148,49 @@ class Autocorrect:
         """
         if not self._can_be_slip(typed):
             return None
-        if len(typed) == SHORTEST and typed in self._ids:  # a word, or a typing error: undecidable
-            return None
-        is_word = self.is_word(typed) or typed in own
-        if is_word:
-            slips = self._slips_with(typed, own)
-        else:
-            slips = self._known_candidates(typed, tuple(own))
+        if self.is_word(typed) or typed in own:
+            judged = next_word if as_typed is None or typed not in self._ids else as_typed
+            slip = self._slip_of_word(typed, next_word, judged, own)
+            return slip or self._confused_word(typed, next_word, judged, own)
+        slips = self._known_candidates(typed, tuple(own))
         if not slips or not self._may_be_slip(typed, slips):
             return None
-        judged = next_word if as_typed is None or typed not in self._ids else as_typed
-        meant_so = self._as_typed(typed, judged, own)
-        applied_from, lift = APPLIED_FROM, 1.0
-        if is_word:
-            scores = self._scores(slips, next_word, own)
-        else:
-            applied_from, lift = APPLIED_TO_SPELLING_FROM, _LIFT_OF_SPELLING
-            scores = self._scores_of_spellings(slips, next_word, own)
-            meant_so = _MEANT_SO * meant_so**_TRUST
-        best = max(scores, key=scores.__getitem__)
-        total = sum(scores.values()) + meant_so
-        probability = scores[best] / total if total > 0.0 else 0.0
+        scores = self._scores_of_spellings(slips, next_word, own)
+        meant_so = _MEANT_SO * self._as_typed(typed, next_word, own) ** _TRUST
+        best, probability = _best(scores, meant_so)
         if probability < OFFERED_FROM:
             return None
-        score = min(1.0, slips[best] * lift) * self._next(best, next_word, own)
-        is_sure = probability >= applied_from and not self._is_short_form(typed, best)
+        score = min(1.0, slips[best] * _LIFT_OF_SPELLING) * self._next(best, next_word, own)
+        is_sure = probability >= APPLIED_TO_SPELLING_FROM and not self._is_short_form(typed, best)
         return Correction(best, probability, score, is_sure)
+
+    def _slip_of_word(
+        self, typed: str, next_word: np.ndarray, judged: np.ndarray, own: Mapping[str, int]
+    ) -> Correction | None:
+        """Returns the word of which a word is a slip of the finger, if slips explain its uses."""
+        if len(typed) == SHORTEST and typed in self._ids:  # a word, or a typing error: undecidable
+            return None
+        slips = self._slips_with(typed, own)
+        if not slips or not self._may_be_slip(typed, slips):
+            return None
+        scores = self._scores(slips, next_word, own)
+        best, probability = _best(scores, self._as_typed(typed, judged, own))
+        if probability < OFFERED_FROM:
+            return None
+        is_sure = probability >= APPLIED_FROM and not self._is_short_form(typed, best)
+        return Correction(best, probability, min(1.0, scores[best]), is_sure)
+
+    def _confused_word(
+        self, typed: str, next_word: np.ndarray, judged: np.ndarray, own: Mapping[str, int]
+    ) -> Correction | None:
+        """Returns the word for which a word may have been typed by mistake."""
+        scores = self._scores(self._known_candidates(typed, tuple(own)), next_word, own)
+        if not scores:
+            return None
+        best, probability = _best(scores, self._next(typed, judged, own))
+        if probability < _OFFERED_FOR_WORD_FROM:
+            return None
+        return Correction(best, probability, min(1.0, scores[best]), is_sure=False)
 
     def chance(self, word: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING) -> float:
         """Returns P(word | context) of any string, also of a misspelt one. See `correct`."""
@@ -396,6 +417,13 @@ class Autocorrect:
         if typed in self._beyond:
             return self._beyond[typed] / _UNKNOWN
         return max(_FEWEST, math.exp(self._letters.log_probability(typed)))
+
+
+def _best(scores: Mapping[str, float], other: float) -> tuple[str, float]:
+    """Returns the best candidate, and its share of all scores and the `other` one."""
+    best = max(scores, key=scores.__getitem__)
+    total = sum(scores.values()) + other
+    return best, scores[best] / total if total > 0.0 else 0.0
 
 
 def frequencies_of(tail: TailLexicon | None) -> dict[str, float]:

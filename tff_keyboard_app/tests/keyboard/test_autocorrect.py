@@ -84,7 +84,8 @@ def test_context_decides_what_was_meant():
 def test_a_slip_in_the_vocabulary_is_doubted_and_a_word_is_not():
     assert AUTOCORRECT.correct("teh", next_word(the=0.3)).word == "the"
     assert AUTOCORRECT.correct("form", next_word()) is None
-    assert AUTOCORRECT.correct("form", next_word(**{"from": 0.9})) is None
+    confused = AUTOCORRECT.correct("form", next_word(**{"from": 0.9}))
+    assert (confused.word, confused.is_sure) == ("from", False)  # offered only
     assert AUTOCORRECT.correct("the", next_word(ten=0.9)) is None
 
 

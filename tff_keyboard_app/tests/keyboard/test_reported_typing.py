@@ -37,6 +37,24 @@ def shown(keyboard, text):
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("the wether", "weather"),
+        ("I wonder wether", "whether"),
+        ("bigger then", "than"),
+        ("going to loose", "lose"),
+        ("take a brake", "break"),
+        ("thank your", "you"),
+        ("I want to by", "buy"),
+        ("me to", "too"),
+    ],
+)
+def test_a_word_that_is_often_confused_is_offered_and_not_changed(keyboard, typed, meant):
+    assert meant in shown(keyboard, typed)
+    assert sent(keyboard, typed) == typed
+
+
+@pytest.mark.parametrize(
     ("typed", "expected"),
     [
         ("thats", "that's"),
