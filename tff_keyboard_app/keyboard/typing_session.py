@@ -263,6 +263,8 @@ class TypingSession:
     def _applies(self, correction: Slot | None) -> bool:
         if correction is None or self.text in self._rejected:
             return False
+        if _end(self.text, correction.replaces) in self._kept:
+            return False
         first = len(self.text) - correction.replaces
         ends = (i for i in range(first, len(self.text)) if self.text[i].isspace())
         return all(self.text[:end] not in self._rejected for end in ends)

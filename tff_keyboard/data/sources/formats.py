@@ -212,10 +212,20 @@ def _each_file(
     for path in files:
         name = format_of(path) if source == "auto" else source
         if name in TABLES:
-            yield TABLES[name](path, reading, wanted, bytes_before=bytes_before)
+            rows = TABLES[name](path, reading, wanted, bytes_before=bytes_before)
+            yield _without_deleted(rows, reading)
         else:
             yield EXPORTS[name](path, reading, bytes_before=bytes_before)
         bytes_before += path.stat().st_size
+
+
+def _without_deleted(rows: Iterator[Typed], reading: ParserState) -> Iterator[Typed]:
+    """Skips and counts deleted posts and users of Reddit, which would become one large client."""
+    for row in rows:
+        if row.user == "[deleted]" or row.text in ("[deleted]", "[removed]"):
+            reading.skip("deleted")
+        else:
+            yield row
 
 
 def _by_time(typed: Iterator[Typed]) -> Iterator[Message]:

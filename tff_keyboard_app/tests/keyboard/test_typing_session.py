@@ -251,6 +251,17 @@ def test_words_that_were_typed_against_a_correction_are_kept():
     assert session.settled()[0].kept == frozenset()
 
 
+def test_a_correction_that_was_taken_back_is_not_made_again_in_the_message():
+    """AnySoftKeyboard #2523, Unexpected-Keyboard #1232."""
+    session = session_of("i dont")
+    session.press(" ", DONT)
+    session.backspace()
+    for character in "or i dont":
+        session.press(character)
+    session.press(" ", DONT)
+    assert session.text == "i dont or i dont "
+
+
 def test_private_messages_are_marked():
     session = session_of("ok")
     session.learn = False

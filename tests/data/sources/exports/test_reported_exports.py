@@ -206,3 +206,16 @@ def test_emoji_and_addresses_of_slack(tmp_path):
     path.write_text(json.dumps([message]))
     ((_, found),) = users_and_texts(tmp_path)
     assert found.split() == ["ok", "at", "10:30:15", "a@b.org", "a:b:c", ":)"]
+
+
+def test_deleted_posts_of_reddit_are_no_clients(tmp_path):
+    """THRED #40, ParlAI #2838: dumps of Reddit contain deleted users and texts."""
+    rows = [
+        ("[deleted]", "hi"),
+        ("ann", "[removed]"),
+        ("ann", "[deleted]"),
+        ("ann", "hi [deleted]"),
+    ]
+    path = tmp_path / "RC_2019-12.jsonl"
+    path.write_text("".join(json.dumps({"author": a, "body": b}) + "\n" for a, b in rows))
+    assert users_and_texts(path) == [("ann", "hi [deleted]")]

@@ -102,3 +102,78 @@ def test_damaged_files(tmp_path_factory, data):
     path = write(tmp_path_factory.mktemp("damaged"), user=["a", "b"] * 9, text=["zebra"] * 18)
     path.write_bytes(data.draw(damaged(path.read_bytes())))
     assert is_one_line(lambda: read(path))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_any_resolution(tmp_path, unit):
+    """dask #7877: pandas writes nanoseconds, which Python's times do not have."""
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    at = [1704058860 * per_second, None, 1704058861 * per_second - (unit == "ns")]
+    times = pyarrow.array(at, pyarrow.timestamp(unit, "Asia/Singapore"))
+    path = write(tmp_path, user=["a", "b", "a"], text=["x", "y", "z"], at=times)
+    found, reading = read(path, "skip", time="at")
+    assert [row.time for row in found] == pytest.approx([1704058860, 1704058861], abs=1e-5)
+    assert reading.skipped == {"bad_time": 1}
+
+
+def test_text_that_is_not_marked_as_text(tmp_path):
+    """apache/iceberg #11367, apache/druid #3381: Impala and Hive write strings as bytes."""
+    binary = pyarrow.binary()
+    texts = pyarrow.array(["é".encode(), b"\xff zebra"], binary)
+    path = write(tmp_path, user=pyarrow.array([b"ann", b"\xff\xfe"], binary), text=texts)
+    found, reading = read(path, "skip")
+    assert (found, reading.skipped) == ([Typed(0, "ann", "é")], {"no_text": 1})
+    path = write(tmp_path, user=pyarrow.array([b"\xff\xfe", b"\xfe\xff"], binary), text=["x", "y"])
+    assert [user for _, user, _ in read(path)[0]] == ["fffe", "feff"]
+
+
+def test_fields_inside_columns(tmp_path):
+    """The error for a column of objects proposes `author.id`."""
+    authors = [{"id": 7, "name": {"first": "ann"}}, None, {"id": 8, "name": None}]
+    path = write(tmp_path, author=authors, text=["x", "y", "z"])
+    with pytest.raises(DataError, match=r"--client-column=author\.id"):
+        read(path)
+    found, reading = read(path, "skip", client="author.id")
+    assert (found, reading.skipped) == ([Typed(0, "7", "x"), Typed(0, "8", "z")], {"empty_user": 1})
+    assert read(path, "skip", client="author.name.first")[0] == [Typed(0, "ann", "x")]
+    with pytest.raises(DataError, match=r"none of the 2 columns is 'writer\.id'"):
+        read(path, client="writer.id")
+
+
+_TYPES = st.sampled_from(
+    [
+        *(pyarrow.string(), pyarrow.large_string(), pyarrow.binary(), pyarrow.int64()),
+        *(pyarrow.float32(), pyarrow.bool_(), pyarrow.date32(), pyarrow.timestamp("ns")),
+        *(pyarrow.timestamp("s", "+14:00"), pyarrow.time64("ns"), pyarrow.duration("ns")),
+        *(pyarrow.list_(pyarrow.string()), pyarrow.struct([("id", pyarrow.string())])),
+        *(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()), pyarrow.null()),
+    ]
+)
+
+
+@hypothesis.given(st.tuples(_TYPES, _TYPES, _TYPES), st.booleans(), st.data())
+@examples(200)
+def test_columns_of_any_type(tmp_path_factory, types, has_time, data):
+    def values_of(kind):
+        if pyarrow.types.is_null(kind):
+            return pyarrow.nulls(3)
+        numbers = data.draw(st.lists(st.integers(-(2**62), 2**62), min_size=3, max_size=3))
+        if pyarrow.types.is_temporal(kind):
+            small = [number % 2**31 for number in numbers] if kind.bit_width == 32 else numbers
+            return pyarrow.array(small, pyarrow.int32() if kind.bit_width == 32 else None).view(
+                kind
+            )
+        if pyarrow.types.is_nested(kind):
+            return pyarrow.array(
+                [None, None, {"id": "x"} if pyarrow.types.is_struct(kind) else ["x"]], kind
+            )
+        if pyarrow.types.is_boolean(kind) or pyarrow.types.is_floating(kind):
+            return pyarrow.array([0, None, 1]).cast(kind)
+        words = pyarrow.array(["7", None, "9"])
+        return words.dictionary_encode() if pyarrow.types.is_dictionary(kind) else words.cast(kind)
+
+    path = tmp_path_factory.mktemp("types") / "chat.parquet"
+    columns = dict(zip(("user", "text", "at"), map(values_of, types), strict=True))
+    parquet.write_table(pyarrow.table(columns), path)
+    for on_bad_line in ("error", "skip"):
+        assert is_one_line(lambda on=on_bad_line: read(path, on, time="at" if has_time else ""))

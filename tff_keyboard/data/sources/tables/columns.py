@@ -61,6 +61,8 @@ class Columns:
         if not user:
             bad("empty_user", "the client column is empty. Fill in who typed the message.")
             return None
+        if isinstance(text, bytes):  # Parquet files of Impala and Hive do not mark text as text
+            text = _decoded(text)
         if not isinstance(text, str):
             bad("no_text", "the text column has no text. Choose another one with --text-column.")
             return None
@@ -120,6 +122,21 @@ def normal_name(name: str) -> str:
     'user_name'
     """
     return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def field_of(row: dict[str, object], key: int | str) -> object:
+    """Returns the value of a key, or of `a.b` in an inner object; None if there is none.
+
+    >>> field_of({"author": {"id": 7}}, "author.id")
+    7
+    """
+    assert isinstance(key, str)
+    if key in row:
+        return row[key]
+    value: object = row
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _choose(
@@ -196,6 +213,13 @@ def _seconds(moment: datetime.datetime) -> float | None:
         return None
 
 
+def _decoded(content: bytes) -> str | None:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
 def _client_text(value: object) -> str:
     """Returns a client as text; "" if there is none."""
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
@@ -204,4 +228,7 @@ def _client_text(value: object) -> str:
         return value.strip()
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if abs(value) < 1 << 200 else ""
-    return value.decode("utf-8", "replace").strip() if isinstance(value, bytes) else ""
+    if isinstance(value, bytes):  # a name, or the bytes of a UUID
+        text = _decoded(value)
+        return value.hex() if text is None else text.strip()
+    return ""

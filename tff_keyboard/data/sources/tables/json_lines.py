@@ -46,8 +46,10 @@ def read_messages(
         if table is None:
             table = _table(row, wanted, f"{path}:{number}")
             reading.note_columns(table.description)
-        time = None if table.time is None else _field(row, table.time)
-        message = table.message(_field(row, table.client), _field(row, table.text), time, bad)
+        time = None if table.time is None else columns.field_of(row, table.time)
+        message = table.message(
+            columns.field_of(row, table.client), columns.field_of(row, table.text), time, bad
+        )
         if message is not None:
             yield message
 
@@ -63,7 +65,7 @@ def _parsed(
                 path,
                 number,
                 "not_json",
-                "the line is not valid JSON. Put one whole object on each line.",
+                "the line is not valid JSON. Put one whole object on each line (jq -c . FILE).",
             )
 
 
@@ -71,19 +73,8 @@ def _table(row: dict[str, object], wanted: WantedColumns, place: str) -> Columns
     """Returns the keys of client, text and time, given the first object."""
     names = list(row)
     for name in wanted:
-        if name and name not in row and _field(row, name) is not None:
+        if name and name not in row and columns.field_of(row, name) is not None:
             names.append(name)  # a key inside an object
     found = columns.choose_columns(names, wanted, place)
     keys = [None if i is None else names[i] for i in (found.client, found.text, found.time)]  # type: ignore[index]
     return Columns(keys[0] or "", keys[1] or "", keys[2], found.description)
-
-
-def _field(row: dict[str, object], key: int | str) -> object:
-    """Returns the value of a key, or of `a.b` in an inner object; None if there is none."""
-    assert isinstance(key, str)
-    if key in row:
-        return row[key]
-    value: object = row
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value

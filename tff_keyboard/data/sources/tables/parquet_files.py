@@ -3,6 +3,7 @@
 import functools
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 from tff_keyboard.data.sources.lines import unreadable
 from tff_keyboard.data.sources.messages import ParserState, Typed
@@ -34,7 +35,7 @@ def read_messages(
         raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.")
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
+            names = _names(file.schema_arrow, wanted)
             table = columns.choose_columns(names, wanted, str(path))
             reading.note_columns(table.description)
             places = [i for i in (table.client, table.text, table.time) if isinstance(i, int)]
@@ -43,8 +44,8 @@ def read_messages(
             batches = file.iter_batches(_BATCH_ROWS, columns=[names[i] for i in places])
             for batch in batches:
                 # By name, because a batch has the columns in the order of the file.
-                read = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-                for row in zip(*(read[names[i]] for i in places), strict=True):
+                read = {name: _values(batch.column(name)) for name in batch.schema.names}
+                for row in zip(*(_column(read, names[i]) for i in places), strict=True):
                     number += 1
                     client, text, time = (*row, None)[:3]
                     bad = functools.partial(reading.bad_line, path, number)
@@ -61,3 +62,35 @@ def read_messages(
         ) from None
     except OSError as error:
         raise errors.DataError(f"{path}: cannot be read: {error.strerror or 'damaged'}.") from None
+
+
+def _names(schema: Any, wanted: WantedColumns) -> list[str]:
+    """Returns the names of the columns, and of wanted fields inside them (`author.id`)."""
+    inside = []
+    for name in wanted:
+        above, _, rest = name.partition(".")
+        if rest and name not in schema.names and above in schema.names:
+            inside.append(name)
+    return [*schema.names, *dict.fromkeys(inside)]
+
+
+def _column(read: dict[str, list[object]], name: str) -> list[object]:
+    """Returns the values of a column, or of a field inside a column of objects."""
+    if name in read:
+        return read[name]
+    above, _, rest = name.partition(".")
+    return [columns.field_of(v, rest) if isinstance(v, dict) else None for v in read[above]]
+
+
+def _values(column: Any) -> list[object]:
+    """Returns the values of a column. Dates and times become seconds since 1970."""
+    import pyarrow
+    from pyarrow import types
+
+    if not types.is_temporal(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    if not types.is_timestamp(column.type) and not types.is_date(column.type):
+        return [None] * len(column)  # times of day and durations
+    # Python's times have no nanoseconds, and end with the year 9999.
+    times = column.cast(pyarrow.timestamp("us"), safe=False).cast(pyarrow.int64())
+    return [None if at is None else at / 1e6 for at in times.to_pylist()]
