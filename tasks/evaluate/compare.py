@@ -78,8 +78,7 @@ def run(options: Options) -> "Comparison":
     """Evaluates, prints the table, and writes the files of --out."""
     references.check_words(options.models)
     refuse_shared_noise([ledger_of(pathlib.Path(model)) for model in options.models])
-    config = _first_config(options.models)
-    store_path = options.store or (pathlib.Path(config.data.store) if config else None)
+    store_path = options.store or _store_of_first_run(options.models)
     if store_path is None and options.text is None:
         raise UsageError(
             "Pass --store=DIR or --text=FILE: none of the models is a run directory with a store."
@@ -130,13 +129,13 @@ def run(options: Options) -> "Comparison":
     return comparison
 
 
-def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
-    """Returns the config of the first model that is a run directory."""
+def _store_of_first_run(models: Sequence[str]) -> pathlib.Path | None:
+    """Returns the client store of the first model that is a run directory."""
     for model in models:
         folder = references.path_of(model)
         path = folder / names.CONFIG if folder is not None else None
         if path is not None and path.is_file():
-            return config_lib.load_of_run(path)
+            return pathlib.Path(config_lib.load_of_run(path).data.store)
     return None
 
 

@@ -10,11 +10,10 @@ config, even if `advise` would now recommend a different one.
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
 from typing import Annotated
 
 from ..options import ConfigOptions, Workdir
-from tff_keyboard.config import RunConfig, load_of_run
+from tff_keyboard.config import load_of_run
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import machine_speed, quiet
 from tff_keyboard.storage.errors import RunDirectoryError, UsageError
@@ -35,48 +34,36 @@ class Options(ConfigOptions):
 
 
 def run(options: Options) -> None:
-    """Trains, or resumes a training."""
-    given = (options.workdir, options.store, options.set)
-    config = options.run_config() if options.config else load_or_recommend(*given)
+    """Trains, or resumes a training.
+
+    Raises:
+      RunDirectoryError: The run began with another store.
+    """
+    begun = RunDirectory(options.workdir)
+    if options.config is not None:
+        config = options.run_config()
+    elif begun.exists():
+        # Advice may change with versions and with the store, so a begun run keeps its config.
+        config = load_of_run(begun.config_path, options.set)
+        store = pathlib.Path(config.data.store)
+        if options.store is not None and options.store.resolve() != store.resolve():
+            raise RunDirectoryError(
+                f"{begun.config_path}: this run started with `data.store` = {store}, not with "
+                f"{options.store}. Pass another --workdir, or the --store of this run."
+            )
+        print(f"{options.workdir}: resumes with the config of its first start.", flush=True)
+    elif options.store is not None:
+        advice = advise(read_card(options.store), str(options.store), options.set)
+        reason = sentence(advice, machine_speed.measured())
+        print(f"No --config, so the run follows `tff-keyboard advise`. {reason}", flush=True)
+        config = advice.config
+    else:
+        raise UsageError(
+            "Pass --store=FOLDER to train as `tff-keyboard advise FOLDER` recommends, or "
+            "--config=FILE.toml."
+        )
     preflight.check_population(config.data.store, config.train, config.aggregation.rule)
     quiet.import_tensorflow_federated()
     from tff_keyboard.training.federated import train_federated
 
     train_federated(config, options.workdir)
-
-
-def load_or_recommend(
-    workdir: pathlib.Path, store: pathlib.Path | None, overrides: Sequence[str] = ()
-) -> RunConfig:
-    """Returns the config, and prints a line with its origin.
-
-    Advice may change with versions and with the store, so a run that has begun keeps its record.
-
-    Args:
-      workdir: The run directory.
-      store: The client store; None is possible for a begun run.
-      overrides: Config overrides.
-
-    Raises:
-      RunDirectoryError: The run began with another store.
-    """
-    run = RunDirectory(workdir)
-    if run.exists():
-        config = load_of_run(run.config_path, overrides)
-        begun = pathlib.Path(config.data.store)
-        if store is not None and store.resolve() != begun.resolve():
-            raise RunDirectoryError(
-                f"{run.config_path}: this run started with `data.store` = {begun}, not with "
-                f"{store}. Pass another --workdir, or the --store of this run."
-            )
-        print(f"{workdir}: resumes with the config of its first start.", flush=True)
-        return config
-    if store is None:
-        raise UsageError(
-            "Pass --store=FOLDER to train as `tff-keyboard advise FOLDER` recommends, or "
-            "--config=FILE.toml."
-        )
-    found = advise(read_card(store), str(store), overrides)
-    reason = sentence(found, machine_speed.measured())
-    print(f"No --config, so the run follows `tff-keyboard advise`. {reason}", flush=True)
-    return found.config

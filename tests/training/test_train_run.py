@@ -11,7 +11,7 @@ from tests.support.fakes import tiny_config
 from tff_keyboard.config import dump
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.training.build import build_initial_model
+from tff_keyboard.training.build import build_initial_model, build_run_settings
 from tff_keyboard.training.train_run import open_run, train_run
 
 RECALLS = {1: 0.1, 2: 0.4, 3: 0.2}  # the second round is the best
@@ -69,10 +69,7 @@ def test_saved_model_is_from_the_configured_round(store, tmp_path, final_model, 
             run,
             client_store,
             model,
-            train=config.train,
-            averaging=config.averaging,
-            evaluate_every=1,
-            is_private=False,
+            build_run_settings(config),
             process=Counting(shapes),
             round_input=lambda round_num: ([], {"clients": 0, "tokens": 3}),
             evaluate=evaluate,

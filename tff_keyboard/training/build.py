@@ -1,7 +1,7 @@
 """Builds the parts of a run from its config.
 
-This is the only module below `tasks/` that looks into a whole `RunConfig`. `federated.py` and
-`central.py` put the parts together, and all other modules take plain values or one table.
+`federated.py` and `central.py` put the parts together. Only these three modules, `advice/advice.py`
+and `tasks/options.py` know a whole `RunConfig`. All other modules take plain values or one table.
 
     check_best_metric, open_stores     checks and stores before anything is built
     open_engine                        threads of this process, or the nodes of a cluster
@@ -12,6 +12,7 @@ This is the only module below `tasks/` that looks into a whole `RunConfig`. `fed
     build_cohorts, build_pooled        the data of each round
     build_privacy                      noise key, mechanism and ledger header of a private run
     build_model_fn, build_validation   the evaluation during training
+    build_run_settings                 rounds, checkpoints and metrics of the run
     build_recipe                       recipe from which cluster nodes make the same data
 
 An update passes the steps of `build_aggregator` in this order, from outside in:
@@ -104,7 +105,7 @@ from tff_keyboard.training.client_inputs import CohortInputs
 from tff_keyboard.training.on_cluster.client_references import Recipe
 from tff_keyboard.training.on_cluster.store_references import StoreReference, files_of
 from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
-from tff_keyboard.training.train_run import LAST
+from tff_keyboard.training.train_run import LAST, RunSettings
 
 # Fields of `[aggregation.privacy]` for the ledger and the noise key, not for the aggregator
 _OF_RUNS = ("delta", "noise_secret", "fixed_nonce")
@@ -318,6 +319,7 @@ def build_aggregator(
     seed: int,
     variable_names: Names = None,
     limit: WeightLimit | None = None,
+    takes_sums: bool = False,
 ) -> Factory:
     """Builds the factory of a config, with its protection.
 
@@ -328,6 +330,7 @@ def build_aggregator(
       seed: Seed of the run. Noise and rounding are pure functions of the seed and the round.
       variable_names: Names of the tensors of an update, in order, for `layer_groups`.
       limit: Bounds on a client's weight. None means no bounds; weights are capped in any case.
+      takes_sums: See `build_rule`.
 
     Returns:
       A weighted factory. Weights are float32 scalars; for "fedmed" they are `fedmed_weight_type`,
@@ -336,19 +339,12 @@ def build_aggregator(
     Raises:
       ValueError: Options do not fit `clients_per_round`.
     """
-    rule = build_rule(config, clients_per_round=clients_per_round, variable_names=variable_names)
-    return protect(rule, config, seed=seed, variable_names=variable_names, limit=limit)
-
-
-def protect(
-    factory: Factory,
-    config: tables.AggregationConfig,
-    *,
-    seed: int,
-    variable_names: Names = None,
-    limit: WeightLimit | None = None,
-) -> Factory:
-    """Wraps a factory in all steps before the aggregator; see `build_aggregator`."""
+    factory = build_rule(
+        config,
+        clients_per_round=clients_per_round,
+        variable_names=variable_names,
+        takes_sums=takes_sums,
+    )
     protection = config.resolved_protection
     estimate = tff.aggregators.PrivateQuantileEstimationProcess.no_noise
     if isinstance(protection, tables.FixedClipping):
@@ -418,40 +414,40 @@ def build_process(
     vocabulary_size = initial_model.vocabulary_size
     model_fn = _training_model_fn(config, vocabulary_size, _weight_unit(config))
     server_optimizer = optimizers.build_server_optimizer(config.server)
-    rule = build_rule(
+    clients_per_round = config.train.clients_per_round
+    aggregator = build_aggregator(
         aggregation,
-        clients_per_round=config.train.clients_per_round,
-        variable_names=list(weights),
-        takes_sums=takes_sums,
-    )
-    protected = functools.partial(
-        protect,
-        config=aggregation,
+        clients_per_round=clients_per_round,
         seed=config.train.seed,
         variable_names=list(weights),
         limit=build_weight_limit(config, vocabulary_size),
+        takes_sums=takes_sums,
     )
     if isinstance(config.client, FedSgdClient):
         if wrap_client_work is not None:
             raise ValueError("`client.type` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
         process = fed_sgd.build_fed_sgd(
-            model_fn, server_optimizer=server_optimizer, aggregator=protected(rule)
+            model_fn, server_optimizer=server_optimizer, aggregator=aggregator
         )
     else:
         build: Callable[..., Process]
-        if isinstance(rule, FedMedFactory):
-            build = functools.partial(build_fedmed, factory=rule, protect=protected)
+        if isinstance(aggregation.rule, rules.FedMedConfig):
+            fedmed = build_rule(
+                aggregation,
+                clients_per_round=clients_per_round,
+                variable_names=list(weights),
+            )
+            build = functools.partial(build_fedmed, factory=fedmed)
         else:
             touched_rows = None
             if isinstance(aggregation.row_correction, tables.FedSubAvgConfig):
                 touched_rows = TouchedTableRows(
                     vocabulary_size, lambda batch: (batch["x"], batch["y"])
                 )
-            build = functools.partial(
-                fed_avg.build_fed_avg, aggregator=protected(rule), touched_rows=touched_rows
-            )
+            build = functools.partial(fed_avg.build_fed_avg, touched_rows=touched_rows)
         process = build(
             model_fn,
+            aggregator=aggregator,
             client_optimizer=optimizers.build_client_optimizer(config.client),
             server_optimizer=server_optimizer,
             uniform_weights=aggregation.client_weighting == "uniform",
@@ -667,6 +663,16 @@ def build_validation(
         predictor = KerasPredictor(model, store.vocabulary)
         evaluate_on = validation.in_this_process(predictor, config.evaluation, max_length)
     return validation.Validation(store, general_store, evaluate_on, config.fine_tuning.user_weight)
+
+
+def build_run_settings(config: RunConfig) -> RunSettings:
+    """Returns the values of a config that `train_run` needs."""
+    return RunSettings(
+        train=config.train,
+        averaging=config.averaging,
+        evaluate_every=config.evaluation.every,
+        is_private=config.aggregation.is_private,
+    )
 
 
 def build_recipe(

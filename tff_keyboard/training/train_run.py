@@ -5,6 +5,7 @@ round, the validation, hooks. All other parts are here once, so both kinds of ru
 reported and read in the same way.
 """
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,23 @@ from tff_keyboard.training.loop.averaged_process import AveragedProcess, Iterate
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
 LAST = "last"  # prefix of metrics of the last model, if validation is of the average
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """The part of a config that `train_run` needs.
+
+    Attributes:
+      train: The table `[train]`.
+      averaging: Whether the saved model is an average of the models of many rounds.
+      evaluate_every: Rounds between validations, >= 1.
+      is_private: Whether metrics that come directly from the clients' text are withheld.
+    """
+
+    train: TrainConfig
+    averaging: Averaging
+    evaluate_every: int
+    is_private: bool
 
 
 def recorded_config(workdir: str | os.PathLike[str]) -> str | None:
@@ -100,11 +118,8 @@ def train_run(
     run: RunDirectory,
     store: ClientStore,
     model: NextWordModel,
+    settings: RunSettings,
     *,
-    train: TrainConfig,
-    averaging: Averaging,
-    evaluate_every: int,
-    is_private: bool,
     process: RoundProcess,
     round_input: Callable[[int], tuple[Any, Mapping[str, Any]]],
     evaluate: Callable[[int, Any], Mapping[str, Any]],
@@ -119,10 +134,7 @@ def train_run(
       run: The open run directory.
       store: The client store.
       model: Takes the weights of the best or the last round, and is saved.
-      train: The table `[train]`.
-      averaging: Whether the saved model is an average of the models of many rounds.
-      evaluate_every: Rounds between validations, >= 1.
-      is_private: Whether metrics that come directly from the clients' text are withheld.
+      settings: The values of the config, see `build.build_run_settings`.
       process: The trained process. With `averaging`, the average of its models is kept here.
       round_input: Returns the clients' data of a round >= 1, and facts for the row of metrics.
       evaluate: Returns validation metrics of a round and model weights.
@@ -136,8 +148,9 @@ def train_run(
     Raises:
       ProgramError: See `TrainingLoop.run`.
     """
-    if not isinstance(averaging, NoAverage):
-        process = AveragedProcess(process, averaging)
+    train, is_private = settings.train, settings.is_private
+    if not isinstance(settings.averaging, NoAverage):
+        process = AveragedProcess(process, settings.averaging)
         evaluate = of_both(evaluate)
     # The duration of a round reveals facts about its clients.
     mode = files.OWNER_ONLY if is_private else files.ANYONE
@@ -159,7 +172,7 @@ def train_run(
             run.timings_csv, round_clock.TIMING_COLUMNS, mode=mode
         ),
         evaluate=evaluate,
-        evaluate_every=evaluate_every,
+        evaluate_every=settings.evaluate_every,
         best_metric=best_round.BestMetric.of_config(train),
         checkpoint_every=train.checkpoint_every,
         max_rejected_in_a_row=train.max_rejected_rounds,

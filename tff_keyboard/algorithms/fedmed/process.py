@@ -22,7 +22,7 @@ def build_fedmed(
     *,
     client_optimizer: tff.learning.optimizers.Optimizer,
     server_optimizer: tff.learning.optimizers.Optimizer,
-    protect: Callable[[Factory], Factory] | None = None,
+    aggregator: Factory | None = None,
     uniform_weights: bool = False,
     wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
     joined: bool = False,
@@ -38,15 +38,15 @@ def build_fedmed(
 
     Args:
       model_fn: Builds the model. Its `num_examples` is n_k of the FedAvg branch.
-      factory: The aggregator. It defines the divergences between updates. Its `local_loss` says
+      factory: The FedMed aggregator. It defines the divergences between updates. Its `local_loss` says
         which loss L_k a client reports. FedMed uses L_k to select clients, and to decide whether a
         round uses the adaptive weights or those of FedAvg. "after_training" is the loss of the
         trained model, in one more pass over the training batches. "during_training" is the mean
         loss of these batches, each measured before the step on this batch.
       client_optimizer: Local optimizer.
       server_optimizer: With SGD and learning rate 1, the FedAvg branch is exactly FedAvg.
-      protect: Wraps the factory in aggregators that run before it, such as a guard or clipping.
-        None means no such aggregators.
+      aggregator: The factory inside aggregators that run before it, such as a guard or clipping.
+        None means the factory alone.
       uniform_weights: Whether n_k is 1 for every client.
       wrap_client_work: Wraps the local training before the loss L_k is measured (as attack
         simulations do).
@@ -73,5 +73,5 @@ def build_fedmed(
         model_fn,
         client_work=work,
         server_optimizer=server_optimizer,
-        aggregator=factory if protect is None else protect(factory),
+        aggregator=aggregator or factory,
     )
