@@ -40,7 +40,9 @@ class Options(TaskOptions):
     delta: Annotated[float, "Delta of the privacy statement.", flags.FloatParser(1e-15, 0.5)] = 1e-6
     replay: Annotated[str | None, "Write logs with this model, named as in `compare`."] = None
     store: Annotated[pathlib.Path | None, "With --replay: client store of the text."] = None
-    people: Annotated[int, "With --replay: maximum number of clients.", flags.IntegerParser(1)] = 20
+    max_clients: Annotated[
+        int, "With --replay: maximum number of clients.", flags.IntegerParser(1)
+    ] = 20
     out: Annotated[pathlib.Path | None, "With --replay: folder for the logs."] = None
 
     def __post_init__(self) -> None:
@@ -90,7 +92,7 @@ def _replay(options: Options) -> None:
     store = ClientStore(options.store)
     (named,) = open_predictors([options.replay], store)
     check_rules(store, named.predictor.vocabulary.rules)
-    clients = store.client_ids("held_out")[: options.people]
+    clients = store.client_ids("held_out")[: options.max_clients]
     clients.sort(key=store.pseudonym)  # in the order of ids, a log's number would reveal its client
     hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
     file = pathlib.Path(named.source)

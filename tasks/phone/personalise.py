@@ -1,7 +1,7 @@
 """Fine-tunes an exported model on clients' messages, as a phone would, and measures the effect.
 
 tff-keyboard personalise trainable.tflite --text=messages.tsv --user=12
-tff-keyboard personalise trainable.tflite --store=data/nus_sms --people=200 --out=personalised
+tff-keyboard personalise trainable.tflite --store=data/nus_sms --max-clients=200 --out=personalised
 
 The model must be an export with --trainable. For each client, the first 60 % of the messages are
 trained on, the next 20 % decide whether the trained weights are kept, and the last 20 % are
@@ -12,8 +12,8 @@ evaluated.
 
 --store reads many clients. Each one starts from the exported model. The table shows how many
 clients improve and how many get worse. If the model was also exported with --ngram, fine-tuning is
-compared with the cache of the client's own words, and with both together. Writes people.jsonl and
-personalisation.json to --out. Run again to resume, or with a larger --people to continue.
+compared with the cache of the client's own words, and with both together. Writes clients.jsonl and
+personalisation.json to --out. Run again to resume, or with a larger --max-clients to continue.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ class Options(TaskOptions):
     ] = None
     store: Annotated[pathlib.Path | None, "Many clients: their client store."] = None
     clients: Annotated[Population, "With --store: population."] = "held_out"
-    people: Annotated[
+    max_clients: Annotated[
         int, "With --store: maximum number of clients, drawn at random.", flags.IntegerParser(1)
     ] = 200
     out: Annotated[
@@ -115,7 +115,7 @@ def _many_clients(options: Options, store: pathlib.Path, settings: "Settings") -
         options.clients,
         settings,
         options.out,
-        max_clients=options.people,
+        max_clients=options.max_clients,
         seed=1,
     )
     return summary.table()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tff_keyboard import config as config_lib
-from tff_keyboard.algorithms.cohorts import CohortSampler, sampling_weights, share_of_seats
+from tff_keyboard.algorithms.cohorts import CohortSampler, sampling_weights, share_of_cohorts
 from tff_keyboard.config.sections.train_config import TrainConfig
 
 
@@ -205,7 +205,7 @@ def test_claims_of_much_text_do_not_fill_the_cohort(accounts):
         cohorts = [sampler.cohort(t).selected for t in range(300)]
         return np.array([np.count_nonzero(cohort >= len(honest)) for cohort in cohorts])
 
-    of_all = share_of_seats(sampled().train, accounts / 3000)
+    of_all = share_of_cohorts(sampled().train, accounts / 3000)
     assert of_all == sampled().train.max_sampling_ratio * accounts / 3000
     taken = seats(sampled())
     spread = np.sqrt(16 * of_all * (1 - of_all) / len(taken))
@@ -215,9 +215,9 @@ def test_claims_of_much_text_do_not_fill_the_cohort(accounts):
     np.testing.assert_array_equal(seats(sampled("max_sampling_ratio = 0.0")), min(accounts, 16))
 
 
-def test_share_of_seats():
+def test_share_of_cohorts():
     config = sampled("max_sampling_ratio = 4.0").train
-    assert [share_of_seats(config, share) for share in (0, 0.1, 0.5)] == [0, 0.4, 1]
-    assert share_of_seats(config_lib.loads("").train, 0.1) == 0.1
+    assert [share_of_cohorts(config, share) for share in (0, 0.1, 0.5)] == [0, 0.4, 1]
+    assert share_of_cohorts(config_lib.loads("").train, 0.1) == 0.1
     unbounded = sampled("max_sampling_ratio = 0.0").train
-    assert [share_of_seats(unbounded, share) for share in (0, 0.001)] == [0, 1]
+    assert [share_of_cohorts(unbounded, share) for share in (0, 0.001)] == [0, 1]

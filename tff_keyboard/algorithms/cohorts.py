@@ -129,7 +129,7 @@ def sampling_weights(
     return text_weights(num_messages, max_examples, train.max_sampling_ratio)
 
 
-def share_of_seats(config: TrainConfig, accounts: float) -> float:
+def share_of_cohorts(config: TrainConfig, accounts: float) -> float:
     """Returns the largest mean share of attackers in the cohorts, for any text that they claim.
 
     It is the share of the selected clients. It is also the share of the reporting clients if

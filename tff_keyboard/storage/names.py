@@ -1,5 +1,7 @@
 """The name of every file in a run, a study, a client store or a saved model. Defined only here."""
 
+import pathlib
+
 CONFIG = "config.toml"
 DATA_CARD = "data_card.json"
 VOCABULARY = "vocabulary.txt"
@@ -11,8 +13,8 @@ WITHHELD_METRICS = "withheld_metrics.jsonl"
 TIMINGS = "timings.csv"
 LEDGER = "privacy_ledger.jsonl"
 NOISE_NONCE = "noise_nonce"
-PEOPLE = "people_digests"
-REHEARSED_CLIENTS = "rehearsed_people_digests"
+CLIENT_DIGESTS = "client_digests"
+REHEARSED_CLIENT_DIGESTS = "rehearsed_client_digests"
 LOCK = "lock"
 ROUND_SERVER = "round_server"
 
@@ -34,11 +36,24 @@ COMPARISON_TABLE = "comparison.csv"
 TAIL_AUDIT = "audit_tail.json"
 ATTACK = "attack.json"
 ATTACKS = "attacks.json"
-PERSONALISED_PEOPLE = "people.jsonl"
+PERSONALISED_CLIENTS = "clients.jsonl"
 PERSONALISATION = "personalisation.json"
 
 CLIENTS = "clients.sqlite"
 MESSAGE_LENGTHS = "message_lengths.npy"
+
+# Names of version 0.2.0
+_OLD_NAMES = {
+    CLIENT_DIGESTS: "people_digests",
+    REHEARSED_CLIENT_DIGESTS: "rehearsed_people_digests",
+    PERSONALISED_CLIENTS: "people.jsonl",
+}
+
+
+def path_in(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """Returns the path of a file, under its name in version 0.2.0 if such a file exists."""
+    old = folder / _OLD_NAMES[name]
+    return old if old.exists() else folder / name
 
 
 def evaluation(population: str, digest: str = "") -> str:

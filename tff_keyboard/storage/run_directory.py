@@ -12,7 +12,7 @@
     tensorboard/           the same metrics as scalars
     privacy_ledger.jsonl   releases and their noise, if the algorithm keeps a ledger
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
-    people_digests         digests of the trained clients, mode 0600: as secret as the data
+    client_digests         digests of the trained clients, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model
     model_last/            the same for the last iterate, if `model/` is an average
     evaluation_*.json      results of the task `evaluate`, one for each population
@@ -57,8 +57,8 @@ class RunDirectory:
         self.tensorboard = self.path / names.TENSORBOARD
         self.privacy_ledger = self.path / names.LEDGER
         self.noise_nonce = self.path / names.NOISE_NONCE
-        self.people = self.path / names.PEOPLE
-        self.rehearsed_clients = self.path / names.REHEARSED_CLIENTS
+        self.client_digests = names.path_in(self.path, names.CLIENT_DIGESTS)
+        self.rehearsed_client_digests = names.path_in(self.path, names.REHEARSED_CLIENT_DIGESTS)
         self.model = self.path / names.MODEL
         self.last_model = self.path / names.LAST_MODEL
         self.round_server = self.path / names.ROUND_SERVER

@@ -15,7 +15,7 @@ from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.privacy import ledger_hook
-from tff_keyboard.privacy.ledger import ledger, lineage, people
+from tff_keyboard.privacy.ledger import client_digests, ledger, lineage
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
@@ -162,7 +162,7 @@ def _what_came_before(
     if recorded is not None:
         return {name: getattr(recorded, name) for name in _BEFORE}
     salts = {secret, ""} if client_ids is not None else ()
-    ours = [people.salted(client_ids or (), salt) for salt in salts]
+    ours = [client_digests.salted(client_ids or (), salt) for salt in salts]
     vocabulary = store_card.get("vocabulary", {})
     chosen = vocabulary.get("privacy") or {}
     return {

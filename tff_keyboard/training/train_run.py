@@ -20,7 +20,7 @@ from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
-from tff_keyboard.privacy.ledger import people
+from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.storage import files, metrics_rows, names
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -88,14 +88,16 @@ def open_run(
         may_change=MAY_CHANGE,
         of_this_version=config_lib.of_this_version,
     )
-    if trains_on_store and not run.people.exists():
+    if trains_on_store and not run.client_digests.exists():
         secret = privacy.noise_secret if isinstance(privacy, MechanismConfig) else ""
         client_ids = store.client_ids("train")
         if general_store is not None:
             rehearsed = general_store.client_ids("train")
-            people.write(run.rehearsed_clients, people.salted(rehearsed, secret))
+            client_digests.write(
+                run.rehearsed_client_digests, client_digests.salted(rehearsed, secret)
+            )
             client_ids = [*client_ids, *rehearsed]
-        people.write(run.people, people.salted(client_ids, secret))
+        client_digests.write(run.client_digests, client_digests.salted(client_ids, secret))
     return run
 
 

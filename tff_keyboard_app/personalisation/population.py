@@ -1,6 +1,6 @@
 """Personalises for the users of a population of a client store, and resumes after a stop.
 
-people.jsonl            one result a line (`records`)
+clients.jsonl           one result a line (`records`)
 personalisation.json    the report, after all users are done
 """
 
@@ -80,9 +80,9 @@ def personalise_clients(
         "clients": population,
         "settings": dataclasses.asdict(settings),
     }
-    records = Records(out / names.PERSONALISED_PEOPLE, facts, store.pseudonym)
+    records = Records(names.path_in(out, names.PERSONALISED_CLIENTS), facts, store.pseudonym)
     waiting = sorted((p for p in clients if p not in records), key=store.pseudonym)
-    with Progress("personalise", total=len(clients), unit="people") as line:
+    with Progress("personalise", total=len(clients), unit="clients") as line:
         done = len(clients) - len(waiting)
         line.start_from(done)
         for number, client in enumerate(waiting, start=1):

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tff_keyboard.evaluation.metrics import metric_table
+from tff_keyboard.evaluation.statistics.clients import values_of_clients, who_counts, words_typed
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
-from tff_keyboard.evaluation.statistics.people import values_of_clients, who_counts, words_typed
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_interval
 from tff_keyboard.host.text_table import aligned
 from tff_keyboard_app.personalisation.person import CACHE, CACHE_TUNED, NETWORK, TUNED, PersonResult

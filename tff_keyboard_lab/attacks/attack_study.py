@@ -10,7 +10,7 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from tff_keyboard.algorithms.cohorts import share_of_seats
+from tff_keyboard.algorithms.cohorts import share_of_cohorts
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping
 from tff_keyboard.data.store.client_store import ClientStore
@@ -83,7 +83,9 @@ def study_attacks(
                     rule=rule,
                     attack=attack,
                     share=0.0 if attack == CLEAN else share,
-                    share_of_seats=0.0 if attack == CLEAN else share_of_seats(config.train, share),
+                    share_of_seats=0.0
+                    if attack == CLEAN
+                    else share_of_cohorts(config.train, share),
                     seed=config.train.seed,
                     rounds=len(run_rows),
                     clients_per_round=config.train.clients_per_round,
@@ -129,7 +131,7 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
         wrap = functools.partial(
             attacks_lib.build_attacked_client_work,
             attack=attack,
-            share=share_of_seats(config.train, share),
+            share=share_of_cohorts(config.train, share),
             seed=config.train.seed,
         )
     train_federated(config, folder / "run", wrap_client_work=wrap)

@@ -9,7 +9,7 @@ from tests.support.fakes import ledger_header
 from tff_keyboard.privacy.claims import composed_statement
 from tff_keyboard.privacy.claims.guarantee import composed, history, total_guarantee
 from tff_keyboard.privacy.claims.statement import privacy_statement
-from tff_keyboard.privacy.ledger import people
+from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
 from tff_keyboard.privacy.ledger.lineage import ancestors, ledger_of
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
@@ -22,7 +22,7 @@ def make_run(path, client_ids, *, header=None, rounds=3, initial_model=""):
     """Creates the part of a run directory that lineage reads."""
     (path / "model").mkdir(parents=True)
     (path / "config.toml").write_text(f'[model]\ninitial_model = "{initial_model}"\n')
-    people.write(path / "people_digests", people.salted(client_ids))
+    client_digests.write(path / "client_digests", client_digests.salted(client_ids))
     if header is not None:
         ledger = PrivacyLedger(path / "privacy_ledger.jsonl", header)
         for number in range(1, rounds + 1):
@@ -31,7 +31,7 @@ def make_run(path, client_ids, *, header=None, rounds=3, initial_model=""):
 
 
 def found(initial_model):
-    return ancestors(str(initial_model), ours=[people.salted(OURS)])
+    return ancestors(str(initial_model), ours=[client_digests.salted(OURS)])
 
 
 def text_of(tmp_path, **changes):
@@ -67,7 +67,7 @@ def test_rehearsed_clients_are_not_covered(tmp_path, rehearsed, claims):
     config = run / "config.toml"
     config.write_text(config.read_text() + '[fine_tuning]\ngeneral_store = "general"\n')
     assert found(run)[0].header is None  # from a version without such digests
-    people.write(run / "rehearsed_people_digests", people.salted(rehearsed))
+    client_digests.write(run / "rehearsed_client_digests", client_digests.salted(rehearsed))
     assert (found(run)[0].header is not None) == claims
     assert "clients of the general corpus" in privacy_statement(run / "privacy_ledger.jsonl")
 
@@ -104,8 +104,14 @@ def test_ancestor_of_an_ancestor_counts(tmp_path):
 
 def test_run_without_digests_has_unknown_clients(tmp_path):
     run = make_run(tmp_path / "old", OURS)
-    (run / "people_digests").unlink()
+    (run / "client_digests").unlink()
     assert found(run)[0].people == "unknown"
+
+
+def test_digests_of_version_0_2_0_are_found_under_their_old_name(tmp_path):
+    run = make_run(tmp_path / "old", ["dan"])
+    (run / "client_digests").rename(run / "people_digests")
+    assert found(run)[0].people == "none"
 
 
 def test_composition_adds_up_by_hand():
@@ -174,14 +180,16 @@ def test_clients_rehearsed_by_another_run_have_no_joint_guarantee(tmp_path):
         header = dataclasses.replace(TREE, key_id=name)
         paths.append(make_run(tmp_path / name, [*users, "zoe"], header=header))
         (paths[-1] / "config.toml").write_text('[fine_tuning]\ngeneral_store = "general"\n')
-        people.write(paths[-1] / "rehearsed_people_digests", people.salted(["zoe"]))
+        client_digests.write(paths[-1] / "rehearsed_client_digests", client_digests.salted(["zoe"]))
 
     def statement():
         parts = {path.name: composed_statement.LedgerAndClients.of_run(path) for path in paths}
         return composed_statement.composed_statement(parts)
 
     assert statement().startswith("Together, one, two are 2 releases")
-    people.write(paths[0] / "rehearsed_people_digests", people.salted(["zoe", "bob"]))
+    client_digests.write(
+        paths[0] / "rehearsed_client_digests", client_digests.salted(["zoe", "bob"])
+    )
     assert statement().startswith("NO CLAIM for one, two together: one was trained")
 
 

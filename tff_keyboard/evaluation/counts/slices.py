@@ -7,7 +7,7 @@
 
 A slice is counted like the whole text (`predictor_evaluation.py`), so every metric can be computed
 for it, with its interval over clients. Heavy and light users are groups of clients, not slices of
-their text: see `people.py`.
+their text: see `clients.py`.
 """
 
 import dataclasses

@@ -18,8 +18,8 @@ from tff_keyboard.evaluation.report.slice_text import who_is_shown
 from tff_keyboard.evaluation.results.comparison import Comparison, Difference
 from tff_keyboard.evaluation.results.result import Evaluation
 from tff_keyboard.evaluation.statistics.breakdown import TYPISTS
+from tff_keyboard.evaluation.statistics.clients import DECILES, values_of_clients, words_typed
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import DECILES, values_of_clients, words_typed
 from tff_keyboard.evaluation.statistics.reliability import expected_calibration_error
 
 _CARDS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")

@@ -16,7 +16,7 @@ from tff_keyboard.evaluation.report.comparison_text import (
 from tff_keyboard.evaluation.results.comparison import Comparison, verdict
 from tff_keyboard.evaluation.results.result import Evaluation
 from tff_keyboard.evaluation.statistics.breakdown import SLICE_METRICS, TYPISTS, Part
-from tff_keyboard.evaluation.statistics.people import DECILES, MIN_WORDS, who_counts, words_typed
+from tff_keyboard.evaluation.statistics.clients import DECILES, MIN_WORDS, who_counts, words_typed
 from tff_keyboard.evaluation.statistics.reliability import expected_calibration_error
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference
 from tff_keyboard.host.text_table import TextTable, joined

@@ -19,8 +19,8 @@ from typing import Any
 
 from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, Metric, computable
 from tff_keyboard.evaluation.results.result import Evaluation, TextFacts, pooled_sums
+from tff_keyboard.evaluation.statistics.clients import share_better
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import share_better
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference
 
 FORMAT = "tff-keyboard comparison 4"

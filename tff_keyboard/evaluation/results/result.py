@@ -28,8 +28,8 @@ import numpy as np
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS, computable
 from tff_keyboard.evaluation.statistics import sums as sums_lib
 from tff_keyboard.evaluation.statistics.breakdown import Part, breakdown
+from tff_keyboard.evaluation.statistics.clients import Spread, spread
 from tff_keyboard.evaluation.statistics.jackknife import Interval, effective_number
-from tff_keyboard.evaluation.statistics.people import Spread, spread
 from tff_keyboard.evaluation.statistics.reliability import Bin, reliability
 from tff_keyboard.evaluation.statistics.sums import Sums
 from tff_keyboard.storage.errors import DataError

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
+from tff_keyboard.evaluation.statistics.clients import typists, words_typed
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import typists, words_typed
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_interval
 
 SLICE_METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity_words")

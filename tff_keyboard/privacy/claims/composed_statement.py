@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, unclaimed
 from tff_keyboard.privacy.claims.statement import epsilon_in_words
-from tff_keyboard.privacy.ledger import people
+from tff_keyboard.privacy.ledger import client_digests
+from tff_keyboard.privacy.ledger.client_digests import ClientDigests
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.privacy.ledger.lineage import rehearses
-from tff_keyboard.privacy.ledger.people import People
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
@@ -21,9 +21,9 @@ class LedgerAndClients:
     header: LedgerHeader
     rounds: int
     # Clients whose text it was trained on; None if the file with their digests is missing
-    people: people.People | None
+    clients: ClientDigests | None
     rehearses: bool = False  # rehearses a corpus, without noise for its clients
-    rehearsed: People | None = None  # the clients of that corpus; None if unknown
+    rehearsed: ClientDigests | None = None  # the clients of that corpus; None if unknown
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndClients":
@@ -36,26 +36,26 @@ class LedgerAndClients:
         return cls(
             header,
             len(rounds),
-            people.read(run.people),
+            client_digests.read(run.client_digests),
             rehearses(run),
-            people.read(run.rehearsed_clients),
+            client_digests.read(run.rehearsed_client_digests),
         )
 
     def shares(self, other: "LedgerAndClients") -> bool:
         """Checks if some clients may be in both runs. Counts an unknown overlap as shared."""
         if self.header.store_sha256 and self.header.store_sha256 == other.header.store_sha256:
             return True
-        if self.people is None or other.people is None:
+        if self.clients is None or other.clients is None:
             return True
-        return self.people.overlap(other.people) != people.NONE
+        return self.clients.overlap(other.clients) != client_digests.NONE
 
     def may_have_rehearsed(self, other: "LedgerAndClients") -> bool:
         """Checks if clients of another run may be in the general corpus of this one."""
-        if not self.rehearses or self.rehearsed is None or other.people is None:
+        if not self.rehearses or self.rehearsed is None or other.clients is None:
             return self.rehearses
         own = other.rehearsed.digests if other.rehearsed else frozenset()
-        users = dataclasses.replace(other.people, digests=other.people.digests - own)
-        return self.rehearsed.overlap(users) != people.NONE
+        users = dataclasses.replace(other.clients, digests=other.clients.digests - own)
+        return self.rehearsed.overlap(users) != client_digests.NONE
 
 
 def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:

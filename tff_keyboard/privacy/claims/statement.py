@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee, unclaimed
-from tff_keyboard.privacy.ledger import people
+from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
@@ -79,7 +79,7 @@ def privacy_statement(path: pathlib.Path) -> str:
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
     refused = [*_refusal(header), *_projection(header, len(rounds))]
     caveats = _caveats(header, guarantee)
-    if RunDirectory(path.parent).rehearsed_clients.exists():
+    if RunDirectory(path.parent).rehearsed_client_digests.exists():
         caveats.append(f"* {_REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
 
@@ -113,9 +113,9 @@ def _refusal(header: LedgerHeader) -> list[str]:
 
 
 def _why(one: Ancestor) -> str:
-    if one.people == people.UNKNOWN:
+    if one.people == client_digests.UNKNOWN:
         return "has an unknown origin: it may have been trained on these clients without privacy"
-    share = "all" if one.people == people.SAME else "some"
+    share = "all" if one.people == client_digests.SAME else "some"
     return f"was trained without privacy on {share} of these clients"
 
 

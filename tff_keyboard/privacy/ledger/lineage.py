@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
-from tff_keyboard.privacy.ledger import people as people_lib
+from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
 from tff_keyboard.storage import names
@@ -18,7 +18,9 @@ from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.storage.toml import tomllib
 
 
-def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple[Ancestor, ...]:
+def ancestors(
+    initial_model: str, *, ours: Sequence[client_digests.ClientDigests]
+) -> tuple[Ancestor, ...]:
     """Returns the runs that led to a model, the most recent first.
 
     Args:
@@ -33,13 +35,13 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
     while initial_model:
         run = run_of(pathlib.Path(initial_model))
         if run is None or run.path.resolve() in seen:
-            found.append(Ancestor(model=initial_model, people=people_lib.UNKNOWN))
+            found.append(Ancestor(model=initial_model, people=client_digests.UNKNOWN))
             break
         seen.add(run.path.resolve())
-        one = Ancestor(model=initial_model, people=_overlap(run.people, ours))
+        one = Ancestor(model=initial_model, people=_overlap(run.client_digests, ours))
         # Noise protects users only: a rehearsed message may go to any number of them.
         may_have_rehearsed = (
-            rehearses(run) and _overlap(run.rehearsed_clients, ours) != people_lib.NONE
+            rehearses(run) and _overlap(run.rehearsed_client_digests, ours) != client_digests.NONE
         )
         if run.privacy_ledger.exists() and not may_have_rehearsed:
             header, rounds = read_ledger(run.privacy_ledger)
@@ -79,9 +81,9 @@ def rehearses(run: RunDirectory) -> bool:
     return bool(table.get("general_store"))
 
 
-def _overlap(path: pathlib.Path, ours: Sequence[people_lib.People]) -> str:
-    theirs = people_lib.read(path)
+def _overlap(path: pathlib.Path, ours: Sequence[client_digests.ClientDigests]) -> str:
+    theirs = client_digests.read(path)
     if theirs is None:
-        return people_lib.UNKNOWN
+        return client_digests.UNKNOWN
     known = [own.overlap(theirs) for own in ours]
-    return next((word for word in known if word != people_lib.UNKNOWN), people_lib.UNKNOWN)
+    return next((word for word in known if word != client_digests.UNKNOWN), client_digests.UNKNOWN)

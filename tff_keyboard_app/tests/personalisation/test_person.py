@@ -206,7 +206,7 @@ def pseudonym(person):
 
 
 def test_records_go_on_after_a_kill(tmp_path):
-    path = tmp_path / "people.jsonl"
+    path = tmp_path / "clients.jsonl"
     one, two = person([1, 2, 3, 4]), person([4, 3, 2, 1], loss=(1.0, None))
     records = Records(path, FACTS, pseudonym)
     records.add("ann", one)
@@ -225,7 +225,7 @@ def test_records_go_on_after_a_kill(tmp_path):
 
 def test_the_order_of_the_records_is_that_of_the_names(tmp_path):
     """In the order of a seeded draw from sorted ids, a list of ids would reveal the names."""
-    path = tmp_path / "people.jsonl"
+    path = tmp_path / "clients.jsonl"
     records = Records(path, FACTS, pseudonym)
     for number, name in enumerate(["dora", "ann", "bob"]):
         records.add(name, person([number, 2, 3, 4]))
@@ -239,7 +239,7 @@ def test_the_order_of_the_records_is_that_of_the_names(tmp_path):
 
 
 def test_records_of_other_settings_are_refused(tmp_path):
-    path = tmp_path / "people.jsonl"
+    path = tmp_path / "clients.jsonl"
     Records(path, FACTS, pseudonym).add("ann", person([1, 2, 3, 4]))
     with pytest.raises(DataError, match="was started with another model") as error:
         Records(path, FACTS | {"model": "other"}, pseudonym)
@@ -256,7 +256,7 @@ def test_records_of_other_settings_are_refused(tmp_path):
     ],
 )
 def test_damaged_records_are_refused(tmp_path, content, message):
-    path = tmp_path / "people.jsonl"
+    path = tmp_path / "clients.jsonl"
     if content is None:
         Records(path, FACTS, pseudonym)
         content = path.read_bytes() + b'{"person": "x"}\n'

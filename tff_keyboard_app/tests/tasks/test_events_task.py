@@ -28,7 +28,7 @@ def test_replays_logs_and_reads_them(tmp_path, capsys, monkeypatch):
         return play(predictor, messages, **facts)
 
     monkeypatch.setattr(replay, "replay", noted)
-    events.run(events.Options(replay="unigram", store=store, out=tmp_path / "logs", people=5))
+    events.run(events.Options(replay="unigram", store=store, out=tmp_path / "logs", max_clients=5))
     people = sorted(opened.client_ids("held_out")[:5], key=opened.pseudonym)
     assert typed == [opened.words("held_out", person) for person in people]
     logs = tuple(sorted((tmp_path / "logs").iterdir()))

@@ -26,14 +26,14 @@ def launch(model, store, out, *arguments):
 
 
 def test_measures_all_users_and_resumes(model, store, tmp_path, capsys, monkeypatch):
-    assert launch(model, store, tmp_path / "whole", "--people=4") == cli.OK
+    assert launch(model, store, tmp_path / "whole", "--max-clients=4") == cli.OK
     shown = capsys.readouterr().out
     assert "4 clients" in shown
     assert "all, fine-tuned, gated" in shown
     content = json.loads((tmp_path / "whole" / "personalisation.json").read_text())
     assert content["people"] == 4
     assert content["metrics"]["kss"]["gated"]["against"]["network"]["harmed"] >= 0
-    lines = (tmp_path / "whole" / "people.jsonl").read_text().splitlines()
+    lines = (tmp_path / "whole" / "clients.jsonl").read_text().splitlines()
     names = [json.loads(line)["person"] for line in lines[1:]]
     assert names == sorted(names)
 
@@ -47,10 +47,10 @@ def test_measures_all_users_and_resumes(model, store, tmp_path, capsys, monkeypa
         return person(self, messages)
 
     monkeypatch.setattr(person_lib.Personaliser, "person", stopped)
-    launch(model, store, tmp_path / "cut", "--people=4")
+    launch(model, store, tmp_path / "cut", "--max-clients=4")
     monkeypatch.setattr(person_lib.Personaliser, "person", person)
-    assert launch(model, store, tmp_path / "cut", "--people=4") == cli.OK
-    for name in ("people.jsonl", "personalisation.json"):
+    assert launch(model, store, tmp_path / "cut", "--max-clients=4") == cli.OK
+    for name in ("clients.jsonl", "personalisation.json"):
         files = [tmp_path / run / name for run in ("whole", "cut")]
         assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -58,7 +58,7 @@ def test_measures_all_users_and_resumes(model, store, tmp_path, capsys, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--people=0"], cli.USAGE, "--people"),
+        (["--max-clients=0"], cli.USAGE, "--max-clients"),
         (["--epochs=0"], cli.USAGE, "not a positive integer"),
         (["--text=mine.tsv"], cli.USAGE, "--text=FILE for one client, or --store=DIR"),
         (["--user=ann"], cli.USAGE, "--user requires --text"),

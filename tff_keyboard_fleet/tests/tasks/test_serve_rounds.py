@@ -81,7 +81,7 @@ def test_private_run_with_devices(store, tmp_path, capsys):
     claim = capsys.readouterr().out
     assert "one device key" in claim
     assert "a new key is a new device" in claim
-    assert not (run / "people_digests").exists()
+    assert not (run / "client_digests").exists()
     assert (run / "model" / "weights.npz").exists()
     secret = [path for path in (run / "round_server").iterdir() if path.suffix in (".pem", ".key")]
     assert len(secret) == 1

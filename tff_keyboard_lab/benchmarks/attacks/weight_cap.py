@@ -87,7 +87,7 @@ def liar_shares(path: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     import tensorflow as tf
 
     from tff_keyboard.aggregators.guards import weight_cap
-    from tff_keyboard.algorithms.cohorts import share_of_seats
+    from tff_keyboard.algorithms.cohorts import share_of_cohorts
     from tff_keyboard.config import config_file
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.storage.errors import ConfigError
@@ -99,7 +99,7 @@ def liar_shares(path: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     if weighting != "tokens":
         raise ConfigError(f"`aggregation.client_weighting` must be 'tokens', got '{weighting}'.")
     clients = build_cohorts(config, ClientStore(config.data.store))
-    share = share_of_seats(config.train, LIARS)
+    share = share_of_cohorts(config.train, LIARS)
 
     def client(batches, tokens):
         targets = np.concatenate([batch[:, 1:].ravel() for batch in batches])

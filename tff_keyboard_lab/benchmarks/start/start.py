@@ -101,7 +101,7 @@ def inputs(checkout: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
     model, logs = checkout / "runs" / "demo.tflite", checkout / "runs" / "demo_logs"
     lines = [
         (model, f"export runs/demo --out={model} --trainable --ngram=200kB --allow-little-text"),
-        (logs, f"events --replay={model} --store=data/demo --people=2 --out={logs}"),
+        (logs, f"events --replay={model} --store=data/demo --max-clients=2 --out={logs}"),
     ]
     for made, line in lines:
         if not made.exists():

@@ -20,17 +20,17 @@ from tff_keyboard.storage import files
 SAME, SOME, NONE, UNKNOWN = "same", "some", "none", "unknown"  # overlap of two populations
 
 _DIGITS = 16
-_CONSTANT = b"tff-keyboard people 1"
+_CONSTANT = b"tff-keyboard people 1"  # in the digests of all runs, so it cannot change
 
 
 @dataclasses.dataclass(frozen=True)
-class People:
+class ClientDigests:
     """Digests of clients under one salt."""
 
     salt_id: str  # identifies the salt without revealing it
     digests: frozenset[str]  # 16 hexadecimal digits per client
 
-    def overlap(self, other: "People") -> str:
+    def overlap(self, other: "ClientDigests") -> str:
         """Returns `SAME`, `SOME` or `NONE`; or `UNKNOWN` if the salts differ."""
         if self.salt_id != other.salt_id:
             return UNKNOWN
@@ -39,7 +39,7 @@ class People:
         return SOME if self.digests & other.digests else NONE
 
 
-def salted(client_ids: Iterable[str], secret: str = "") -> People:
+def salted(client_ids: Iterable[str], secret: str = "") -> ClientDigests:
     """Returns the digests of a population, that is, of all clients that may be drawn.
 
     Args:
@@ -51,19 +51,19 @@ def salted(client_ids: Iterable[str], secret: str = "") -> People:
     """
     salt = read_secret(secret) or _CONSTANT
     digests = (hmac.digest(salt, client_id.encode(), "sha256") for client_id in client_ids)
-    return People(
+    return ClientDigests(
         hashlib.sha256(b"people salt id" + salt).hexdigest()[:_DIGITS],
         frozenset(digest.hex()[:_DIGITS] for digest in digests),
     )
 
 
-def write(path: pathlib.Path, people: People) -> None:
+def write(path: pathlib.Path, clients: ClientDigests) -> None:
     """Writes the digests to `path` atomically, readable only by the owner."""
-    lines = [people.salt_id, *sorted(people.digests)]
+    lines = [clients.salt_id, *sorted(clients.digests)]
     files.write_atomically(path, ["\n".join(lines).encode(), b"\n"], mode=files.OWNER_ONLY)
 
 
-def read(path: pathlib.Path) -> People | None:
+def read(path: pathlib.Path) -> ClientDigests | None:
     """Returns the digests that `write` wrote, or None if there is no such file.
 
     Raises `RunDirectoryError` if the file is damaged.
@@ -73,4 +73,4 @@ def read(path: pathlib.Path) -> People | None:
     salt_id, *digests = files.read_text(path).split() or [""]
     if any(len(word) != _DIGITS for word in (salt_id, *digests)):
         raise files.damaged(path, "it is not a list of digests")
-    return People(salt_id, frozenset(digests))
+    return ClientDigests(salt_id, frozenset(digests))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tff_keyboard.evaluation.statistics import people
+from tff_keyboard.evaluation.statistics import clients
 from tff_keyboard.evaluation.statistics.breakdown import breakdown
 
 WORDS = np.array([900, 100, 150, 100, 400, 100, 100, 100, 100, 120, 100, 5])
@@ -24,7 +24,7 @@ def sums_of(words=WORDS, hits=HITS):
 
 
 def test_clients_with_enough_words_have_equal_weight():
-    found = people.spread(sums_of(), "recall_at_1_no_eos")
+    found = clients.spread(sums_of(), "recall_at_1_no_eos")
     values = (HITS / WORDS)[:-1]  # the last client has only five words
     assert found.mean.value == pytest.approx(values.mean())
     expected = stats.t(10, values.mean(), stats.sem(values)).interval(0.95)
@@ -34,9 +34,9 @@ def test_clients_with_enough_words_have_equal_weight():
 
 
 def test_all_count_if_there_are_few_clients():
-    found = people.spread(sums_of([10, 20, 0], [1, 4, 0]), "recall_at_1_no_eos")
+    found = clients.spread(sums_of([10, 20, 0], [1, 4, 0]), "recall_at_1_no_eos")
     assert found.mean.value == pytest.approx(0.15)
-    nobody = people.spread(sums_of([0], [0]), "recall_at_1_no_eos")
+    nobody = clients.spread(sums_of([0], [0]), "recall_at_1_no_eos")
     assert math.isnan(nobody.mean.value)
     assert all(math.isnan(decile) for decile in nobody.deciles)
 
@@ -44,7 +44,7 @@ def test_all_count_if_there_are_few_clients():
 def test_the_worst_tenth_of_a_perplexity_is_the_highest():
     sums = sums_of()
     sums["nll"] = np.arange(1.0, 13.0) * sums["tokens"]
-    found = people.spread(sums, "perplexity")
+    found = clients.spread(sums, "perplexity")
     nats = np.arange(1.0, 12.0)  # of the clients that count
     assert found.worst_tenth == pytest.approx(math.exp(nats[-2:].mean()))
     assert found.mean.value == pytest.approx(math.exp(nats.mean()))
@@ -54,14 +54,14 @@ def test_the_worst_tenth_of_a_perplexity_is_the_highest():
 def test_share_of_clients_better_off():
     worse = sums_of(hits=np.where(np.arange(12) < 3, HITS + 1, HITS - 1))
     worse["hits_at_1"][10] = HITS[10]  # a tie counts half
-    found = people.share_better(sums_of(), worse, "recall_at_1_no_eos")
+    found = clients.share_better(sums_of(), worse, "recall_at_1_no_eos")
     assert found.value == pytest.approx((7 + 0.5) / 11)
     lower = dict(sums_of(), nll=WORDS * 1.0)
-    assert people.share_better(lower, sums_of(), "nats_per_token").value == 1.0
+    assert clients.share_better(lower, sums_of(), "nats_per_token").value == 1.0
 
 
 def test_heavy_users_typed_half():
-    groups = people.typists(sums_of())
+    groups = clients.typists(sums_of())
     assert np.flatnonzero(groups["heavy"]).tolist() == [0, 4]  # 1,300 of 2,275
     assert not np.any(groups["heavy"] & groups["light"])
     assert np.all(groups["heavy"] | groups["light"])
@@ -71,5 +71,5 @@ def test_heavy_users_typed_half():
 
 
 def test_heavy_users_are_the_smallest_group_with_half():
-    groups = people.typists(sums_of([10, 10, 10, 10], [1, 1, 1, 1]))
+    groups = clients.typists(sums_of([10, 10, 10, 10], [1, 1, 1, 1]))
     assert groups["heavy"].tolist() == [True, True, False, False]  # the third begins at half
