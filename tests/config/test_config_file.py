@@ -24,6 +24,7 @@ from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgClient, FedAvgM
 from tff_keyboard.config.sections.model_config import CifgConfig, GruConfig
 from tff_keyboard.config.sections.rule_config import FedAttConfig, FedMedConfig, MeanConfig
+from tff_keyboard.config.sections.schedule_config import Cosine
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
@@ -160,6 +161,19 @@ def test_config_of_a_run_may_be_from_another_version(tmp_path):
     with pytest.raises(config.ConfigError) as error:
         config.load_of_run(path, ["train.rounds=0"])
     assert "version" not in str(error.value)
+
+
+def test_recorded_config_may_have_the_old_names_of_keys(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text("[data]\nvocabulary_words_per_person = 7\n[server.schedule]\nname = 'cosine'\n")
+    read = config.load_of_run(path)
+    assert read.data.vocabulary_words_per_client == 7
+    assert isinstance(read.server.schedule, Cosine)
+    assert config.of_this_version(path.read_text(), "") == config.dump(read)
+    for text in ("data = 3", "[data]\nvocabulary_words_per_person = 'x'"):
+        path.write_text(text)
+        with pytest.raises(config.ConfigError, match="another version wrote it"):
+            config.load_of_run(path)
 
 
 @pytest.mark.parametrize(("make", "says"), [("mkdir", "Is a directory"), ("touch", "not UTF-8")])

@@ -12,6 +12,7 @@ run directory depends neither on other files nor on defaults that may change lat
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from typing import Any
 import tomli_w
 
 from tff_keyboard.config.reading import tables
+from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
 from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.schedule_config import Cosine
@@ -72,21 +74,33 @@ Did you mean `train.rounds`?
 
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Reads the `config.toml` of a run directory, written by this version or an earlier one."""
-    text, origin = _read(pathlib.Path(path), ()), str(path)
-    of_this_version(text, origin)
-    return loads(text, overrides, origin=origin)
+    text = of_this_version(_read(pathlib.Path(path), ()), str(path))
+    return loads(text, overrides, origin=str(path))
 
 
 def of_this_version(text: str, origin: str) -> str:
-    """Returns a run's config text with the default of each key that it does not contain.
+    """Returns a run's config text with the names of this version for keys that were renamed.
+
+    Adds the default of each key that it does not contain.
 
     Raises `ConfigError` if it is not a config of this version.
     """
     values = _parse(text, origin)
+    for old, new in RENAMED_KEYS.items():
+        *names, old_key = old.split(".")
+        table = functools.reduce(_subtable, names, values)
+        if old_key in table:
+            table.setdefault(new.rpartition(".")[2], table.pop(old_key))
     try:
         return dump(from_dict(values))
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error} {_OTHER_VERSION}") from None
+
+
+def _subtable(table: Toml, name: str) -> Toml:
+    """Returns the table at a key; empty if there is none."""
+    found = table.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def from_dict(values: Mapping[str, Any]) -> RunConfig:

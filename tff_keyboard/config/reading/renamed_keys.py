@@ -1,4 +1,8 @@
-"""Keys that version 0.2.0 had under other names. The error for an old key tells the new one."""
+"""Keys that version 0.2.0 had under other names.
+
+The error for an old key tells the new one. In the config that a run recorded, the new name replaces
+the old one.
+"""
 
 _TAGS = {
     "model": "name",
@@ -18,6 +22,7 @@ _TAGS = {
     "fine_tuning.method": "name",
 }
 RENAMED_KEYS = {f"{table}.{tag}": f"{table}.type" for table, tag in _TAGS.items()} | {
+    "data.vocabulary_words_per_person": "data.vocabulary_words_per_client",
     "train.check_in": "train.client_sampling",
     "train.check_in_factor": "train.max_sampling_ratio",
     "train.left_out_client": "train.excluded_client",

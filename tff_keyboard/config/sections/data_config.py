@@ -73,7 +73,7 @@ class DataConfig(Table, path="data"):
         Every new store then releases a vocabulary and costs its own epsilon.
       vocabulary_delta: Delta of a vocabulary that is chosen with differential privacy. Used if
         `vocabulary_epsilon` > 0.
-      vocabulary_words_per_person: Maximum number of distinct words that one user contributes to a
+      vocabulary_words_per_client: Maximum number of distinct words that one user contributes to a
         vocabulary chosen with differential privacy: the words that the user typed most often. Used
         if `vocabulary_epsilon` > 0.
       vocabulary_path: Existing vocabulary to use: a vocabulary file, or a model or run that
@@ -125,7 +125,7 @@ class DataConfig(Table, path="data"):
     min_word_users: checks.FromZero = 0
     vocabulary_epsilon: checks.NotNegative = 0.0
     vocabulary_delta: checks.OpenShare = 1e-8
-    vocabulary_words_per_person: checks.FromOne = 200
+    vocabulary_words_per_client: checks.FromOne = 200
     vocabulary_path: str = ""
     max_length: Annotated[int, checks.at_least(2)] = 64
     long_messages: Literal["continue", "truncate", "split"] = "continue"

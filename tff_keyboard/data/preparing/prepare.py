@@ -187,7 +187,7 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
     if config.language == "en":
         yield "language"  # stores of earlier versions have no language
     if not config.vocabulary_epsilon:
-        yield from ("vocabulary_epsilon", "vocabulary_delta", "vocabulary_words_per_person")
+        yield from ("vocabulary_epsilon", "vocabulary_delta", "vocabulary_words_per_client")
 
 
 def _write_store(

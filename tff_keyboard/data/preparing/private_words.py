@@ -22,9 +22,9 @@ class PrivateWords:
         self._mechanism = private_vocabulary.plan_vocabulary(
             epsilon=config.vocabulary_epsilon,
             delta=config.vocabulary_delta,
-            max_words=config.vocabulary_words_per_person,
+            max_words=config.vocabulary_words_per_client,
         )
-        self._counts = private_vocabulary.BoundedCounts(config.vocabulary_words_per_person)
+        self._counts = private_vocabulary.BoundedCounts(config.vocabulary_words_per_client)
 
     def add_client(self, words: Iterable[str]) -> None:
         """Adds all words of a train user. Masks and identifiers never count."""
