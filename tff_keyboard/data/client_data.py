@@ -71,7 +71,7 @@ def client_data_vocabulary(
     for client in client_data.client_ids:
         messages = messages_of(client_data.create_tf_dataset_for_client(client))
         found.add_client(word for words in messages for word in words)
-    counts = {word: n for word, n in found.counts.items() if found.people[word] >= min_clients}
+    counts = {word: n for word, n in found.counts.items() if found.clients[word] >= min_clients}
     return Vocabulary.from_counts(counts, size, rules)
 
 

@@ -104,12 +104,12 @@ def _names_of_clients(
 
     Pseudonyms are sorted, because a list of ids in the order of a store would reveal them.
     """
-    as_they_are = np.arange(len(text.people))
+    as_they_are = np.arange(len(text.clients))
     if text.pseudo_users:
-        return text.people, as_they_are  # blocks of lines in a file are not private
+        return text.clients, as_they_are  # blocks of lines in a file are not private
     if store is None:
         return tuple(map(str, as_they_are)), as_they_are
-    names = list(map(store.pseudonym, text.people))
+    names = list(map(store.pseudonym, text.clients))
     order = np.argsort(names, kind="stable")
     return tuple(names[place] for place in order), order
 

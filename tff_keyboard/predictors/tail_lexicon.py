@@ -145,7 +145,7 @@ def tail_of(predictor: object) -> TailLexicon | None:
 
 
 def counted(
-    people: Iterable[Sequence[Sequence[str]]],
+    clients: Iterable[Sequence[Sequence[str]]],
     vocabulary: Vocabulary,
     *,
     size: int,
@@ -158,7 +158,7 @@ def counted(
     (`identifiers.py`), and words that no strip can offer (`may_be_listed`).
 
     Args:
-      people: The messages of each user.
+      clients: The messages of each user.
       vocabulary: The table.
       size: Number of words to keep, those with the largest shares.
       min_clients: Minimum number of users that typed a word that is not on the list.
@@ -169,7 +169,7 @@ def counted(
     """
     uses: Counter[str] = Counter()
     owners: Counter[str] = Counter()
-    for messages in people:
+    for messages in clients:
         typed = Counter(
             word for words in messages for word in words if vocabulary.id_of(word) == OOV
         )

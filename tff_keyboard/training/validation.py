@@ -64,11 +64,11 @@ def in_this_process(
     """
 
     def evaluate_on(store: ClientStore) -> Evaluate:
-        people = client_inputs.evaluation_clients(store, POPULATION, config)
-        typed = [store.words(POPULATION, person) for person in people]
+        clients = client_inputs.evaluation_clients(store, POPULATION, config)
+        typed = [store.words(POPULATION, client) for client in clients]
         most = config.max_examples
         chosen = [[own[i] for i in choose_examples(len(own), most, (0,))] for own in typed]
-        text = TypedText(POPULATION, tuple(people), tuple(chosen))
+        text = TypedText(POPULATION, tuple(clients), tuple(chosen))
 
         def evaluate(weights: Any) -> Mapping[str, np.ndarray]:
             weights.assign_weights_to(predictor.model)

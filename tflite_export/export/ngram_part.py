@@ -137,7 +137,7 @@ def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridRep
     For each word, the cache has seen only the words typed before it.
     """
     text = TypedText(
-        "hybrid", tuple(texts), tuple([list(m) for m in person if m] for person in texts.values())
+        "hybrid", tuple(texts), tuple([list(m) for m in client if m] for client in texts.values())
     )
     alone = predictor_evaluation.evaluate(hybrid.network, text, max_length=max_targets).sums
     mixed = predictor_evaluation.evaluate(hybrid, text, max_length=max_targets).sums
@@ -148,4 +148,4 @@ def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridRep
             continue  # the text has no unknown word
         half_width = (interval.high - interval.low) / 2
         metrics[name] = (metric_value(alone, name), metric_value(mixed, name), half_width)
-    return HybridReport(len(text.people), text.num_words, metrics)
+    return HybridReport(len(text.clients), text.num_words, metrics)

@@ -95,10 +95,10 @@ def find(
             f"{store.directory}: its vocabulary differs from the vocabulary of the run. Pass the "
             "store the run was trained on with --store."
         )
-    people = f"{len(store.client_ids('train')):,} clients of 'train'"
+    clients = f"{len(store.client_ids('train')):,} clients of 'train'"
     known = read_word_list(word_list, has.rules) if word_list else {}
     min_clients = clients_needed(store, min_clients)
-    typed = (store.words("train", person) for person in store.client_ids("train"))
+    typed = (store.words("train", client) for client in store.client_ids("train"))
     try:
         lexicon = counted(typed, has, size=size, min_clients=min_clients, frequencies=known)
     except ValueError as error:
@@ -106,7 +106,7 @@ def find(
             f"{store.directory}: {error}. Pass a public list with --word-list, or leave out the "
             "lexicon."
         ) from None
-    return FoundTail(lexicon, people, min_clients)
+    return FoundTail(lexicon, clients, min_clients)
 
 
 def build(

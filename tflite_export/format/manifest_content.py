@@ -98,7 +98,7 @@ class ParityDifference:
 
     keras: float
     file: float
-    half_width: float  # nan with one person
+    half_width: float  # nan with one client
 
     @property
     def value(self) -> float:
@@ -121,7 +121,7 @@ class Shown:
 class Parity:
     """Result of the comparison of the file with the float model."""
 
-    people: int  # people whose text was read
+    people: int  # number of clients whose text was read
     words: int  # words typed, OOV included
     positions: int  # predictions compared, end of message included
     same_best: float  # share of positions with the same best word
@@ -195,7 +195,7 @@ class Sizes:
 class HybridFigures:
     """Metrics of the export with and without its n-gram and cache, on users not in its training."""
 
-    people: int  # number of people
+    people: int  # number of clients
     words: int  # words that they typed
     # Name -> `(network alone, hybrid, half width of the difference's interval)`
     metrics: dict[str, tuple[float, float, float]]

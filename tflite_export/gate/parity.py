@@ -224,7 +224,7 @@ def compare(
         """
         return forward(rows[ids].astype(np.int32)).numpy()[..., rows]
 
-    keras_counter, file_counter = (Counter(words, len(text.people)) for _ in range(2))
+    keras_counter, file_counter = (Counter(words, len(text.clients)) for _ in range(2))
     reader, errors = Reader(predictor), _LogitErrors()
     agreement = np.zeros(2)
     for batch in text_batches(text, words, max_length=MAX_TARGETS):
@@ -245,7 +245,7 @@ def compare(
     reader.read_at_once(ids, chain, LENGTHS)
     errors.add(keras_logits(ids[np.newaxis])[0], chain.logits)
     return ParityReport(
-        people=len(text.people),
+        people=len(text.clients),
         words=int((before["tokens"] - before["eos_tokens"]).sum()),
         positions=positions,
         same_best=float(agreement[0] / positions),

@@ -149,17 +149,17 @@ def check_client(path: pathlib.Path, user: str | None) -> None:
         )
 
 
-def who_it_is(user: str, people: Texts) -> str:
+def who_it_is(user: str, clients: Texts) -> str:
     """Returns a sentence that names the user whose messages are used if --user was not given."""
-    words = sum(map(len, people[user]))
-    facts = f"{len(people[user]):,} messages, {words:,} words"
+    words = sum(map(len, clients[user]))
+    facts = f"{len(clients[user]):,} messages, {words:,} words"
     if user.startswith(UNNAMED):
         return (
             f"The lines have no users, so each {LINES_PER_CLIENT} lines in a row count as one "
             f"client; {user} have the most words ({facts})."
         )
     return (
-        f"No --user given: {user!r} has the most words of {len(people):,} users ({facts}). The "
+        f"No --user given: {user!r} has the most words of {len(clients):,} users ({facts}). The "
         "messages of the others are not used."
     )
 

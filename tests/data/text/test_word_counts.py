@@ -18,7 +18,7 @@ def test_exact_while_it_fits(messages):
     for message in messages:
         counts.add_client(message)
     assert counts.counts == collections.Counter(word for message in messages for word in message)
-    assert counts.people == collections.Counter(
+    assert counts.clients == collections.Counter(
         word for message in messages for word in set(message)
     )
     assert counts.num_clients == len(messages)
@@ -36,8 +36,8 @@ def test_respects_the_limit_and_never_overcounts(messages, limit):
         people.update(set(message))
         assert len(counts.counts) <= limit
     assert all(counts.counts[word] <= truth[word] for word in counts.counts)
-    assert all(counts.people[word] <= people[word] for word in truth)
-    assert counts.people.keys() == counts.counts.keys()
+    assert all(counts.clients[word] <= people[word] for word in truth)
+    assert counts.clients.keys() == counts.counts.keys()
 
 
 def test_frequent_words_survive_a_flood_of_rare_ones():

@@ -273,7 +273,7 @@ def test_text_file_becomes_blocks_of_lines(tmp_path):
         path, lambda lines: [line.lower().replace("!", "").split() for line in lines], blocks=2
     )
     assert text.messages == ([["one", "two"], ["three"]], [["four", "five"], ["six"], ["seven"]])
-    assert (text.people, text.name, text.pseudo_users, text.num_words) == (
+    assert (text.clients, text.name, text.pseudo_users, text.num_words) == (
         ("lines 1-2", "lines 3-5"),
         "phrases.txt",
         True,

@@ -17,12 +17,12 @@ def test_first_words_are_whole_messages_and_at_least_one(most, counts):
     assert tuple(map(len, found.messages)) == counts
     for mine, all_of_them in zip(found.messages, TEXT.messages, strict=True):
         assert mine == all_of_them[: len(mine)]
-    assert found.people == TEXT.people
+    assert found.clients == TEXT.clients
 
 
 @pytest.mark.parametrize("most, people", [(1, 1), (4, 1), (5, 2), (9, 2), (10, 3), (99, 3)])
 def test_first_people_have_about_max_words(most, people):
-    assert typed_text.first_clients(TEXT, max_words=most).people == TEXT.people[:people]
+    assert typed_text.first_clients(TEXT, max_words=most).clients == TEXT.clients[:people]
 
 
 @pytest.mark.parametrize(

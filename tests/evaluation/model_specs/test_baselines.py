@@ -14,12 +14,12 @@ from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 def test_weights_are_fitted_on_many_clients(monkeypatch):
     text = typed_by(6, seed=3)
     much = [["b", "c", "d"]] * 40_000
-    everybody = typed_text.TypedText("validation", ("much", *text.people), (much, *text.messages))
+    everybody = typed_text.TypedText("validation", ("much", *text.clients), (much, *text.messages))
     monkeypatch.setattr(typed_text, "of_population", lambda store, population: everybody)
     found = hybrid()
     assert baselines.fit_on_validation(found, None, "it") == "7 clients of 'validation'"
     of_one = baselines._FIT_WORDS_OF_ONE // 3
-    heard = typed_text.TypedText("", everybody.people, (much[:of_one], *text.messages))
+    heard = typed_text.TypedText("", everybody.clients, (much[:of_one], *text.messages))
     wanted = hybrid_stream.fit_weights(hybrid(), heard)
     np.testing.assert_array_equal(found.weights.table, wanted.table)
 

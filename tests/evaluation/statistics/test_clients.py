@@ -67,7 +67,7 @@ def test_heavy_users_typed_half():
     assert np.all(groups["heavy"] | groups["light"])
     heavy, light = breakdown(sums_of(), {})["typists"].values()
     assert heavy.intervals["recall_at_1_no_eos"].value == pytest.approx(130 / 1300)
-    assert (heavy.people, heavy.share, light.share) == (2, 1300 / 2275, 975 / 2275)
+    assert (heavy.clients, heavy.share, light.share) == (2, 1300 / 2275, 975 / 2275)
 
 
 def test_heavy_users_are_the_smallest_group_with_half():

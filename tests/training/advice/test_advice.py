@@ -102,7 +102,7 @@ def test_the_config_has_the_stores_data_and_not_the_recipes():
 def test_the_card_of_a_real_store_is_understood(store):
     found = advise(read_card(store), str(store))
     assert found.config.data.vocabulary_size == 120  # as it was prepared
-    assert found.config.train.clients_per_round == found.people // 4
+    assert found.config.train.clients_per_round == found.clients // 4
     assert found.warnings
 
 

@@ -65,7 +65,7 @@ def merge_vocabularies(stores: Sequence[ClientStore], size: int) -> Vocabulary:
         least = store.card["vocabulary"].get(
             "min_word_users", word_choice.usual_min_users(counts.num_clients)
         )
-        allowed |= {word for word, clients in counts.people.items() if clients >= least}
+        allowed |= {word for word, clients in counts.clients.items() if clients >= least}
     shared = {word: scores[word] for word in scores if word in allowed and not is_identifier(word)}
     return Vocabulary.from_counts(shared, size, rules)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def text_weights(
-    messages: np.ndarray, of_round: float, factor: float = 0.0, people: np.ndarray | None = None
+    messages: np.ndarray, of_round: float, factor: float = 0.0, clients: np.ndarray | None = None
 ) -> np.ndarray:
     """Returns the number of rounds that clients' messages fill, for proportional sampling.
 
@@ -29,7 +29,7 @@ def text_weights(
       of_round: Number of messages used in a round; infinity means that all clients check in equally
         often.
       factor: `train.max_sampling_ratio`, >= 1; 0 means no bound.
-      people: [groups] > 0, number of clients in each group; None means one each.
+      clients: [groups] > 0, number of clients in each group; None means one each.
 
     Returns:
       [groups] float64 >= 1.
@@ -37,24 +37,24 @@ def text_weights(
     rounds = np.maximum(np.ceil(messages / of_round), 1)
     if not factor or not len(rounds):
         return rounds
-    people = np.ones_like(rounds) if people is None else people
-    return np.minimum(rounds, _most(rounds, people, factor))
+    clients = np.ones_like(rounds) if clients is None else clients
+    return np.minimum(rounds, _most(rounds, clients, factor))
 
 
-def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
+def _most(rounds: np.ndarray, clients: np.ndarray, factor: float) -> float:
     """Returns the largest c <= factor * mean(min(rounds, c)), at most the maximum of `rounds`."""
     order = np.argsort(rounds)
-    rounds, people = rounds[order], people[order]
-    above = people.sum() - np.cumsum(people)
-    below = np.cumsum(people * rounds)  # weight of the clients up to this one
-    mean = (below + above * rounds) / people.sum()  # mean if c is this value of `rounds`
+    rounds, clients = rounds[order], clients[order]
+    above = clients.sum() - np.cumsum(clients)
+    below = np.cumsum(clients * rounds)  # weight of the clients up to this one
+    mean = (below + above * rounds) / clients.sum()  # mean if c is this value of `rounds`
     is_bound = rounds <= factor * mean
     is_bound[0] = True  # c = rounds[0] is the mean itself, up to rounding
     last = np.flatnonzero(is_bound)[-1]
     if last == len(rounds) - 1:
         return float(rounds[-1])
     # Between this value and the next the mean is linear in c. This solves c = factor * mean.
-    return float(factor * below[last] / (people.sum() - factor * above[last]))
+    return float(factor * below[last] / (clients.sum() - factor * above[last]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +88,8 @@ class ClientSizes:
     ) -> float:
         """Returns the weighted mean of `value` (number of messages of a client).
 
-        >>> people = ClientSizes(((4, 9), (40, 1)))
-        >>> people.mean(float), people.mean(float, 6)
+        >>> clients = ClientSizes(((4, 9), (40, 1)))
+        >>> clients.mean(float), clients.mean(float, 6)
         (7.6, 19.75)
         """
         if not self.groups:

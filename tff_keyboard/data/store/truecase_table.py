@@ -90,7 +90,7 @@ def choose_forms(
         times, best = max(found)
         others = sum(count for count, _ in found) - times
         in_lower_case = max(0, words.counts[word] - forms.anywhere.counts[word])
-        if times > in_lower_case + others and forms.inside.people[best] >= min_users:
+        if times > in_lower_case + others and forms.inside.clients[best] >= min_users:
             table[word] = best
     most = sorted(table, key=lambda word: (-words.counts[word], word))[:MAX_FORMS]
     return {word: table[word] for word in sorted(most)}

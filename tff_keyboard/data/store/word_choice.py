@@ -55,7 +55,7 @@ def choose_words(
     """
     frequent = {word: count for word, count in counts.counts.items() if count >= min_count}
     by_count = {word: count for word, count in frequent.items() if not is_mask(word)}
-    of_several = {w: count for w, count in by_count.items() if counts.people[w] >= min_users}
+    of_several = {w: count for w, count in by_count.items() if counts.clients[w] >= min_users}
     allowed = {w: count for w, count in of_several.items() if not is_identifier(w)}
     if not allowed:
         raise ValueError(f"no word was typed {min_count} times by {min_users} users.")
@@ -66,7 +66,7 @@ def choose_words(
     facts = {
         "min_word_users": min_users,
         "people": counts.num_clients,
-        "words_of_one_person": sum(1 for clients in counts.people.values() if clients == 1),
+        "words_of_one_person": sum(1 for clients in counts.clients.values() if clients == 1),
         "words_of_too_few_people": len(by_count) - len(of_several),
         "identifiers_left_out": len(of_several) - len(allowed),
         "rows_of_one_person": _of_one_client(counts, chosen.words[NUM_SPECIAL:]),
@@ -78,4 +78,4 @@ def choose_words(
 
 
 def _of_one_client(counts: WordCounts, words: Sequence[str]) -> int:
-    return sum(1 for word in words if counts.people[word] == 1)
+    return sum(1 for word in words if counts.clients[word] == 1)

@@ -15,18 +15,18 @@ class WordCounts:
 
     >>> counts = WordCounts(max_distinct=2)
     >>> counts.add_client(["a", "a", "b", "c"])
-    >>> dict(counts.counts), dict(counts.people), counts.forgotten
+    >>> dict(counts.counts), dict(counts.clients), counts.forgotten
     ({'a': 2}, {'a': 1}, 2)
 
     Attributes:
       counts: Word -> number of times it was typed.
-      people: Word -> number of users that typed it; the same words.
+      clients: Word -> number of users that typed it; the same words.
       forgotten: Number of distinct words dropped so far; 0 means that counts are exact.
     """
 
     def __init__(self, max_distinct: int = MAX_DISTINCT_WORDS):
         self.counts: collections.Counter[str] = collections.Counter()
-        self.people: collections.Counter[str] = collections.Counter()
+        self.clients: collections.Counter[str] = collections.Counter()
         self.num_clients = 0
         self.forgotten = 0
         self._max_distinct = max_distinct
@@ -36,11 +36,11 @@ class WordCounts:
         words = list(words)
         self.num_clients += 1
         self.counts.update(words)
-        self.people.update(set(words))
+        self.clients.update(set(words))
         threshold = 1
         while len(self.counts) > self._max_distinct:
             kept = {word: count for word, count in self.counts.items() if count > threshold}
             self.forgotten += len(self.counts) - len(kept)
             self.counts = collections.Counter(kept)
-            self.people = collections.Counter({word: self.people[word] for word in kept})
+            self.clients = collections.Counter({word: self.clients[word] for word in kept})
             threshold += 1

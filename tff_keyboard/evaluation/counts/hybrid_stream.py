@@ -92,10 +92,10 @@ def fit_weights(
     Raises `ValueError` if the text is empty.
     """
     limit = longest_target(0)
-    total = sum(min(len(m) + 1, limit) for person in text.messages for m in person)
+    total = sum(min(len(m) + 1, limit) for client in text.messages for m in client)
     probabilities, buckets = [], []
     done = 0
-    for message in _replay(hybrid, text, 0, len(text.people), limit):
+    for message in _replay(hybrid, text, 0, len(text.clients), limit):
         rows = np.arange(len(message.targets))
         network, ngram = (part[rows, message.targets] for part in (message.network, message.ngram))
         cached = _cache_probabilities(message, len(hybrid.vocabulary))
@@ -164,18 +164,18 @@ def _runs(messages: list[list[str]], limit: int, positions: int) -> Iterator[tup
 def _groups(text: TypedText, vocabulary: Vocabulary) -> Iterator[tuple[int, int]]:
     """Yields runs of clients whose OOV words fit in one index."""
     start, words = 0, set[str]()
-    for person, messages in enumerate(text.messages):
-        own = _unknown([*_before(text, person), *messages], vocabulary)
-        if person > start and len(words | own) > _MAX_EXTRAS:
-            yield start, person
-            start, words = person, set()
+    for client, messages in enumerate(text.messages):
+        own = _unknown([*_before(text, client), *messages], vocabulary)
+        if client > start and len(words | own) > _MAX_EXTRAS:
+            yield start, client
+            start, words = client, set()
         words |= own
     if text.messages:
         yield start, len(text.messages)
 
 
-def _before(text: TypedText, person: int) -> list[list[str]]:
-    return text.before[person] if text.before else []
+def _before(text: TypedText, client: int) -> list[list[str]]:
+    return text.before[client] if text.before else []
 
 
 def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
@@ -190,8 +190,8 @@ def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
 def _own(text: TypedText, vocabulary: Vocabulary, first: int, end: int) -> set[str]:
     """Returns the words of these clients that the vocabulary does not have."""
     own = set[str]()
-    for person in range(first, end):
-        own |= _unknown([*_before(text, person), *text.messages[person]], vocabulary)
+    for client in range(first, end):
+        own |= _unknown([*_before(text, client), *text.messages[client]], vocabulary)
     return own
 
 

@@ -53,7 +53,7 @@ class Counts:
 class PartCounts:
     """The contribution of a part of a text."""
 
-    people: np.ndarray  # [n] positions of the clients in the text, increasing
+    clients: np.ndarray  # [n] positions of the clients in the text, increasing
     counts: Counts
     targets: int
 
@@ -77,16 +77,16 @@ class Compute(Protocol):
 class Counter:
     """The sums of one model over the positions added so far."""
 
-    def __init__(self, vocabulary: Vocabulary, people: int):
+    def __init__(self, vocabulary: Vocabulary, clients: int):
         self._vocabulary = vocabulary
-        self._people = people
+        self._num_clients = clients
         self._waiting: list[Positions] = []
         self._sums: dict[str, np.ndarray] = {
-            name: np.zeros(people, kind) for name, kind in HOST_SUMS.items()
+            name: np.zeros(clients, kind) for name, kind in HOST_SUMS.items()
         }
         self._slices: dict[str, dict[str, np.ndarray]] = {
             family: {
-                name: np.zeros([people, len(cut.labels)], HOST_SUMS[name]) for name in SLICE_SUMS
+                name: np.zeros([clients, len(cut.labels)], HOST_SUMS[name]) for name in SLICE_SUMS
             }
             for family, cut in FAMILIES.items()
         }
@@ -108,12 +108,12 @@ class Counter:
     def add_part(self, part: PartCounts) -> None:
         """Adds a part that was counted elsewhere."""
         for name, values in part.counts.sums.items():
-            self._sums[name][part.people] += values
+            self._sums[name][part.clients] += values
         for family, slices in part.counts.slices.items():
             for label, sums in slices.items():
                 place = FAMILIES[family].labels.index(label)
                 for name, values in sums.items():
-                    self._slices[family][name][part.people, place] += values
+                    self._slices[family][name][part.clients, place] += values
 
     def counts(self) -> Counts:
         """Returns the counts of all positions so far."""
@@ -134,14 +134,16 @@ class Counter:
         self._waiting = []
         columns = _columns(positions)
         for name, values in columns.items():
-            self._sums[name] += _total(values, positions.owner, self._people, HOST_SUMS[name])
+            self._sums[name] += _total(values, positions.owner, self._num_clients, HOST_SUMS[name])
         for family, table in self._slices.items():
             places = FAMILIES[family].index(positions)
             inside = places >= 0
             width = len(FAMILIES[family].labels)
             key = positions.owner[inside] * width + places[inside]
             for name, values in table.items():
-                total = _total(columns[name][inside], key, self._people * width, HOST_SUMS[name])
+                total = _total(
+                    columns[name][inside], key, self._num_clients * width, HOST_SUMS[name]
+                )
                 values += total.reshape(values.shape)
 
 
@@ -173,7 +175,7 @@ def evaluate(
         if progress is not None:
             progress(done, sum(sizes))
 
-    counter = Counter(predictor.vocabulary, len(text.people))
+    counter = Counter(predictor.vocabulary, len(text.clients))
     waiting: dict[int, PartCounts] = {}
     following = 0
     results = (compute or one_by_one)(

@@ -29,7 +29,7 @@ class TypedText:
     """Messages by client."""
 
     name: str
-    people: tuple[str, ...]
+    clients: tuple[str, ...]
     # One list per client, in the order typed; each message is a list of words
     messages: tuple[list[Message], ...]
     # Whether the clients are blocks of one text, so that intervals are over blocks
@@ -73,7 +73,7 @@ def check_rules(store: "ClientStore", rules: "NormalisationRules") -> None:
 def some_clients(text: TypedText, which: slice) -> TypedText:
     """Returns a text with some of the clients."""
     return dataclasses.replace(
-        text, people=text.people[which], messages=text.messages[which], before=text.before[which]
+        text, clients=text.clients[which], messages=text.messages[which], before=text.before[which]
     )
 
 
@@ -126,7 +126,7 @@ def from_text_file(
     bounds = [len(messages) * block // count for block in range(count + 1)]
     return TypedText(
         name=path.name,
-        people=tuple(f"lines {a + 1}-{b}" for a, b in itertools.pairwise(bounds)),
+        clients=tuple(f"lines {a + 1}-{b}" for a, b in itertools.pairwise(bounds)),
         messages=tuple(messages[a:b] for a, b in itertools.pairwise(bounds)),
         pseudo_users=True,
     )

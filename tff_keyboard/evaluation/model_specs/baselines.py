@@ -76,7 +76,7 @@ def open_baseline(
     """
     vocabulary, messages = store.vocabulary, text.messages
     if references.has_every_word(word):
-        typed = [store.words("train", person) for person in store.client_ids("train")]
+        typed = [store.words("train", client) for client in store.client_ids("train")]
         vocabulary, messages = every_word(list(itertools.chain(*typed)), vocabulary)
     named = train_baseline(word, name, spec, messages, vocabulary)
     if not references.has_own_words(word):
@@ -189,7 +189,7 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
         hybrid.weights = hybrid_stream.fit_weights(
             hybrid, text, progress=lambda done, total: line.update(text.num_words * done / total)
         )
-    return f"{len(text.people)} clients of 'validation'"
+    return f"{len(text.clients)} clients of 'validation'"
 
 
 def ngram_details(predictor: NGramPredictor) -> dict[str, object]:

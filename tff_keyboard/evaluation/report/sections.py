@@ -172,7 +172,7 @@ def _slices(models: Sequence[Evaluation]) -> Section:
     for family, parts in models[0].parts.items():
         rows.append(Row(FAMILIES[family].title if family in FAMILIES else family))
         for label, part in parts.items():
-            who = f"{part.people} {_TYPISTS[label]}" if family == TYPISTS else label
+            who = f"{part.clients} {_TYPISTS[label]}" if family == TYPISTS else label
             cells = [TableCell(f"{part.share:.1%}")]
             for model in models:
                 of_model = model.parts.get(family, {}).get(label)

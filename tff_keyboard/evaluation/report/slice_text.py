@@ -67,7 +67,7 @@ def _parts_table(family: str, parts: Mapping[str, Part]) -> TextTable:
             shown(part.intervals[name], METRICS[name].format) if name in part.intervals else "-"
             for name in SLICE_METRICS
         ]
-        who = f"{part.people} {_TYPISTS[label]}" if family == TYPISTS else label
+        who = f"{part.clients} {_TYPISTS[label]}" if family == TYPISTS else label
         rows.append([who, f"{part.share:.1%}", *cells])
     return TextTable(rows)
 

@@ -192,7 +192,7 @@ def pooled_sums(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
     }
 
 
-def arrays(lists: Mapping[str, Sequence[float]], people: int) -> dict[str, np.ndarray]:
+def arrays(lists: Mapping[str, Sequence[float]], num_clients: int) -> dict[str, np.ndarray]:
     """Checks and converts the sums in a file: name -> [clients]. Ignores unknown names.
 
     Raises `ValueError` if a sum does not have a finite number for each client.
@@ -201,7 +201,7 @@ def arrays(lists: Mapping[str, Sequence[float]], people: int) -> dict[str, np.nd
     for name, values in lists.items():
         if name in HOST_SUMS:
             found[name] = np.asarray(values, np.float64).astype(HOST_SUMS[name])
-            if found[name].shape != (people,) or not np.isfinite(found[name]).all():
+            if found[name].shape != (num_clients,) or not np.isfinite(found[name]).all():
                 raise ValueError(f"{name} does not have one number per client")
     return found
 

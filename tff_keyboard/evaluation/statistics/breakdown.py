@@ -16,7 +16,7 @@ TYPISTS = "typists"
 class Part:
     """A part of a text."""
 
-    people: int  # number of clients with text in this part
+    clients: int  # number of clients with text in this part
     share: float  # share of all typed words
     # name in `SLICE_METRICS`, if the sums are enough for it -> its interval
     intervals: Mapping[str, Interval]

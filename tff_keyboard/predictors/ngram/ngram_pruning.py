@@ -166,7 +166,7 @@ def clients_of_ngrams(
     owner = np.repeat(np.asarray(owners, np.int64), lengths)
     is_start = np.zeros(len(text), bool)
     is_start[np.cumsum(lengths) - lengths] = True
-    people = int(owner.max(initial=0)) + 1
+    num_clients = int(owner.max(initial=0)) + 1
     found = []
     before = text  # for each position, the row of the n-gram that ends there, or -1
     for table in model.tables:
@@ -175,8 +175,8 @@ def clients_of_ngrams(
         wanted = context * size + text
         rows = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
         known = (context >= 0) & (keys[rows] == wanted) if len(keys) else np.zeros(len(text), bool)
-        pairs = np.unique(rows[known] * people + owner[known])
-        found.append(np.bincount(pairs // people, minlength=len(keys)))
+        pairs = np.unique(rows[known] * num_clients + owner[known])
+        found.append(np.bincount(pairs // num_clients, minlength=len(keys)))
         before = np.where(known, rows, -1)
     return found
 

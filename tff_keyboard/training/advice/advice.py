@@ -35,7 +35,7 @@ PASSES = 6.0
 FEWEST_ROUNDS = 300  # steps of the server; FedAdam with cosine is not measured with fewer
 VALIDATIONS = 10
 
-# People drawn by how much they typed: better than any other on `ubuntu_irc` and blogs, with the
+# Clients drawn by how much they typed: better than any other on `ubuntu_irc` and blogs, with the
 # server twin's learning curve, and on 300,000 words, from nothing as from a general model
 # (docs/results.md, "Which choices matter"). On little text with more dropout.
 MUCH_TEXT = "configs/reference/ubuntu_irc.toml"
@@ -75,7 +75,7 @@ class Cost:
 class Advice:
     """Recommended training for a client store."""
 
-    people: int
+    clients: int
     words: int
     recipe: str
     reason: str
@@ -99,7 +99,7 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
       ConfigError: An override is not valid, or the shipped configs are missing.
     """
     train = card["populations"]["train"]
-    people, words, messages = train["clients"], train["words"], train["messages"]
+    clients, words, messages = train["clients"], train["words"], train["messages"]
     is_much = words >= _MUCH_WORDS
     recipe = MUCH_TEXT if is_much else LITTLE_TEXT
     config = _config(card, store, recipe, PASSES, overrides)
@@ -111,7 +111,7 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
     of_a_visit = _messages_of_a_visit(train, config)
     by_distance = sorted(reference.corpora(), key=lambda it: abs(math.log(it.words / words)))
     return Advice(
-        people=people,
+        clients=clients,
         words=words,
         recipe=recipe,
         reason=f"{'' if is_much else 'less than '}a million words{' and more' if is_much else ''}",
@@ -167,10 +167,10 @@ def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
 
 def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunConfig) -> float:
     """Returns the mean number of messages of a client in a round."""
-    people, most = ClientSizes.of_card(population), config.client.max_examples or math.inf
+    clients, most = ClientSizes.of_card(population), config.client.max_examples or math.inf
     if config.train.client_sampling == "uniform":
-        return people.mean(lambda messages: min(messages, most))
-    return people.mean(lambda messages: min(messages, most), most, config.train.max_sampling_ratio)
+        return clients.mean(lambda messages: min(messages, most))
+    return clients.mean(lambda messages: min(messages, most), most, config.train.max_sampling_ratio)
 
 
 def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -> Cost | None:

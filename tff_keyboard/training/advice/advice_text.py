@@ -22,7 +22,7 @@ def sentence(advice: Advice, machine: Machine) -> str:
     """Returns the recommended training, its reason and its duration."""
     train, begin = advice.config.train, advice.config.model.initial_model
     return (
-        f"{advice.people:,} train clients, {advice.words:,} words. Recommended: {advice.recipe}, "
+        f"{advice.clients:,} train clients, {advice.words:,} words. Recommended: {advice.recipe}, "
         f"the config for {advice.reason}{f', starting from {begin}' if begin else ''}, with "
         f"{train.rounds:,} rounds of {train.clients_per_round} clients, which is "
         f"{advice.passes:.1f} passes over the text{_time(advice, machine)}."
@@ -35,7 +35,7 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
     for corpus in advice.nearest:
         for model in corpus.recipes:
             hybrid = corpus.hybrid_of(model)
-            sizes = [f"{corpus.people:,}", f"{corpus.words:,}", f"{model.passes:g}"]
+            sizes = [f"{corpus.clients:,}", f"{corpus.words:,}", f"{model.passes:g}"]
             both = [f"{each.top_1[0]:.1f}, {each.top_3:.1f}" for each in (model, hybrid) if each]
             rows.append([f"{corpus.name} ({corpus.kind})", model.start, *sizes, *both])
     smallest = min(corpus.words for corpus in advice.nearest)

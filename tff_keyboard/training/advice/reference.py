@@ -44,7 +44,7 @@ class Corpus(Table, path="corpora"):
 
     name: str
     kind: str
-    people: int
+    clients: int
     words: int
     population: Literal["held_out", "validation"]  # the clients of the evaluation
     judged: str
