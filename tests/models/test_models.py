@@ -173,6 +173,8 @@ def test_the_papers_sizes_and_parameter_counts():
         ("cifg", {"tied": True}, "`model.tied` is not an option of 'cifg'"),
         ("gru", {"units": 4, "embedding_size": 5, "tied": True}, "`model.tied` requires"),
         ("gru", {"dropout": 1.0}, r"`model.dropout` must be in \[0, 1\)"),
+        ("cifg", {"units": 0}, "`model.units` must be >= 1"),
+        ("lstm2", {"embedding_size": -1}, "`model.embedding_size` must be >= 1"),
         ("cifg", {"vocabulary_size": 4}, "`vocabulary_size` must be > 4"),
     ],
 )

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD
 from tff_keyboard.models.layers.dropout import RATES
 from tff_keyboard.models.layers.packing import Packing, pack, unpack
+from tff_keyboard.storage.checks import at_least
 
 
 class NextWordModel(tf.keras.Model, abc.ABC):
@@ -49,6 +50,9 @@ class NextWordModel(tf.keras.Model, abc.ABC):
                 f"`vocabulary_size` must be > {NUM_SPECIAL} (the special ids), "
                 f"got {vocabulary_size}."
             )
+        for name in ("units", "embedding_size"):
+            if name in options:
+                at_least(1).check(f"model.{name}", options[name])
         self.vocabulary_size = int(vocabulary_size)
         self.state_size = [int(size) for size in state_size]
         self.options = dict(options)

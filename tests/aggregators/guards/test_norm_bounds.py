@@ -84,6 +84,12 @@ def test_zeros_stay_and_huge_deltas_vanish(kind):
         assert_close(output.result, nothing)
 
 
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan")])
+def test_bound_must_be_positive(bound):
+    with pytest.raises(ValueError, match="`bound` must be"):
+        norm_bounds.clipping_factory(bound, tff.aggregators.MeanFactory())
+
+
 def test_integers_are_refused():
     mean = tff.aggregators.MeanFactory()
     with pytest.raises(TypeError, match="floating-point"):

@@ -20,6 +20,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.aggregators.layers import require_factory, require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess, Factory, build_process
+from tff_keyboard.storage.checks import POSITIVE
 
 Bound: TypeAlias = Any  # a float, or a `tff.templates.EstimationProcess`
 
@@ -57,7 +58,7 @@ def zeroing_factory(bound: Bound, inner: Factory) -> Factory:
         aggregator = tk.aggregators.zeroing(10.0, tk.aggregators.FedAtt(2))
 
     Args:
-      bound: A number, or a process that follows the clients' norms.
+      bound: A number > 0, or a process that follows the clients' norms.
       inner: Aggregates the updates. Its measurements are under `zeroing`, next to `zeroing_norm`
         and `zeroed_count`.
     """
@@ -70,7 +71,7 @@ def clipping_factory(bound: Bound, inner: Factory) -> Factory:
         aggregator = tk.aggregators.clipping(0.5, tk.aggregators.FedAtt(2))
 
     Args:
-      bound: A number, or a process that follows the clients' norms.
+      bound: A number > 0, or a process that follows the clients' norms.
       inner: Aggregates the clipped updates. Its measurements are under `clipping`, next to
         `clipping_norm` and `clipped_count`.
     """
@@ -86,6 +87,8 @@ class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
                 "`bound` must be a number or a tff.templates.EstimationProcess, got "
                 f"{type(bound).__name__}."
             )
+        if is_number:
+            POSITIVE.check("bound", bound)
         self._kind = kind
         self._bound = _constant(float(bound)) if is_number else bound
         self._inner = inner

@@ -38,11 +38,11 @@ def build_fedmed(
 
     Args:
       model_fn: Builds the model. Its `num_examples` is n_k of the FedAvg branch.
-      factory: The FedMed aggregator. It defines the divergences between updates. Its `local_loss` says
-        which loss L_k a client reports. FedMed uses L_k to select clients, and to decide whether a
-        round uses the adaptive weights or those of FedAvg. "after_training" is the loss of the
-        trained model, in one more pass over the training batches. "during_training" is the mean
-        loss of these batches, each measured before the step on this batch.
+      factory: The FedMed aggregator. It defines the divergences between updates. Its `local_loss`
+        says which loss L_k a client reports. FedMed uses L_k to select clients, and to decide
+        whether a round uses the adaptive weights or those of FedAvg. "after_training" is the loss
+        of the trained model, in one more pass over the training batches. "during_training" is the
+        mean loss of these batches, each measured before the step on this batch.
       client_optimizer: Local optimizer.
       server_optimizer: With SGD and learning rate 1, the FedAvg branch is exactly FedAvg.
       aggregator: The factory inside aggregators that run before it, such as a guard or clipping.
