@@ -30,7 +30,7 @@ _MAX_CHARACTERS = 2_000  # of the child's message; JSON needs up to 12 bytes for
 _TEXTS = ("see you ", "wh")
 
 
-def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
+def use_in_child(path: pathlib.Path) -> None:
     """Opens a model in a child, types on it, and trains it for one step if it can be trained.
 
     The child is a fork of this process, which imports the runtime first, so that the child starts
@@ -40,12 +40,12 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
       ExportError: If the model is refused, or cannot be used.
       CheckFailed: If the model ends the child, or the child does not end.
     """
-    interpreters.import_quietly(runtime)
+    interpreters.import_quietly()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _use_and_exit(path, runtime, writing)
+        _use_and_exit(path, writing)
     os.close(writing)
     deadline = time.monotonic() + SECONDS
     said, code = b"", None
@@ -107,7 +107,7 @@ def _problem(path: pathlib.Path, said: bytes) -> str:
     return problem
 
 
-def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoReturn:
+def _use_and_exit(path: pathlib.Path, writing: int) -> NoReturn:
     """Runs in the child: writes "" or the problem, and exits without the parent's clean-up."""
     code = 1
     faulthandler.disable()  # the parent reports the crash
@@ -120,7 +120,7 @@ def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoRe
         pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
         _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY_BYTES)
         try:
-            _use(path, runtime)
+            _use(path)
             problem = ""
         except UserError as error:
             problem = str(error)[:_MAX_CHARACTERS]
@@ -133,8 +133,8 @@ def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoRe
         os._exit(code)
 
 
-def _use(path: pathlib.Path, runtime: str | None) -> None:
-    keyboard = open_keyboard(path, runtime=runtime)
+def _use(path: pathlib.Path) -> None:
+    keyboard = open_keyboard(path)
     for text in _TEXTS:
         keyboard.strip_for(text)
     if signatures.TRAIN in keyboard.network.signature_names:

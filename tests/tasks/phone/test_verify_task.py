@@ -88,8 +88,8 @@ def folder(tmp_path_factory):
 def test_prints_its_findings(folder, capsys, monkeypatch, arguments, code, says):
     use = model_trial._use
 
-    def crash(path, runtime):  # what the interpreter makes of it depends on the memory behind it
-        signal.raise_signal(signal.SIGSEGV) if path.name == "forged.tflite" else use(path, runtime)
+    def crash(path):  # what the interpreter makes of it depends on the memory behind it
+        signal.raise_signal(signal.SIGSEGV) if path.name == "forged.tflite" else use(path)
 
     monkeypatch.setattr(model_trial, "_use", crash)
     assert cli.launch(verify_task, [word.format(folder) for word in arguments]) == code
