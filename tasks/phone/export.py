@@ -20,7 +20,7 @@ from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
 from tflite_export.export import private_runs
-from tflite_export.format import signing
+from tflite_export.format import manifest, signing
 from tflite_export.gate import texts
 
 
@@ -85,7 +85,8 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Exports the model and prints a summary."""
-    read_description(options.run_dir)  # before TensorFlow is imported
+    manifest.check_out(options.out)  # before TensorFlow is imported
+    read_description(options.run_dir)
     try:
         ngram_wanted = ngram_spec.of_file(options.ngram) if options.ngram is not None else None
     except ValueError as error:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage import directories, in_progress
-from tff_keyboard.storage.errors import ExportError, UsageError
+from tff_keyboard.storage.errors import ExportError
 from tflite_export.export import model_card, ngram_part
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.export_result import ExportResult
@@ -74,10 +74,7 @@ def export(
         file is published.
       OSError: If the disk is full, or `out` may not be written.
     """
-    if out.suffix != ".tflite":
-        raise UsageError(f"--out must end in .tflite, got '{out.name}'.")
-    if out.is_dir():
-        raise ExportError(f"{out} is a directory. Pass the name of a file.")
+    manifest.check_out(out)
     if held_out is not None and not options.allow_little_text:
         parity.check_enough(held_out)
     model, vocabulary = run.model, run.vocabulary
@@ -255,7 +252,7 @@ def _parity(
     except ParityFailed as error:
         if not options.allow_loss:
             raise
-        return dataclasses.replace(report, forgiven=str(error))
+        return dataclasses.replace(report, forgiven=error.losses)
     return report
 
 

@@ -17,7 +17,7 @@ import pathlib
 import stat
 
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.errors import ExportError, UsageError
 from tflite_export.format import associated_files, vocabulary_file
 from tflite_export.format.manifest_content import MAX_MODEL_BYTES, Manifest, parse
 
@@ -134,6 +134,19 @@ def load_part(model: pathlib.Path, name: str) -> bytes | None:
     return _read(path) if path.exists() else None
 
 
+def check_out(out: pathlib.Path) -> None:
+    """Checks that an export can have this name.
+
+    Raises:
+      ExportError: If `out` is a directory.
+      UsageError: If `out` is not a name for a model file.
+    """
+    if out.suffix != ".tflite":
+        raise UsageError(f"--out must end in .tflite, got '{out.name}'.")
+    if out.is_dir():
+        raise ExportError(f"{out} is a directory. Pass the name of a file.")
+
+
 def sha256(data: bytes) -> str:
     """Returns the SHA-256 of `data` in hex."""
     return hashlib.sha256(data).hexdigest()
@@ -144,6 +157,10 @@ def _read(path: pathlib.Path) -> bytes:
     most = _MAX_BYTES.get(path.suffix, 2**22)
     try:
         status = path.stat()  # before it is opened: opening a pipe would block
+        if stat.S_ISDIR(status.st_mode):
+            raise ExportError(
+                f"{path}: is a folder. Pass the .tflite file that `tff-keyboard export` wrote."
+            )
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             raise ExportError(
                 f"{path}: is not a file, or is larger than {most:,} bytes, the limit for exports."

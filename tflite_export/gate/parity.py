@@ -48,8 +48,12 @@ ENOUGH_TEXT = f"{MIN_WORDS:,} words of {MIN_CLIENTS} clients"
 class ParityFailed(CheckFailed):
     """The written file suggests other words than the model. `table` is the whole comparison."""
 
-    def __init__(self, message: str, table: str):
-        super().__init__(message)
+    def __init__(self, losses: str, table: str):
+        super().__init__(
+            f"{losses} Choose another --quantize, pass more text, or accept the difference with "
+            "--allow-loss."
+        )
+        self.losses = losses
         self.table = table
 
 
@@ -158,9 +162,8 @@ class ParityReport(Parity):
                 )
         if failures:
             raise ParityFailed(
-                f"The suggestions of the exported file differ from the model: "
-                f"{'; '.join(failures)}. Choose another --quantize, pass more text, or accept the "
-                "difference with --allow-loss.",
+                "The suggestions of the exported file differ from the model: "
+                f"{'; '.join(failures)}.",
                 self.table(),
             )
 

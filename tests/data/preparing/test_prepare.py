@@ -267,7 +267,7 @@ def test_given_vocabulary(tmp_path):
 
 def test_too_few_users_for_three_populations(tmp_path):
     path = write(tmp_path / "chat.tsv", [("me", "hello"), ("you", "hi")])
-    with pytest.raises(DataError, match="At least 3 users"):
+    with pytest.raises(DataError, match=r"At least 3 users.*there are 2"):
         prepare.prepare(config(path), tmp_path / "store")
     rows = [(user, "hello there") for user in ("ann", "bob", "cid", "dee")]
     path = write(tmp_path / "chat.tsv", rows)

@@ -155,6 +155,7 @@ def test_a_failed_gate_leaves_what_was_there(run, tmp_path, monkeypatch):
 
     result = export(run, tmp_path / "k.tflite", ExportOptions(allow_loss=True), held_out=TEXTS)
     assert "differ from the model" in result.parity.forgiven
+    assert "--allow-loss" not in result.parity.forgiven  # the user has passed it
     content = json.loads((tmp_path / "k.json").read_text())
     assert content["parity"]["forgiven"] == result.parity.forgiven
 

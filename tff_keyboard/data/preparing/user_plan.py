@@ -115,12 +115,13 @@ class UserPlan:
         if not empty:
             return
         users = sum(sizes.values()) - sizes[messages.TRAIN_LATER]
-        message = f"None of the {users} usable users is in {' and '.join(empty)}."
         if users < 3:
             raise errors.DataError(
-                f"{message} At least 3 users are required, one for each population. Provide "
-                "messages of more users, or split one user into several (by chat or by month)."
+                "At least 3 users with usable messages are required, one each to train, to "
+                f"validate and to be held out; there are {users}. Pass the messages of more users, "
+                "such as several chats, or split one user into several (by chat or by month)."
             )
+        message = f"None of the {users} usable users is in {' and '.join(empty)}."
         seed = self._working_seed()
         fills_all = f"Set `data.seed` = {seed}, which puts users into all three populations"
         raise errors.DataError(

@@ -35,9 +35,10 @@ def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
         missing = [file.name for file in files if not file.exists()]
         if missing:
             raise errors.DataError(
-                f"{paths[0]}: the folder has no {' or '.join(missing)}. Rename the files (the "
-                "names of Penn Treebank, ptb.train.txt, and WikiText, wiki.train.tokens, work "
-                "too), or list all three in `data.input`."
+                f"{paths[0]}: the folder has no {' or '.join(missing)}. To read the "
+                "messages of users, pass the files, not the folder. To read plain text, rename the "
+                "files (the names of Penn Treebank, ptb.train.txt, and WikiText, "
+                "wiki.train.tokens, work too), or list all three in `data.input`."
             )
         return files
     if len(paths) != len(FILE_NAMES):
