@@ -88,7 +88,7 @@ def _values(column: Any) -> list[object]:
     from pyarrow import types
 
     if not types.is_temporal(column.type):
-        return column.to_pylist()  # type: ignore[no-any-return]
+        return column.to_pylist()
     if not types.is_timestamp(column.type) and not types.is_date(column.type):
         return [None] * len(column)  # times of day and durations
     # Python's times have no nanoseconds, and end with the year 9999.
