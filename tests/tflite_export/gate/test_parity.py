@@ -204,8 +204,8 @@ def report_of(**changes):
 TOLERANCE = parity.TOLERANCES["int8-rows"]
 
 
-def with_recall(name, file):
-    differences = report_of().differences | {name: ParityDifference(0.2, file, 0.001)}
+def with_recall(name, file, half_width=0.0):
+    differences = report_of().differences | {name: ParityDifference(0.2, file, half_width)}
     return report_of(differences=differences)
 
 
@@ -217,9 +217,19 @@ def test_recall_outside_a_tenth_of_a_point_fails(name, file):
     with_recall(name, 0.2 - 0.00099).check(TOLERANCE)
 
 
+@pytest.mark.parametrize("name", ["recall_at_1", "recall_at_3"])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_change_of_recall_fails_only_outside_its_interval(name, sign):
+    with_recall(name, 0.2 + sign * 0.0056, half_width=0.0251).check(TOLERANCE)  # Dutch
+    with_recall(name, 0.2 + sign * 0.0056, half_width=0.0047).check(TOLERANCE)
+    for half_width in (0.0045, math.nan):
+        with pytest.raises(ParityFailed, match=rf"{name} differs by [+-]0\.560 \+- "):
+            with_recall(name, 0.2 + sign * 0.0056, half_width).check(TOLERANCE)
+
+
 def test_one_word_of_little_text_is_no_failure():
     one_word = {
-        name: ParityDifference(0.2, 0.2 + 1 / 500, 0.001)
+        name: ParityDifference(0.2, 0.2 + 1 / 500, 0.0)
         for name in ("recall_at_1", "recall_at_3", "kss")
     }
     report_of(words=500, differences=one_word).check(TOLERANCE)

@@ -1,7 +1,9 @@
 """Records the capitals of messages in addition to lower-case tokens, for the truecase table.
 
 A capital at the start of a sentence gives no information about its word; a capital inside does.
-Sentences begin as on the keyboard (`tff_keyboard_app/keyboard/sentences.py`).
+Capitals of a message that is typed in capitals only ("SEE YOU THERE") give none, so its words count
+as typed in lower case. Sentences begin as they do on the keyboard
+(`tff_keyboard_app/keyboard/sentences.py`).
 """
 
 import re
@@ -42,7 +44,11 @@ def capitals_of(text: str) -> Capitals:
 
     >>> capitals_of("Meet Ann. She has my NUS card")
     Capitals(begins=True, inside=['Ann.', 'NUS'], starting=['Meet', 'She'])
+    >>> capitals_of("SEE YOU THERE!")
+    Capitals(begins=False, inside=[], starting=[])
     """
+    if text == text.upper() and len(_WITH_CAPITAL.findall(text)) > 1:
+        return Capitals(False, [], [])
     inside: list[str] = []
     starting: list[str] = []
     begins = False
