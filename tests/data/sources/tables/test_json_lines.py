@@ -79,3 +79,16 @@ def test_an_array_that_ends_early_is_named_by_line(tmp_path):
     with pytest.raises(DataError, match=r"chat\.json:3: the file is not valid JSON") as caught:
         read(path, "skip")
     assert "zebra" not in str(caught.value)
+
+
+def test_other_documents_are_rejected_with_a_way_out(tmp_path):
+    """A document of Google Takeout, whose messages are in an inner list, is not JSON lines."""
+    path = write(tmp_path, '{"data": [{"user": "a", "text": "zebra"}]}', "messages.json")
+    says = r"messages\.json:1: cannot find the client column.*--client-column=author\.id"
+    with pytest.raises(DataError, match=says) as caught:
+        read(path)
+    assert "count the columns" not in str(caught.value)
+    assert "zebra" not in str(caught.value)
+    lines = write(tmp_path, '{\n"user": "a",\n"text": "zebra"\n}\n')
+    with pytest.raises(DataError, match=r":1: the line is not valid JSON.*jq -c"):
+        read(lines)

@@ -83,23 +83,28 @@ class Columns:
         return Typed(seconds, clean_text(user), clean_text(text))
 
 
-def choose_columns(names: Sequence[str], wanted: WantedColumns, place: str) -> Columns:
+FIELDS = "--client-column=author.id names a field inside an object"
+
+
+def choose_columns(
+    names: Sequence[str], wanted: WantedColumns, place: str, hint: str = FIELDS
+) -> Columns:
     """Finds the wanted columns among `names`, or guesses them.
 
     Raises:
       DataError: If a column is missing, occurs twice, or cannot be guessed. The message begins with
         `place` and quotes no name in the file, because a file without a header line begins with
-        private text.
+        private text. If nothing can be guessed, it ends with `hint`.
     """
-    client, client_index = _choose(names, wanted.client, CLIENT_NAMES, "client", place)
-    text, text_index = _choose(names, wanted.text, TEXT_NAMES, "text", place)
+    client, client_index = _choose(names, wanted.client, CLIENT_NAMES, "client", place, hint)
+    text, text_index = _choose(names, wanted.text, TEXT_NAMES, "text", place, hint)
     if client_index == text_index:
         raise errors.DataError(
             f"{place}: --client-column and --text-column are the same column, {client!r}."
         )
     time, time_index = None, None
     if wanted.time:
-        time, time_index = _choose(names, wanted.time, (), "time", place)
+        time, time_index = _choose(names, wanted.time, (), "time", place, hint)
     return Columns(client_index, text_index, time_index, description(client, text, time, wanted))
 
 
@@ -140,7 +145,7 @@ def field_of(row: dict[str, object], key: int | str) -> object:
 
 
 def _choose(
-    names: Sequence[str], wanted: str, known: Sequence[str], what: str, place: str
+    names: Sequence[str], wanted: str, known: Sequence[str], what: str, place: str, hint: str
 ) -> tuple[str, int]:
     """Returns the name and the index of one column."""
     normal = [normal_name(name) for name in names]
@@ -158,8 +163,7 @@ def _choose(
         if not places:
             raise errors.DataError(
                 f"{place}: cannot find the {what} column. Choose the columns "
-                "(--client-column=NAME --text-column=NAME); if the first line has no "
-                "names, count the columns from 1 (--client-column=1 --text-column=2)."
+                f"(--client-column=NAME --text-column=NAME); {hint}."
             )
     if len(places) > 1:
         raise errors.DataError(

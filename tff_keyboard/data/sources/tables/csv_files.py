@@ -14,6 +14,9 @@ from tff_keyboard.data.sources.tables.columns import Columns, WantedColumns
 from tff_keyboard.storage import errors
 
 _SEPARATORS = ",;\t|"
+_POSITIONS = (
+    "if the first line has no names, count the columns from 1 (--client-column=1 --text-column=2)"
+)
 QUOTED = (
     "the client's name is in quotation marks, as spreadsheets write it, but the first line is not. "
     "Save the sheet as CSV, or remove the quotation marks."
@@ -122,7 +125,7 @@ class _Lines:
 def _table(row: list[str], wanted: WantedColumns, place: str) -> Columns:
     """Returns the positions of the columns, from the first row or from `wanted`."""
     if not wanted.are_positions:
-        return columns.choose_columns(row, wanted, place)
+        return columns.choose_columns(row, wanted, place, _POSITIONS)
     indexes = [int(text) - 1 for text in (wanted.client, wanted.text)]
     if wanted.time:
         if not wanted.time.isdecimal():
