@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support import exported_chats
 from tests.support.damage import damaged, damaged_json, is_one_line
 from tests.support.examples import examples
+from tests.support.own_seconds import own_seconds
 from tff_keyboard.data.sources import formats
 from tff_keyboard.data.sources.exports import sms_backup, whatsapp
 from tff_keyboard.data.sources.messages import ParserState, clean_text
@@ -123,6 +124,21 @@ def test_any_date_begins_a_message(tmp_path_factory, stamp):
     directory = tmp_path_factory.mktemp("dates")
     found, _ = read(directory, "whatsapp", f"{stamp}Anna: hello\nagain\n{stamp}Ben: bye\n")
     assert found == [("Anna", "hello again"), ("Ben", "bye")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\u200f" * 99_999 + "1/1/1" + "\u200f" * 99_999 + "9:41" + "\u200f" * 99_999,
+        "[" + "\u200f" * 99_999 + "1" + "\u200f" * 99_999 + "/1/1 9:41",
+        "1/1/1 " + "ab" * 99_999,
+        "1/1/1, 9:41 " + "a " * 99_999,
+    ],
+)
+def test_long_lines_take_linear_time(line):
+    with own_seconds() as seconds:
+        whatsapp.is_beginning(line)
+        assert seconds() < 1
 
 
 NAMES = st.text(

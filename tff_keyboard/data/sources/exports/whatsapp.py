@@ -26,14 +26,15 @@ _DATE = (
     rf"\d{{1,4}}{_M}(?:[./-]{_M} ?\d{{1,2}}{_M}[./-]{_M} ?|年 ?\d{{1,2}}月 ?|년 ?\d{{1,2}}월 ?)"
     rf"\d{{1,4}}[.日일]?(?: г\.)?"
 )
-_WORD = r"[^\s\d:,،./()\[\]-]{1,12}\.?"  # "PM", "Uhr", "오후"
+_WORD = rf"[^\s\d:,،./()\[\]{_MARKS}-]{{1,12}}\.?"  # "PM", "Uhr", "오후"
 _HALF_OF_DAY = rf"(?:[^\W\d_]\.? ?[^\W\d_]\.?|{_WORD})"  # also "p. m." and "μ.μ."
 _TIME = (
     rf"(?:{_HALF_OF_DAY} ?)?\d{{1,2}}(?:[:.]| h )\d{{2}}(?:(?:[:.]| min )\d{{2}}(?: s)?)?"
     rf"(?: ?{_HALF_OF_DAY})?"
 )
-_STAMP = rf"{_M}{_DATE}{_M}[,،]?{_M}(?: um)? ?{_M}{_TIME}{_M}"
-_BEGINNING = re.compile(rf"{_M}(?:\[{_STAMP}\] ?|{_STAMP}(?: [-–]|:) )(?P<rest>.*)", re.DOTALL)
+# No two `_M` are next to each other, because that would take quadratic time.
+_STAMP = rf"{_DATE}[,،]?{_M}(?: um)? ?{_TIME}{_M}"
+_BEGINNING = re.compile(rf"{_M}(?:\[{_M}{_STAMP}\] ?|{_STAMP}(?: [-–]|:) )(?P<rest>.*)", re.DOTALL)
 _SENDER = re.compile(r'(?P<name>[^:"“”„«»]{1,100}):(?: |\Z)(?P<text>.*)', re.DOTALL)
 _BLANKS = re.compile(r"[\u00a0\u202f\u2009\t]")
 _INVISIBLE = re.compile(f"[{_MARKS}]")
