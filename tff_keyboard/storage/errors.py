@@ -64,16 +64,6 @@ class ClusterError(ProgramError):
     """A cluster that cannot be used, or has lost too many nodes."""
 
 
-class SecureSumError(ProgramError, ValueError):
-    """A failed step of secure aggregation: a wrong message of another party, or too few devices.
-
-    Attributes:
-      device: Key of the device that sent the wrong message, if known.
-    """
-
-    device: bytes | None = None
-
-
 class RunDirectoryError(ProgramError):
     """A directory that is not a run, does not match the run, or has a damaged file."""
 

@@ -187,12 +187,7 @@ def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordMo
     Raises:
       SavedModelError: `model.initial_model` is not a model or does not fit.
     """
-    model = build_model(
-        config.model.type,
-        vocabulary_size=len(vocabulary),
-        seed=config.train.seed,
-        **config.model.options(),
-    )
+    model = _build_model(config, len(vocabulary), seed=config.train.seed)
     if config.model.initial_model:
         found = assign_initial_weights(model, config.model.initial_model, vocabulary)
         print(
@@ -201,6 +196,12 @@ def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordMo
             flush=True,
         )
     return model
+
+
+def _build_model(config: RunConfig, vocabulary_size: int, *, seed: int | None) -> NextWordModel:
+    return build_model(
+        config.model.type, vocabulary_size=vocabulary_size, seed=seed, **config.model.options()
+    )
 
 
 def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool) -> ModelFn:
@@ -218,25 +219,18 @@ def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool)
     )
 
 
-def _training_model_fn(config: RunConfig, vocabulary_size: int, weight_unit: str) -> ModelFn:
+def _training_model_fn(config: RunConfig, vocabulary_size: int) -> ModelFn:
     """Returns a builder of the clients' TFF model, with the loss of `[fine_tuning.method]`."""
-    method, options = config.fine_tuning.method, config.model.options()
+    method = config.fine_tuning.method
     if isinstance(method, LearningWithoutForgetting):
         return lwf.build_lwf_model_fn(
             config.model.type,
             vocabulary_size=vocabulary_size,
-            options=options,
+            options=config.model.options(),
             true_label_weight=method.true_label_weight,
-            weight_unit=weight_unit,
+            weight_unit=_weight_unit(config),
         )
-    return variable_model.build_model_fn(
-        config.model.type,
-        vocabulary_size=vocabulary_size,
-        seed=None,
-        weight_unit=weight_unit,
-        evaluation=False,
-        **options,
-    )
+    return build_model_fn(config, vocabulary_size, evaluation=False)
 
 
 def _weight_unit(config: RunConfig) -> str:
@@ -412,7 +406,7 @@ def build_process(
     aggregation = config.aggregation
     weights = weights_by_name(initial_model)
     vocabulary_size = initial_model.vocabulary_size
-    model_fn = _training_model_fn(config, vocabulary_size, _weight_unit(config))
+    model_fn = _training_model_fn(config, vocabulary_size)
     server_optimizer = optimizers.build_server_optimizer(config.server)
     clients_per_round = config.train.clients_per_round
     aggregator = build_aggregator(
@@ -514,12 +508,7 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
                 "train-server: it is the teacher. Set it to a trained model, or use another "
                 "method."
             )
-        teacher = build_model(
-            config.model.type,
-            vocabulary_size=model.vocabulary_size,
-            seed=None,
-            **config.model.options(),
-        )
+        teacher = _build_model(config, model.vocabulary_size, seed=None)
         teacher.set_weights(model.get_weights())
         process = CentralTraining(model, optimizer, teacher, method.true_label_weight)
     else:
@@ -654,12 +643,8 @@ def build_validation(
         name_packs = recipe.evaluation_packs if recipe else None
         evaluate_on = validation.federated(evaluator, config.evaluation, max_length, name_packs)
     else:
-        model = build_model(  # its weights are assigned before each evaluation
-            config.model.type,
-            vocabulary_size=len(store.vocabulary),
-            seed=config.train.seed,
-            **config.model.options(),
-        )
+        # Its weights are assigned before each evaluation.
+        model = _build_model(config, len(store.vocabulary), seed=None)
         predictor = KerasPredictor(model, store.vocabulary)
         evaluate_on = validation.in_this_process(predictor, config.evaluation, max_length)
     return validation.Validation(store, general_store, evaluate_on, config.fine_tuning.user_weight)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from tff_keyboard.host.progress import step
-from tff_keyboard.storage.errors import ExportError, ProgramError, SecureSumError
+from tff_keyboard.storage.errors import ExportError, ProgramError
 from tff_keyboard_fleet.device import apply_patch, eligibility, training_process
 from tff_keyboard_fleet.device.cache import ClientCache
 from tff_keyboard_fleet.device.client import RoundClient
@@ -23,6 +23,7 @@ from tff_keyboard_fleet.device.store import DeviceStore, SavedTask
 from tff_keyboard_fleet.device.training_process import Done, Job
 from tff_keyboard_fleet.wire.messages import PROTOCOL, Accepted, CheckIn, Loss, Refused
 from tff_keyboard_fleet.wire.plan import Plan
+from tff_keyboard_fleet.wire.secure_sums.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums.neighbours import min_honest_in_sum
 
 LATER_SECONDS = 3600.0  # until the next try, if the server names no time

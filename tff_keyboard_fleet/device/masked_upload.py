@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tff_keyboard.storage.errors import ExportError, SecureSumError
+from tff_keyboard.storage.errors import ExportError
 from tff_keyboard_fleet.device.client import RoundClient
 from tff_keyboard_fleet.device.store import SavedTask
 from tff_keyboard_fleet.wire import messages, secure_steps
@@ -18,6 +18,7 @@ from tff_keyboard_fleet.wire.messages import Accepted
 from tff_keyboard_fleet.wire.plan import Plan
 from tff_keyboard_fleet.wire.secure_sums import masks
 from tff_keyboard_fleet.wire.secure_sums.device import Device
+from tff_keyboard_fleet.wire.secure_sums.errors import SecureSumError
 
 
 class MaskedUpload:

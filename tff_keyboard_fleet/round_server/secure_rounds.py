@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.storage.errors import RunDirectoryError, SecureSumError
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard_fleet.round_server import rounds
 from tff_keyboard_fleet.round_server.round_store import RoundStore
 from tff_keyboard_fleet.round_server.rounds import Round, RoundSettings
@@ -33,6 +33,7 @@ from tff_keyboard_fleet.round_server.tables import Upload
 from tff_keyboard_fleet.wire import messages, secure_steps
 from tff_keyboard_fleet.wire.messages import Refused
 from tff_keyboard_fleet.wire.secure_sums import masks
+from tff_keyboard_fleet.wire.secure_sums.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums.messages import Advert, Envelope, Question, Report
 from tff_keyboard_fleet.wire.secure_sums.server import Server
 from tff_keyboard_fleet.wire.tokens import Participation

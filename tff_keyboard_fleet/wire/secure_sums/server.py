@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tff_keyboard.storage.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums import masks, shamir
 from tff_keyboard_fleet.wire.secure_sums.device import (
     OWN,
@@ -21,6 +20,7 @@ from tff_keyboard_fleet.wire.secure_sums.device import (
     add_pair_stream,
     own_stream,
 )
+from tff_keyboard_fleet.wire.secure_sums.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums.messages import (
     DIGEST_BYTES,
     Advert,

@@ -18,7 +18,6 @@ import numpy as np
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tff_keyboard.storage.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums import device as sum_devices
 from tff_keyboard_fleet.wire.secure_sums import masks, messages, shamir
 from tff_keyboard_fleet.wire.secure_sums.device import (
@@ -27,6 +26,7 @@ from tff_keyboard_fleet.wire.secure_sums.device import (
     add_pair_stream,
     own_stream,
 )
+from tff_keyboard_fleet.wire.secure_sums.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums.messages import (
     Confirmations,
     Envelope,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.support.examples import examples
-from tff_keyboard.storage.errors import SecureSumError
 from tff_keyboard_fleet.tests.wire.secure_sums.secure_round import SETTINGS, Round
 from tff_keyboard_fleet.wire.secure_sums.device import Device, add_pair_stream, own_stream
+from tff_keyboard_fleet.wire.secure_sums.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums.messages import (
     Advert,
     Question,
