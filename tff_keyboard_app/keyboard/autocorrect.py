@@ -10,7 +10,8 @@ A string that is not a word competes with all words of vocabulary and tail lexic
     P(meant | context) = half the model's probability + half the word's frequency
 
 because users misspell rare words, which the model does not expect. The string itself has the
-probability P(OOV | context) times the probability of its letters (`letter_model`).
+probability P(OOV | context) times the probability of its letters (`letter_model`), or of being a
+form of a known word (`word_forms`).
 
 A word competes only with words that are one slip of the finger away (`typo_channel`). Vocabularies
 contain slips of users as well. A word of the vocabulary is therefore corrected only if slips
@@ -37,7 +38,8 @@ from tff_keyboard_app.keyboard.languages import LANGUAGES, Language
 from tff_keyboard_app.keyboard.letter_model import LetterModel
 from tff_keyboard_app.keyboard.slip_costs import SlipCosts, Slips, slips_by_hand
 from tff_keyboard_app.keyboard.spelling_index import SpellingIndex
-from tff_keyboard_app.keyboard.typo_channel import NO_SLIP, TypoChannel
+from tff_keyboard_app.keyboard.typo_channel import NEIGHBOUR, NO_SLIP, TypoChannel
+from tff_keyboard_app.keyboard.word_forms import WordForms
 
 SHORTEST = 2  # letters; any single one is a word or its start
 APPLIED_FROM = 0.9  # probability of having been meant, instead of a word
@@ -59,8 +61,9 @@ _MIN_MEANT = 0.1
 _BY_FREQUENCY = 0.5  # weight of a word's frequency, against the model's P(word | context)
 _RUN = re.compile(r"(.)\1\1+")
 _STRETCHED = re.compile(r"(.)\1\1(\1|$)")  # "soooo" is meant, and "necesssary" is a slip
-_DIGIT_HIT = re.compile(r"(?<=[^\W\d_])[0-9](?=[^\W\d_])")  # for a letter below: "po8nt"
-_SHORTEST_WITH_DIGIT = 5  # letters; "gr8t" is meant
+# One digit, which may stand for a letter below it: "po8nt".
+_DIGIT_HIT = re.compile(r"(?P<before>[^\W\d_]*)(?P<digit>[0-9])(?P<after>[^\W\d_]*)")
+_SHORTEST_WITH_DIGIT = 5  # characters; "gr8t" is meant
 _LONGEST_SHORT_FORM = 3  # letters
 _LAST = "\U0010ffff"  # sorts after every letter
 _NO_SLIP_AWAY = 1e-9  # of a word that only begins alike: ranks after all words one slip away
@@ -119,6 +122,11 @@ class Autocorrect:
         self._letters = LetterModel(self._ids)
         self._beyond = {word: p for word, p in beyond.items() if word not in misspelt}
         words = [*(word for word in self._ids if word not in misspelt), *self._beyond]
+        self._forms = (
+            WordForms({word: self.frequencies.get(word, 0.0) for word in words}, language.vowels)
+            if language.is_agglutinative
+            else None
+        )
         letters = {*"".join(words), *self._channel.neighbours, *self._channel.below}
         costs = SlipCosts(slips_by_hand(language) | dict(slips), letters)
         self._index = SpellingIndex(words, costs)
@@ -148,7 +156,10 @@ class Autocorrect:
         """
         if not self._can_be_slip(typed):
             return None
+        has_digit = _DIGIT_HIT.fullmatch(typed) is not None
         if self.is_word(typed) or typed in own:
+            if has_digit:
+                return None
             judged = next_word if as_typed is None or typed not in self._ids else as_typed
             slip = self._slip_of_word(typed, next_word, judged, own)
             return slip or self._confused_word(typed, next_word, judged, own)
@@ -162,6 +173,8 @@ class Autocorrect:
             return None
         score = min(1.0, slips[best] * _LIFT_OF_SPELLING) * self._next(best, next_word, own)
         is_sure = probability >= APPLIED_TO_SPELLING_FROM and not self._is_short_form(typed, best)
+        if has_digit:
+            is_sure = is_sure and self._is_sure_hit(typed, best)
         return Correction(best, probability, score, is_sure)
 
     def _slip_of_word(
@@ -302,6 +315,8 @@ class Autocorrect:
 
     def _candidates(self, typed: str, own: tuple[str, ...]) -> dict[str, float]:
         """Returns word -> P(typed | word), the larger one of a slip and of a spelling error."""
+        if _DIGIT_HIT.fullmatch(typed):
+            return self._digit_hits(typed, own)
         slips = self._slips_with(typed, own)
         spellings = self._known_spellings(typed) | self._index.likely(typed, own)
         return {
@@ -309,6 +324,36 @@ class Autocorrect:
             for word in {**slips, **spellings}
             if word not in self._misspelt and not self._is_form_of(typed, word)
         }
+
+    def _digit_hits(self, typed: str, own: tuple[str, ...]) -> dict[str, float]:
+        """Returns word -> P(typed | word) for words with a letter below the digit in its place.
+
+        In the shortest strings, another letter may be a slip as well: "5p" for "to". Short ones
+        stand only for words of the vocabulary.
+        """
+        is_long = len(typed) >= _SHORTEST_WITH_DIGIT
+        hits: dict[str, float] = {}
+        for string in self._below_digit(typed):
+            chance = NEIGHBOUR / len(typed)
+            is_word = self.is_word(string) and (is_long or string in self._ids)
+            if is_word or string in own:
+                hits[string] = max(chance, hits.get(string, 0.0))
+            slips = self._slips_with(string, own) if len(typed) == SHORTEST else {}
+            for word, slip in slips.items():
+                if word not in self._misspelt:
+                    hits[word] = max(chance * slip, hits.get(word, 0.0))
+        return hits
+
+    def _below_digit(self, typed: str) -> list[str]:
+        """Returns the strings with each of the letters below the digit in its place."""
+        hit = _DIGIT_HIT.fullmatch(typed)
+        assert hit is not None
+        return [hit["before"] + x + hit["after"] for x in self._channel.below[hit["digit"]]]
+
+    def _is_sure_hit(self, typed: str, meant: str) -> bool:
+        """Returns whether a digit is surely a slip: "po8nt". "gr8t" and "class6" are meant."""
+        is_one_slip = meant in self._ids and meant in self._below_digit(typed)
+        return is_one_slip and len(typed) >= _SHORTEST_WITH_DIGIT and not typed[-1].isdigit()
 
     def _scores(
         self, slips: Mapping[str, float], next_word: np.ndarray, own: Mapping[str, int]
@@ -382,6 +427,9 @@ class Autocorrect:
 
     def _near(self, typed: str) -> list[tuple[str, float]]:
         """Returns words with a weight, by which `near` multiplies their probability."""
+        if _DIGIT_HIT.fullmatch(typed):
+            starts = [] if self.is_word(typed) else self._below_digit(typed)
+            return [(word, 1.0) for start in starts for word in self._words_from(start)]
         found = [
             (word, slip)
             for start, slip in self._channel.meant_words(typed)
@@ -416,7 +464,8 @@ class Autocorrect:
         """Returns the probability that a word that is not in the vocabulary is this one."""
         if typed in self._beyond:
             return self._beyond[typed] / _UNKNOWN
-        return max(_FEWEST, math.exp(self._letters.log_probability(typed)))
+        as_form = self._forms.frequency(typed) / _UNKNOWN if self._forms is not None else 0.0
+        return max(_FEWEST, as_form, math.exp(self._letters.log_probability(typed)))
 
 
 def _best(scores: Mapping[str, float], other: float) -> tuple[str, float]:
@@ -437,8 +486,8 @@ def frequencies_of(tail: TailLexicon | None) -> dict[str, float]:
 
 
 def _without_digit(typed: str) -> str:
-    """Returns the word without its first digit that may stand for a letter."""
-    return _DIGIT_HIT.sub("", typed, 1) if len(typed) >= _SHORTEST_WITH_DIGIT else typed
+    """Returns the word without its digit, if it has only one."""
+    return _DIGIT_HIT.sub(r"\g<before>\g<after>", typed) if _DIGIT_HIT.fullmatch(typed) else typed
 
 
 def _may_be_one_slip(typed: str, word: str) -> bool:

@@ -17,6 +17,7 @@ class Language:
       vowels: Vowels, which are often typed for one another.
       endings: Last letters in which two words may differ without one being a misspelling.
       forms: Last letters that distinguish forms of a word; a space does not correct one to another.
+      is_agglutinative: Whether words get endings one after another, so that no list has all forms.
       marks: Typed letters without a mark -> a letter with the mark that has a key of its own: "u"
         and "ue" -> "ü".
       example: Example text on the page.
@@ -27,6 +28,7 @@ class Language:
     vowels: str
     endings: str
     forms: str
+    is_agglutinative: bool = False
     marks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     example: str
 
@@ -62,6 +64,7 @@ LANGUAGES = {
         vowels="aeıioöuü",
         endings="adeıiklmnrstuüyz",
         forms="aeıikmnruü",
+        is_agglutinative=True,
         marks={"c": "ç", "g": "ğ", "i": "ı", "o": "ö", "s": "ş", "u": "ü"},
         example="Akşam yemeğe eve geliyor musun? Oraya varınca seni ararım.",
     ),

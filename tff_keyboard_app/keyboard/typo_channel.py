@@ -25,7 +25,7 @@ _SWAPPED = 0.010
 _LEFT_OUT = 0.010
 _LEFT_OUT_DOUBLE = 0.020
 _ADDED = 0.008
-_NEIGHBOUR = 0.015
+NEIGHBOUR = 0.015
 _VOWEL = 0.008
 _UNMARKED = 0.010
 
@@ -74,7 +74,7 @@ class TypoChannel:
             if rest and rest[0] != letter:
                 yield head + rest[0] + letter + rest[1:], _SWAPPED / (len(typed) - 1)
             for other in (*near.get(letter, ""), *self.below.get(letter, "")):
-                yield head + other + rest, _NEIGHBOUR / (len(typed) * len(near[other]))
+                yield head + other + rest, NEIGHBOUR / (len(typed) * len(near[other]))
             if letter in vowels:
                 for other in vowels.replace(letter, ""):
                     yield head + other + rest, _VOWEL / (len(typed) * (len(vowels) - 1))

@@ -1,5 +1,6 @@
 """Bayes' rule by hand, and what is left alone."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -81,6 +82,52 @@ def test_context_decides_what_was_meant():
     assert unsure is None or not unsure.is_sure
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant", "is_sure"),
+    [
+        ("tha8ks", None, False),  # the digit is not above "n"
+        ("5hanks", "thanks", True),
+        ("th3", "the", False),  # short
+        ("5he", "the", False),
+        ("5p", "to", False),
+        ("f4om", "from", False),
+        ("class6", "classy", False),  # at the end, digits are meant
+        ("4th", None, False),  # a word
+        ("5h3", None, False),  # two digits
+    ],
+)
+def test_a_digit_for_a_letter_below_it(typed, meant, is_sure):
+    words = (*WORDS, "to", "classy", "4th")
+    frequencies = dict.fromkeys(words, 0.1)
+    vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules())
+    row = np.full(len(vocabulary), 0.1)
+    found = Autocorrect(vocabulary, frequencies).correct(typed, row)
+    if meant is None:
+        assert found is None
+    else:
+        assert (found.word, found.is_sure) == (meant, is_sure)
+
+
+def test_forms_that_no_list_has_stay_in_an_agglutinative_language():
+    words = {"kitap": 0.02, "sokak": 0.02, "sokaklar": 0.01, "duvar": 0.02, "duvarlar": 0.01}
+    words |= {"banka": 0.02, "kitapları": 0.01}
+    vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules(language="tr"))
+    row = np.full(len(vocabulary), 0.1)
+    turkish, other = (
+        Autocorrect(
+            vocabulary,
+            words,
+            language=dataclasses.replace(LANGUAGES["tr"], is_agglutinative=is_agglutinative),
+        )
+        for is_agglutinative in (True, False)
+    )
+    typed = "kitaplar"  # a form; "sokkalar" is not one
+    found = turkish.correct(typed, row)
+    assert (found.probability if found else 0.0) < other.correct(typed, row).probability / 2
+    assert turkish.correct("sokkalar", row) == other.correct("sokkalar", row)
+    assert turkish.correct("sokkalar", row).word == "sokaklar"
+
+
 def test_a_slip_in_the_vocabulary_is_doubted_and_a_word_is_not():
     assert AUTOCORRECT.correct("teh", next_word(the=0.3)).word == "the"
     assert AUTOCORRECT.correct("form", next_word()) is None
@@ -89,7 +136,7 @@ def test_a_slip_in_the_vocabulary_is_doubted_and_a_word_is_not():
     assert AUTOCORRECT.correct("the", next_word(ten=0.9)) is None
 
 
-@pytest.mark.parametrize("typed", ["", "t", "thé", "th3", "don't", "x" * 50])
+@pytest.mark.parametrize("typed", ["", "t", "thé", "t33", "5", "don't", "x" * 50])
 def test_short_and_foreign_words_stay(typed):
     assert AUTOCORRECT.correct(typed, next_word(the=0.9)) is None
 

@@ -64,6 +64,7 @@ def test_a_cut_in_three(spaces):
         ("infact", "in fact "),
         ("please tell me myname", "please tell me my name "),
         ("the po8nt", "the point "),
+        ("nice 2eather", "nice weather "),
     ],
 )
 def test_what_a_space_makes(keyboard, typed, sent):
@@ -93,6 +94,21 @@ def test_what_a_space_makes(keyboard, typed, sent):
 )
 def test_words_stay_whole(keyboard, typed):
     assert keyboard.strip_for(typed).correction is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("i want 5p", "to"), ("so 2hat", "what"), ("i want 5he", "the"), ("wha5", "what")],
+)
+def test_a_digit_for_a_letter_is_offered_in_a_short_word(keyboard, typed, meant):
+    strip = keyboard.strip_for(typed)
+    assert meant in {slot.word for slot in strip.slots if slot is not None}
+    assert strip.correction is None
+
+
+@pytest.mark.parametrize("typed", ["4th", "mp3", "3d", "5pm", "2day", "b4", "class6", "4ever"])
+def test_words_with_a_digit_stay(keyboard, typed):
+    assert keyboard.strip_for(f"the {typed}").correction is None
 
 
 def test_joined_words_are_not_completed(keyboard):
