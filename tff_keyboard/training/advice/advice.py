@@ -17,6 +17,7 @@ It reads only the data card: counts, no text.
 
 import dataclasses
 import math
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,8 +28,8 @@ from tff_keyboard.config.sections.model_config import CifgConfig
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.data.store.client_sizes import ClientSizes
 from tff_keyboard.host.machine_speed import Machine
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.training.advice import reference
-from tff_keyboard.training.advice.base import base_of
 from tff_keyboard.training.advice.warnings_of_card import LITTLE_TEXT_WORDS, warnings_of_card
 
 PASSES = 6.0
@@ -121,6 +122,15 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
         nearest=tuple(sorted(by_distance[:3], key=lambda it: it.words)),
         warnings=warnings_of_card(card, base, is_fine_tuned=bool(config.model.initial_model)),
     )
+
+
+def base_of(language: str) -> str | None:
+    """Returns the directory of a language's shipped model, or None if there is none.
+
+    `tff_keyboard_lab/tools/base_model.py` builds them. Only "models/base" has no language code.
+    """
+    path = "models/base" if language == "en" else f"models/base_{language}"
+    return path if shipped_files.found(pathlib.Path(path)).exists() else None
 
 
 def _config(

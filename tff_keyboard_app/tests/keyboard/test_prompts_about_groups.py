@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tff_keyboard.training.advice.base import base_of
+from tff_keyboard.training.advice.advice import base_of
 from tff_keyboard_app.keyboard.blocklist import Blocklist, packaged_entries
 from tff_keyboard_app.keyboard.strip import StripKeyboard
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
