@@ -39,8 +39,7 @@ def test_files_are_those_of_the_manifest(folder, manifest):
 
 def test_is_small_and_passed_its_gate(folder, manifest):
     assert sum(path.stat().st_size for path in folder.glob("keyboard.*")) < 2_500_000
-    # Dutch: a tie at the start of messages, docs/phone/languages.md, "Limits"
-    assert (manifest["parity"]["forgiven"] is None) == (folder.name != "base_nl")
+    assert manifest["parity"]["forgiven"] is None
 
 
 @pytest.mark.parametrize(

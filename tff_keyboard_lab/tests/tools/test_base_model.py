@@ -1,5 +1,7 @@
 """Shipped weights: rounded, compressed, and still a model that a training can start from."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,21 @@ def test_the_rounded_model_loads_and_takes_less_space(tmp_path):
     assert (tmp_path / "again" / "weights.npz").read_bytes() == (
         tmp_path / "model" / "weights.npz"
     ).read_bytes()
+
+
+def test_sentences_with_an_example_name_are_left_out(tmp_path):
+    lines = [
+        "a\tTom ist da",
+        "a\tTomaten",
+        "Tom\tich bin da",
+        "b\tist das Toms Hut?",
+        "b\tja, Tom!",
+    ]
+    whole, out = tmp_path / "whole.gz", tmp_path / "out.gz"
+    whole.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    base_model.write_text_without(("Tom", "Mary"), whole, out)
+    kept = gzip.decompress(out.read_bytes()).decode().splitlines()
+    assert kept == ["a\tTomaten", "Tom\tich bin da", "b\tist das Toms Hut?"]
 
 
 def test_sources_are_languages_of_the_keyboard():
