@@ -3,8 +3,8 @@
     frequency(form) = max over stems of frequency(stem) x P(ending | class of the stem)
 
 Languages such as Turkish add endings to words, one after another, so no list has all forms. The
-endings are those of the lexicon itself: "evlerde" is a form of "ev" with the ending "lerde",
-because both are words. P(ending | class) is the share of the stems of a class that have this ending
+endings come from the lexicon itself: "evlerde" is a form of "ev" with the ending "lerde", because
+both are words. P(ending | class) is the share of the stems of a class that have this ending
 in the lexicon. The class of a stem is its last vowel, because the vowels of an ending depend on it
 (vowel harmony), and whether it is the last letter.
 """

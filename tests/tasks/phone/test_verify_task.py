@@ -88,7 +88,7 @@ def folder(tmp_path_factory):
 def test_prints_its_findings(folder, capsys, monkeypatch, arguments, code, says):
     use = model_trial._use
 
-    def crash(path):  # what the interpreter makes of it depends on the memory behind it
+    def crash(path):  # how the interpreter reacts to it depends on the memory after the model
         signal.raise_signal(signal.SIGSEGV) if path.name == "forged.tflite" else use(path)
 
     monkeypatch.setattr(model_trial, "_use", crash)

@@ -78,7 +78,7 @@ def _chats(document: object) -> list[dict[str, object]] | None:
 
 
 def _without_bot(chat: dict[str, object], reading: ParserState) -> Iterator[object]:
-    """Yields the messages of a chat. In a chat with a bot, skips and counts those of the bot."""
+    """Yields the messages of a chat. Skips and counts messages that a bot wrote to the user."""
     messages = chat.get("messages")
     bot = f"user{chat.get('id')}" if chat.get("type") == "bot_chat" else ""
     for entry in messages if isinstance(messages, list) else []:
