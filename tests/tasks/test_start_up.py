@@ -21,7 +21,7 @@ ALL_WRONG = [
     (["evaluate", "{}/none"], 4, "is not a run directory"),
     (["merge-vocabulary", "{}/a", "{}/b", "--out={}/v"], 3, "there is no such folder"),
     (["personalise", "{}/k.tflite", "--text={}/texts", "--user=eve"], 3, "has no messages"),
-    (["privacy", "{}/none"], 4, "made no privacy claim"),
+    (["privacy", "{}/none"], 4, "none does not exist"),
     (["prepare", "{}/texts"], 2, "Pass --out=FOLDER"),
     (["compare", "{}/none", "unigram"], 2, "is not a model"),
     (["play"], 2, "Pass one or two .tflite files"),

@@ -16,11 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators.private.host_noise import NoisedProcess
+from tff_keyboard.aggregators.private.host_noise import with_noise
 from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
 from tff_keyboard.privacy.accounting import accounting
-from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
-from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
 
 
 class PrivateSums(NamedTuple):
@@ -47,7 +45,8 @@ def private_sums(
       clip_norm: C > 0.
       noise_multiplier: z > 0.
       delta: delta of the guarantee.
-      key: Secret of 32 bytes for the noise. It must never be used for other counts.
+      key: Secret of 32 bytes for the noise. The same counts have the same noise, other counts have
+        independent noise.
 
     Raises:
       ValueError: There is no client, or a number is out of range.
@@ -64,7 +63,7 @@ def private_sums(
         clients_per_round=len(vectors),
     )
     process = factory.create(tff.TensorType(np.float32, [size]))
-    noised = NoisedProcess(process, lambda length: Gaussian().noise(keyed_draw(key), length))
+    noised = with_noise(process, factory, rounds=1, key=key)
     with np.errstate(over="ignore"):
         whole = [np.asarray(v, np.float32) for v in vectors]
     clients = [v if np.isfinite(v).all() else np.zeros_like(v) for v in whole]

@@ -1,6 +1,7 @@
 """The name of every file in a run, a study, a client store or a saved model. Defined only here."""
 
 import pathlib
+import re
 
 CONFIG = "config.toml"
 DATA_CARD = "data_card.json"
@@ -19,6 +20,7 @@ LOCK = "lock"
 ROUND_SERVER = "round_server"
 
 CHECKPOINTS = "checkpoints"
+_CHECKPOINT = re.compile(r"round_(\d{8,})\.checkpoint")
 TENSORBOARD = "tensorboard"
 
 MODEL = "model"
@@ -48,6 +50,21 @@ _OLD_NAMES = {
     REHEARSED_CLIENT_DIGESTS: "rehearsed_people_digests",
     PERSONALISED_CLIENTS: "people.jsonl",
 }
+
+
+def checkpoint(round_num: int) -> str:
+    """Returns the name of the checkpoint after a round.
+
+    >>> checkpoint(12)
+    'round_00000012.checkpoint'
+    """
+    return f"round_{round_num:08d}.checkpoint"
+
+
+def round_of_checkpoint(name: str) -> int | None:
+    """Returns the round of a checkpoint's name, or None for other names."""
+    match = _CHECKPOINT.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def path_in(folder: pathlib.Path, name: str) -> pathlib.Path:

@@ -148,6 +148,17 @@ class RunDirectory:
         return self.config_path.is_file()
 
     @property
+    def declares_privacy(self) -> bool:
+        """Whether the run's config has a mechanism of differential privacy, so a ledger must exist.
+
+        False without a config.
+        """
+        if not self.exists():
+            return False
+        aggregation = tomllib.loads(self.config_text()).get("aggregation", {})
+        return aggregation.get("privacy", {}).get("type", "none") != "none"
+
+    @property
     def weights(self) -> pathlib.Path:
         """Weights of the trained model. The file exists once the training has ended."""
         return self.model / names.WEIGHTS
@@ -200,6 +211,23 @@ class RunDirectory:
             return rows
         withheld = metrics_rows.read_rows(self.withheld_jsonl)
         return [row | secret for row, secret in zip(rows, withheld, strict=False)]
+
+    def newest_result(self) -> tuple[pathlib.Path, int]:
+        """Returns the file with the newest round among metrics, checkpoints and models.
+
+        Reads files that may be damaged, and skips them. Returns `(path, 0)` without any.
+        """
+        rows = metrics_rows.read_sound_rows(self.metrics_jsonl)
+        rounds = {self.metrics_jsonl: metrics_rows.round_of(rows[-1]) if rows else 0}
+        for file in _children(self.checkpoints):
+            rounds[file] = names.round_of_checkpoint(file.name) or 0
+        for model in (self.model, self.last_model):
+            description = model / names.MODEL_DESCRIPTION
+            with contextlib.suppress(RunDirectoryError):
+                trained = files.read_json(description).get("rounds") if model.is_dir() else None
+                rounds[description] = trained if isinstance(trained, int) else 0
+        newest = max(rounds, key=lambda file: rounds[file])
+        return newest, rounds[newest]
 
     def evaluation_path(self, population: str, digest: str = "") -> pathlib.Path:
         """Returns the path of an evaluation's result; see `names.evaluation`."""

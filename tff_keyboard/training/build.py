@@ -53,7 +53,11 @@ from tff_keyboard.aggregators.guards.update_guard import (
     zero_or_one,
 )
 from tff_keyboard.aggregators.guards.weight_cap import WeightCapFactory
-from tff_keyboard.aggregators.private.host_noise import NoisedProcess, NoiseOfRound
+from tff_keyboard.aggregators.private.host_noise import (
+    ContentTags,
+    NoisedProcess,
+    NoiseOfRound,
+)
 from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregators.processes import Factory
 from tff_keyboard.aggregators.robust_mean import MedianFactory, TrimmedMeanFactory
@@ -88,6 +92,7 @@ from tff_keyboard.config.sections.learning_config import (
     ServerConfig,
 )
 from tff_keyboard.config.sections.privacy_config import GaussianConfig, MechanismConfig
+from tff_keyboard.data.sources.messages import POPULATIONS
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.evaluation.metrics import metric_table
@@ -146,7 +151,8 @@ def open_stores(config: RunConfig) -> tuple[ClientStore, ClientStore | None]:
     """Opens the clients' store and `fine_tuning.general_store` (None without one).
 
     Raises:
-      DataError: A directory is not a store, or the vocabularies differ.
+      DataError: A directory is not a store, or the vocabularies differ; or the run is private, and
+        clients whom its noise protects are in the general store.
     """
     store = ClientStore(config.data.store)
     if not config.fine_tuning.general_store:
@@ -157,7 +163,27 @@ def open_stores(config: RunConfig) -> tuple[ClientStore, ClientStore | None]:
             f"`fine_tuning.general_store` = '{general.directory}' has another vocabulary than "
             f"{store.directory}. Prepare both with the same `data.vocabulary_path`."
         )
+    if config.aggregation.is_private:
+        _check_general_clients(store, general)
     return store, general
+
+
+def _check_general_clients(store: ClientStore, general: ClientStore) -> None:
+    """Checks that the noise of a private run covers every way in which a client's text is used.
+
+    Any number of other clients may rehearse the general messages, and validation on the general
+    store may choose the released round. The sensitivity of the sum covers neither.
+    """
+    clients = set(store.client_ids("train"))
+    general_clients = {one for name in POPULATIONS for one in general.client_ids(name)}
+    shared = clients & general_clients
+    if shared:
+        raise DataError(
+            f"`fine_tuning.general_store` = '{general.directory}' has {len(shared)} of the "
+            f"{len(clients)} train clients of {store.directory}. `aggregation.privacy` protects "
+            "these clients only if no other client trains on their text. Prepare the general store "
+            "without them, or set `aggregation.privacy.type` = 'none'."
+        )
 
 
 @contextlib.contextmanager
@@ -384,6 +410,7 @@ def build_process(
     *,
     wrap_client_work: WrapClientWork | None = None,
     build_noise: BuildNoise | None = None,
+    content: ContentTags | None = None,
     joined: bool = False,
     takes_sums: bool = False,
 ) -> RoundProcess:
@@ -394,6 +421,8 @@ def build_process(
       initial_model: Model before training.
       wrap_client_work: Changes the work of clients, for simulations of attacks.
       build_noise: `run_privacy.RunPrivacy.build_noise`, for a private run with noise.
+      content: How the noise of a round depends on its data. None if the noise key determines the
+        data of every round, as the recorded client store does in a simulation.
       joined: Whether clients may have joined batches (`data/elements.py`), which is faster. Work
         without such a form (FedSGD, wrapped work) gets single
         batches in any case. The type of `next` shows the form.
@@ -457,7 +486,7 @@ def build_process(
             "A run with privacy noise requires `build_noise`, the noise of its key. See "
             "`build_privacy`."
         )
-    return NoisedProcess(process, build_noise)
+    return NoisedProcess(process, build_noise, content)
 
 
 def with_schedules(

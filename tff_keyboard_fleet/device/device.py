@@ -9,6 +9,7 @@ they contain no word of a text.
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import time
 from collections.abc import Callable, Collection
@@ -183,6 +184,10 @@ class Device:
     def _take_part(self, task: SavedTask) -> float:
         self._fetch(task.plan, plan=True)
         plan = self._plan(self._store.read_blob(task.plan))
+        if not task.sent and task.round < self._store.first_round(plan.population):
+            # Its update would be in two releases that the server's statement counts once.
+            self._say(f"round {task.round} is too soon after this device's last part")
+            return self._later(task.upload_before - self._clock())
         if task.used is None or not self._store.upload.exists():
             if task.sent:  # a new training would give another upload, without masks
                 self._say("the sent upload is missing")
@@ -201,7 +206,7 @@ class Device:
         if plan.secure_sums is not None and (self._masked or not task.sent):
             return self._go_on(task, plan)
         if not task.sent:
-            self._store.about_to_send()
+            self._store.about_to_send(plan)
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
         self._accepted(task, accepted)
         return self._done(task, plan)
@@ -221,7 +226,7 @@ class Device:
                 task,
                 plan,
                 self._store.upload.read_bytes,
-                self._store.about_to_send,
+                functools.partial(self._store.about_to_send, plan),
                 self._known,
             )
         return self._masked

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tff_keyboard.storage import directories, exclusive_file, files, names, typed_json
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_fleet.wire import keys, messages
-from tff_keyboard_fleet.wire.plan import Cache
+from tff_keyboard_fleet.wire.plan import Cache, Plan
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,8 @@ class DeviceState:
       task: The current seat.
       model: SHA-256 of the newest weights that it trained from.
       cache: Limits of the cache by the newest plan.
+      first_rounds: For each population, the first round in which the device may take part again.
+        It never becomes smaller, whatever a server says or forgets.
     """
 
     token: str | None = None
@@ -74,6 +76,7 @@ class DeviceState:
     task: SavedTask | None = None
     model: str | None = None
     cache: Cache | None = None
+    first_rounds: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 class DeviceStore:
@@ -126,15 +129,25 @@ class DeviceStore:
         """Saves the state with some fields changed."""
         self.save(dataclasses.replace(self.state, **fields))  # type: ignore[arg-type]
 
-    def about_to_send(self, masked: bytes | None = None) -> None:
-        """Notes that the server may have the upload.
+    def first_round(self, population: str) -> int:
+        """Returns the first round of a population in which the device may take part."""
+        return self.state.first_rounds.get(population, 1)
+
+    def about_to_send(self, plan: Plan, masked: bytes | None = None) -> None:
+        """Notes that the server may have the upload, which counts as taking part in the round.
 
         Replaces the upload by `masked` first, if given.
         """
-        assert self.state.task is not None
+        task = self.state.task
+        assert task is not None
         if masked is not None:
             files.write_atomically(self.upload, [masked], mode=files.OWNER_ONLY)
-        self.change(task=dataclasses.replace(self.state.task, sent=True))
+        following = task.round + plan.min_separation_rounds
+        first_round = max(following, self.first_round(plan.population))
+        self.change(
+            task=dataclasses.replace(task, sent=True),
+            first_rounds=self.state.first_rounds | {plan.population: first_round},
+        )
 
     def blob(self, digest: str) -> pathlib.Path:
         """Returns the path of the blob with this SHA-256, which may not exist yet.

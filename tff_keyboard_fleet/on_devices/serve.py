@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.aggregators.private import host_noise
 from tff_keyboard.algorithms import cohort_batcher, federated_evaluation
 from tff_keyboard.config import RunConfig, with_rounds
 from tff_keyboard.config.sections.rule_config import FedMedConfig
@@ -106,6 +107,7 @@ def serve_federated(
             client_ids=None,  # devices check in by themselves
             selected_per_round=round_settings_of(config).max_seats,
         )
+        noise_key = privacy.key if privacy else None
         process = build.build_process(
             as_decoded(config),
             model,
@@ -115,6 +117,8 @@ def serve_federated(
                 tells_loss=isinstance(config.aggregation.rule, FedMedConfig),
             ),
             build_noise=privacy.build_noise if privacy else None,
+            # Other devices may upload to a round of a run that is restored from a backup.
+            content=host_noise.content_of_data(noise_key.key) if noise_key else None,
             takes_sums=config.devices.secure_sums,
         )
         prepared = cohort_batcher.prepare_process(
@@ -153,7 +157,10 @@ def serve_federated(
             )
             hooks: list[training_loop.Hook] = [rounds]
             if privacy:
-                hooks.insert(0, LedgerHook(run.privacy_ledger, privacy.header))
+                ledger = LedgerHook(
+                    run.privacy_ledger, privacy.header, content_tag=host_noise.last_content_tag
+                )
+                hooks.insert(0, ledger)
             key = keys.open_key(folder / SERVER_KEY)
             app = RoundApplication(
                 round_store,

@@ -221,5 +221,6 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
             min_days_between=devices.min_days_between,
         ),
         cache=Cache(ttl_days=devices.cache_days, max_per_category=devices.cache_messages),
+        min_separation_rounds=config.train.min_separation_rounds,
         **facts,
     )

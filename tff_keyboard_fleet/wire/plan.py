@@ -107,6 +107,10 @@ class Plan:
       secure_sums: Settings of secure sums. If None, uploads are not masked.
       conditions: Conditions for taking part.
       cache: Limits of the device's cache.
+      min_separation_rounds: A device that sent an upload for round i takes part in no round of this
+        population before i + `min_separation_rounds`, >= 1. The device enforces this from its own
+        record: not in an earlier round, not in another attempt at round i, and not if the server
+        lost its memory.
     """
 
     protocol: int = PROTOCOL
@@ -126,6 +130,7 @@ class Plan:
     secure_sums: SecureSums | None
     conditions: Conditions
     cache: Cache
+    min_separation_rounds: int = 1
 
     def __post_init__(self) -> None:
         require_sha256(self, "graph")
@@ -159,6 +164,8 @@ class Plan:
         for name, (value, allowed) in known.items():
             if value not in allowed:
                 raise ValueError(f"`plan.{name}` is not of protocol {PROTOCOL}")
+        if plan.min_separation_rounds < 1:
+            raise ValueError("`plan.min_separation_rounds` must be >= 1")
         if plan.secure_sums is not None and plan.secure_sums.protocol != SUMS_PROTOCOL:
             raise ValueError(f"`plan.secure_sums` is not of protocol {SUMS_PROTOCOL}")
         if plan.secure_sums is not None and plan.phases != ["upload"]:

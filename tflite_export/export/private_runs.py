@@ -8,11 +8,16 @@ import pathlib
 
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.run_directory import RunDirectory
 
 
 def is_private(directory: pathlib.Path) -> bool:
-    """Returns whether a run has a ledger. `directory` is the run, or the saved model in it."""
-    return lineage.ledger_of(directory.resolve()).is_file()
+    """Returns whether a run trained with privacy: its config says so, or it has a ledger.
+
+    `directory` is the run, or the saved model in it.
+    """
+    ledger = lineage.ledger_of(directory.resolve())
+    return ledger.is_file() or RunDirectory(ledger.parent).declares_privacy
 
 
 def refuse(directory: pathlib.Path, what: str, instead: str) -> None:
@@ -28,6 +33,6 @@ def refuse(directory: pathlib.Path, what: str, instead: str) -> None:
     """
     if is_private(directory):
         raise ExportError(
-            f"{directory} has a privacy ledger, but {what} the text of the same clients would "
+            f"{directory} was trained with privacy, but {what} the text of the same clients would "
             f"reveal what its noise hides. {instead}"
         )

@@ -13,6 +13,8 @@ from tff_keyboard.privacy.claims import statement
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
+from tff_keyboard.storage.run_directory import RunDirectory
+from tflite_export.export import private_runs
 from tflite_export.format import manifest
 from tflite_export.format.manifest_content import RunFacts
 
@@ -60,7 +62,11 @@ class TrainedRun:
     def privacy(self) -> str:
         """Returns the statement of its differential privacy."""
         ledger = lineage.ledger_of(self.directory.resolve())
-        return statement.privacy_statement(ledger) if ledger.is_file() else NO_PRIVACY_CLAIM
+        # The graph for devices is exported before the first round of a private run.
+        is_untrained = not ledger.is_file() and not RunDirectory(ledger.parent).newest_result()[1]
+        if is_untrained or not private_runs.is_private(self.directory):
+            return NO_PRIVACY_CLAIM
+        return statement.privacy_statement(ledger)
 
     def facts(self) -> RunFacts:
         """Returns hashes of its records, and its results on held-out users if it has any.

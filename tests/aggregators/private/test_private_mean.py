@@ -135,7 +135,7 @@ def test_the_count_of_unclipped_clients_has_noise_of_its_own():
         noise[0], noise[-1] = first, last
         private = NoisedProcess(
             built("gaussian_adaptive", 1.5),
-            lambda _, noise=noise: lambda round_num: noise,
+            lambda _, noise=noise: lambda round_num, tags: noise,
         )
         outputs = run(private, 2)
         unclipped = np.clip((inside + count_stddev * last) / CLIENTS + 0.5, 0, 1)

@@ -13,7 +13,7 @@ from tests.support.fakes import ledger_header
 from tff_keyboard.privacy.ledger import ledger as ledger_module
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger, refuse_shared_noise
 from tff_keyboard.privacy.mechanisms.mechanism import BltMechanism
-from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
+from tff_keyboard.storage.errors import CheckFailed, ProgramError, RunDirectoryError
 
 HEADER = ledger_header()
 
@@ -68,19 +68,62 @@ def test_reopened_ledger_continues(tmp_path):
 
 @examples(20)
 @given(total=st.integers(0, 6), kept=st.integers(0, 6))
-def test_rolling_back_then_rerunning_gives_the_same_bytes(tmp_path_factory, total, kept):
+def test_a_restart_keeps_the_lines_of_repeated_rounds(tmp_path_factory, total, kept):
     path = tmp_path_factory.mktemp("ledger") / "ledger.jsonl"
     ledger = ledger_with(path, total)
     before = path.read_bytes()
     if kept > total:
         with pytest.raises(RunDirectoryError, match="rounds are missing"):
-            ledger.roll_back_to(kept)
+            ledger.restart_after(kept)
         return
-    ledger.roll_back_to(kept)
-    assert PrivacyLedger(path, HEADER).rounds == kept
+    ledger.restart_after(kept)
+    assert PrivacyLedger(path, HEADER).rounds == total  # they may have been released
     for round_num in range(kept + 1, total + 1):
+        assert path.read_bytes() == before
         ledger.record(round_num, clip_norm=0.5 + round_num, clients=10)
     assert path.read_bytes() == before
+    ledger.record(total + 1, clients=10)
+    assert len(read_ledger(path)[1]) == total + 1
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"clip_norm": 2.6, "clients": 10},
+        {"clip_norm": 2.5, "clients": 10, "content": "aa"},
+        {"clip_norm": 2.5},
+    ],
+    ids=["noise", "data", "missing"],
+)
+def test_a_repeated_round_must_be_the_same_release(tmp_path, facts):
+    path = tmp_path / "ledger.jsonl"
+    ledger = ledger_with(path, 3)
+    before = path.read_bytes()
+    ledger.restart_after(1)
+    with pytest.raises(RunDirectoryError, match="Round 2 was released before with other data"):
+        ledger.record(2, **facts)
+    assert path.read_bytes() == before
+    ledger.record(2, clip_norm=2.5 * (1 + 1e-7), clients=10)  # as another machine rounds
+
+
+@pytest.mark.parametrize("result", ["metrics", "checkpoint", "model"])
+def test_a_ledger_that_lost_its_last_lines_is_refused(tmp_path, result):
+    path = tmp_path / "privacy_ledger.jsonl"
+    ledger_with(path, 3)
+    if result == "metrics":
+        rows = [json.dumps({"round": number}) + "\n" for number in (1, 2, 3, 4)]
+        (tmp_path / "metrics.jsonl").write_text("".join(rows))
+    elif result == "checkpoint":
+        (tmp_path / "checkpoints").mkdir()
+        (tmp_path / "checkpoints" / "round_00000004.checkpoint").write_bytes(b"")
+    else:
+        (tmp_path / "model").mkdir()
+        (tmp_path / "model" / "model.json").write_text('{"rounds": 4}')
+    with pytest.raises(CheckFailed, match=r"records 3 rounds, but .* is of round 4") as error:
+        read_ledger(path)
+    assert error.value.exit_code == 5
+    PrivacyLedger(path, HEADER).record(4, clients=10)
+    assert len(read_ledger(path)[1]) == 4
 
 
 def test_a_line_torn_by_a_crash_was_never_released(tmp_path):

@@ -84,7 +84,7 @@ def write_metrics(run, seed, *, federated):
 
 def write_ledger(run):
     ledger = PrivacyLedger(run / "privacy_ledger.jsonl", ledger_header())
-    for round_num in range(1, 5):
+    for round_num in range(1, 9):
         ledger.record(round_num, clip_norm=0.5, clients=10)
 
 

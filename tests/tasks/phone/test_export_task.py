@@ -209,7 +209,7 @@ def test_private_export_contains_no_words_of_its_clients(
         cli.BAD_INPUT
     )
     error = capsys.readouterr().err
-    assert "has a privacy ledger" in error
+    assert "was trained with privacy" in error
     assert "the text of the same clients would reveal what its noise hides" in error
     assert len(error.strip().splitlines()) == 1
     assert not out.exists()

@@ -3,21 +3,47 @@
 A private aggregator (`noised_sum.py`) has a slot for a round's noise in its state. This module
 wraps a process (an aggregation or a learning process): the slot is filled before a round and
 emptied after it, so that states that are stored, checkpointed or compared contain no noise.
+
+If a key does not determine the data of the rounds, the noise of each round depends on a tag of its
+data (`privacy/mechanisms/noise_content.py`). Between rounds the slot then contains the tags of all
+rounds so far, so that a state is enough to continue, and a state with another history continues
+with other noise.
 """
 
 import copy
+import dataclasses
+import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import tensorflow as tf
 import tree
 
 from tff_keyboard.aggregators.private.noised_sum import EMPTY_ROUND, NoisedSumState, NoiseSlot
+from tff_keyboard.privacy.mechanisms import noise_content, noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 
-# From a round (number of rounds before it) to its noise, [size] float64
-NoiseOfRound = Callable[[int], np.ndarray]
+
+class NoiseOfRound(Protocol):
+    """The noise of any round of a mechanism; see `noise_streams.NoiseOfRounds`."""
+
+    def __call__(self, round_num: int, tags: Sequence[str] = ()) -> np.ndarray:
+        """Returns the noise of the round after `round_num` rounds, [size] float64."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ContentTags:
+    """How a round's data becomes a tag, if the noise key does not determine the data.
+
+    Attributes:
+      key: Key of the tags, 32 bytes.
+      digest: Returns the SHA-256 of the data of a round: the arguments of `next` after the state.
+    """
+
+    key: bytes = dataclasses.field(repr=False)
+    digest: Callable[[Sequence[Any]], bytes]
 
 
 class NoisedProcess:
@@ -25,14 +51,21 @@ class NoisedProcess:
 
     `process` has `initialize()` and `next(state, ...)`, and exactly one `NoisedSumState` in its
     state, or a `ValueError` is raised. `build_noise` returns the noise of any round, given the size
-    of a round's noise.
+    of a round's noise. `content` binds the noise of each round to its data. It can be None only if
+    the noise key determines the data of every round.
     """
 
-    def __init__(self, process: Any, build_noise: Callable[[int], NoiseOfRound]):
+    def __init__(
+        self,
+        process: Any,
+        build_noise: Callable[[int], NoiseOfRound],
+        content: ContentTags | None = None,
+    ):
         self.process = process
         self._initial = process.initialize()
         self._size = len(_query_state(self._initial).slot.values)
         self._noise = build_noise(self._size)
+        self._content = content
 
     def around(self, process: Any) -> "NoisedProcess":
         """Returns the same noise for another form of the same process, with the same states."""
@@ -42,24 +75,91 @@ class NoisedProcess:
 
     def initialize(self) -> Any:
         """Returns the initial state, with an empty slot."""
-        return self._with_slot(self._initial, EMPTY_ROUND, np.zeros(0))
+        return self._emptied(self._initial, ())
 
     def next(self, state: Any, *arguments: Any) -> Any:
-        """Runs one round. Returns the output of the process, with an empty slot in its state."""
+        """Runs one round. Returns the output of the process, with an empty slot in its state.
+
+        Raises `ValueError` if the state has no tags of its earlier rounds.
+        """
         round_num = int(_query_state(state).round)
-        filled = self._with_slot(state, round_num, self._noise(round_num))
+        tags: list[str] = []
+        if self._content is not None:
+            tags = content_tags(state)
+            if len(tags) != round_num:
+                raise ValueError(
+                    f"The state of round {round_num} has the data tags of {len(tags)} rounds. Pass "
+                    "a state that this process returned."
+                )
+            digest = self._content.digest(arguments)
+            tags.append(noise_content.next_tag(self._content.key, tags, digest))
+        filled = _with_slot(state, round_num, self._noise(round_num, tags))
         output = self.process.next(filled, *arguments)
-        emptied = self._with_slot(output.state, EMPTY_ROUND, np.zeros(0))
-        return _replaced(output, state=emptied)
+        return _replaced(output, state=self._emptied(output.state, tags))
 
     def get_model_weights(self, state: Any) -> Any:
         """Returns the model weights; see `tff.learning.templates.LearningProcess`."""
-        full = self._with_slot(state, EMPTY_ROUND, np.zeros(self._size))
-        return self.process.get_model_weights(full)
+        return self.process.get_model_weights(_with_slot(state, EMPTY_ROUND, np.zeros(self._size)))
 
-    def _with_slot(self, state: Any, round_num: int, values: np.ndarray) -> Any:
-        slot = NoiseSlot(np.int64(round_num), values)
-        return map_query_states(state, lambda query: query._replace(slot=slot))
+    def _emptied(self, state: Any, tags: Sequence[str]) -> Any:
+        values = np.zeros(0)
+        if self._content is not None:
+            values = np.array(tags, f"S{noise_content.DIGITS}")
+        return _with_slot(state, EMPTY_ROUND, values)
+
+
+def content_tags(state: Any) -> list[str]:
+    """Returns the tags of the data of all rounds in a state between rounds.
+
+    Returns [] if the noise does not depend on tags.
+    """
+    values = np.asarray(_query_state(state).slot.values)
+    return [tag.decode() for tag in values.tolist()] if values.dtype.kind == "S" else []
+
+
+def last_content_tag(state: Any) -> str:
+    """Returns the tag of the data of the last round in a state, or "" without tags."""
+    return next(reversed(content_tags(state)), "")
+
+
+def content_of_data(key: bytes) -> ContentTags:
+    """Returns tags from all data that a round's clients hand in, under a noise key of 32 bytes."""
+    return ContentTags(noise_key.tag_key(key), digest_of_data)
+
+
+def digest_of_data(values: Any) -> bytes:
+    """Returns the SHA-256 of a nest of arrays, tensors, numbers, strings and `tf.data.Dataset`s.
+
+    A dataset is read once, completely.
+
+    Raises:
+      TypeError: If a leaf is another object.
+    """
+    digest = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        for path, leaf in tree.flatten_with_path(value):
+            if isinstance(leaf, tf.data.Dataset):
+                digest.update(f"{path} dataset".encode())
+                for element in leaf.as_numpy_iterator():
+                    add(element)
+                continue
+            array = np.ascontiguousarray(leaf)
+            digest.update(f"{path} {array.dtype.str} {array.shape} ".encode())
+            if array.dtype.kind == "O":
+                content = array.tolist()
+                if not all(isinstance(item, bytes | str) for item in tree.flatten(content)):
+                    raise TypeError(
+                        f"The data of a private round must be arrays, got {type(leaf).__name__} at "
+                        f"{path}."
+                    )
+                digest.update(repr(content).encode())
+            elif array.size:
+                digest.update(array.reshape(-1).view(np.uint8).data)
+        digest.update(b" end ")
+
+    add(values)
+    return digest.digest()
 
 
 @runtime_checkable
@@ -91,14 +191,20 @@ def with_noise(
         )
         process = tk.algorithms.with_noise(process, mean, rounds=50)
 
+    The noise of a round depends on the key, on the data of the round and on the data of the rounds
+    before it. The same data has the same noise, so a round can be repeated after a crash. Other
+    data has independent noise, so a difference of two releases never cancels the noise. The data of
+    a round is read once more for this: a `tf.data.Dataset` must not shuffle, or it counts as other
+    data.
+
     Args:
       process: Learning or aggregation process of `factory`.
       factory: `PrivateMean` or `PrivateFedAtt`.
       rounds: Rounds of the run, for which correlated noise is optimised.
       min_separation_rounds: Rounds from one participation of a client to the next, >= 1.
       momentum: Momentum of the server's optimizer, for correlated noise.
-      key: Secret of 32 bytes. A resumed run uses the same key. No other run may use it, because the
-        difference of their sums would have no noise. None uses a fresh key, which is not stored.
+      key: Secret of 32 bytes. A resumed run uses the same key. None uses a fresh key, which is not
+        stored.
 
     Returns:
       An object with `initialize`, `next` and `get_model_weights` of the process.
@@ -118,12 +224,17 @@ def with_noise(
     mechanism = factory.noise_mechanism(
         rounds=rounds, min_separation_rounds=min_separation_rounds, momentum=momentum
     )
-    return NoisedProcess(process, mechanism.keyed_noise(key))
+    return NoisedProcess(process, mechanism.keyed_noise(key), content_of_data(key))
 
 
 def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumState]) -> Any:
     """Returns `state` with `change` applied to every `NoisedSumState` in it."""
     return tree.traverse(lambda x: change(x) if isinstance(x, NoisedSumState) else None, state)
+
+
+def _with_slot(state: Any, round_num: int, values: np.ndarray) -> Any:
+    slot = NoiseSlot(np.int64(round_num), values)
+    return map_query_states(state, lambda query: query._replace(slot=slot))
 
 
 def _query_state(state: Any) -> NoisedSumState:

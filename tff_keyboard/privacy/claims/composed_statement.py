@@ -8,7 +8,7 @@ from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, u
 from tff_keyboard.privacy.claims.statement import epsilon_in_words
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.client_digests import ClientDigests
-from tff_keyboard.privacy.ledger.ledger import read_ledger
+from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.privacy.ledger.lineage import rehearses
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -22,6 +22,7 @@ class LedgerAndClients:
     rounds: int
     # Clients whose text it was trained on; None if the file with their digests is missing
     clients: ClientDigests | None
+    contents: tuple[str, ...] = ()  # tags of the data of its rounds (`ledger.contents`)
     rehearses: bool = False  # rehearses a corpus, without noise for its clients
     rehearsed: ClientDigests | None = None  # the clients of that corpus; None if unknown
 
@@ -37,8 +38,9 @@ class LedgerAndClients:
             header,
             len(rounds),
             client_digests.read(run.client_digests),
-            rehearses(run),
-            client_digests.read(run.rehearsed_client_digests),
+            contents=contents(rounds),
+            rehearses=rehearses(run),
+            rehearsed=client_digests.read(run.rehearsed_client_digests),
         )
 
     def shares(self, other: "LedgerAndClients") -> bool:
@@ -81,7 +83,9 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
                 "some of their clients and has no claim."
             )
             continue
-        releases = distinct([r for part in listed for r in history(part.header, part.rounds)])
+        releases = distinct(
+            [r for part in listed for r in history(part.header, part.rounds, part.contents)]
+        )
         found = composed(releases)
         texts.append(
             f"Together, {names_text} are {len(releases)} releases for one population: epsilon "

@@ -22,10 +22,38 @@ from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """One release as recorded in a ledger: the header and the number of rounds."""
+    """One release as recorded in a ledger.
+
+    Attributes:
+      header: The header.
+      rounds: The number of rounds.
+      last_content: The tag of the data of the last round, or "" if the noise does not depend on it.
+      contents: The tags of all rounds, if they are known.
+    """
 
     header: LedgerHeader
     rounds: int
+    last_content: str = ""
+    contents: tuple[str, ...] = ()
+
+    @property
+    def alone(self) -> LedgerHeader:
+        """The header without its ancestors, because ancestors are stored without theirs."""
+        return dataclasses.replace(self.header, ancestors=())
+
+    def continues(self, earlier: "Release") -> bool:
+        """Checks whether `earlier` has the first rounds of this release, and nothing else.
+
+        Tags are chained, so the tag of a round identifies all rounds up to it. A fleet's run that
+        was restored from a backup continues the backup, but not the lost rounds after it.
+        """
+        if not self.header.key_id or self.alone != earlier.alone or self.rounds < earlier.rounds:
+            return False
+        if not (self.last_content or earlier.last_content) or not earlier.rounds:
+            return True
+        if self.rounds == earlier.rounds:
+            return self.last_content == earlier.last_content
+        return self.contents[earlier.rounds - 1 : earlier.rounds] == (earlier.last_content,)
 
 
 def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
@@ -81,30 +109,41 @@ def unclaimed(ancestors: Sequence[Ancestor]) -> list[Ancestor]:
     return [one for one in ancestors if one.shares_clients and one.header is None]
 
 
-def history(header: LedgerHeader, rounds: int) -> list[Release]:
-    """Returns the run and the earlier private runs that share clients, each once."""
+def history(header: LedgerHeader, rounds: int, contents: Sequence[str] = ()) -> list[Release]:
+    """Returns the run and the earlier private runs that share clients, each once.
+
+    Args:
+      header: The header of the run's ledger.
+      rounds: The number of its rounds.
+      contents: The tags of the data of its rounds, if its noise depends on them.
+    """
     before = [
-        Release(one.header, one.rounds)
+        Release(one.header, one.rounds, one.last_content)
         for one in header.ancestors
         if one.shares_clients and one.header is not None
     ]
-    return distinct([Release(header, rounds), *before])
+    last_content = contents[-1] if contents else ""
+    return distinct([Release(header, rounds, last_content, tuple(contents)), *before])
 
 
 def distinct(releases: Sequence[Release]) -> list[Release]:
     """Returns each run once, with the largest number of rounds in any ledger.
 
-    A run is identified by its whole header without its ancestors, because ancestors are stored
-    without theirs. Another run with the same noise key is another release.
+    A run is identified by its whole header without its ancestors, and by the tags of its data if
+    its noise depends on them. Another run with the same noise key is another release.
     """
-    found: dict[object, Release] = {}
-    for number, release in enumerate(releases):
-        alone = dataclasses.replace(release.header, ancestors=())
-        name = alone if alone.key_id else number
-        known = found.get(name)
-        if known is None or known.rounds < release.rounds:
-            found[name] = release
-    return list(found.values())
+    runs: list[Release] = []
+    for release in releases:
+        if any(run.continues(release) for run in runs):
+            continue
+        earlier = [number for number, run in enumerate(runs) if release.continues(run)]
+        if earlier:
+            runs[earlier[0]] = release
+            for number in reversed(earlier[1:]):
+                del runs[number]
+        else:
+            runs.append(release)
+    return runs
 
 
 def total_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee | None:
@@ -123,7 +162,7 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
     A privately chosen vocabulary (`vocabulary_rho`, `vocabulary_delta` of the header) counts once
     for each distinct choice. Delta is the smallest delta of the runs, plus the deltas of the
     vocabularies. Two runs with the same noise key have no guarantee, because their difference has
-    no noise.
+    no noise, unless the noise also depends on the data of the rounds.
 
     Args:
       releases: One or more, as returned by `distinct`.
@@ -143,7 +182,7 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
         parts.add_rho(rho, replaced)
     for release in releases:
         parts.add(release, replaced)
-    keys = [one.key_id for one in headers if one.key_id]
+    keys = [one.header.key_id for one in releases if one.header.key_id and not one.last_content]
     if len(set(keys)) < len(keys):
         parts.add_rho(math.inf, replaced)
     guarantee = parts.guarantee(replaced)

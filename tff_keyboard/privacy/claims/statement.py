@@ -61,6 +61,10 @@ def privacy_statement(path: pathlib.Path) -> str:
     header, rounds = read_ledger(path)
     guarantee = guarantee_of(header, len(rounds))
     total = total_guarantee(header, len(rounds))
+    run = RunDirectory(path.parent)
+    rehearsed = _own_clients_rehearsed(run, header)
+    if rehearsed:
+        total = None
     rows = [
         ("initial model", _initial_model(header)),
         ("unit", _unit(header)),
@@ -77,11 +81,29 @@ def privacy_statement(path: pathlib.Path) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    refused = [*_refusal(header), *_projection(header, len(rounds))]
+    refused = [*_refusal(header), *rehearsed, *_projection(header, len(rounds))]
     caveats = _caveats(header, guarantee)
-    if RunDirectory(path.parent).rehearsed_client_digests.exists():
+    if run.rehearsed_client_digests.exists():
         caveats.append(f"* {_REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
+
+
+def _own_clients_rehearsed(run: RunDirectory, header: LedgerHeader) -> list[str]:
+    """Returns the first lines of a statement if clients of the run are also in its general corpus.
+
+    `train` refuses this. Runs of earlier versions may have done it.
+    """
+    rehearsed = client_digests.read(run.rehearsed_client_digests)
+    trained = client_digests.read(run.client_digests)  # of both together
+    if rehearsed is None or trained is None or not header.population:
+        return []
+    shared = header.population + len(rehearsed.digests) - len(trained.digests)
+    if shared <= 0:
+        return []
+    return [
+        f"NO CLAIM: {shared} of these clients are also in the general corpus, so any number of "
+        "other clients trained on their text. The figures below do not cover this.\n"
+    ]
 
 
 def _projection(header: LedgerHeader, rounds: int) -> list[str]:

@@ -1,18 +1,23 @@
 """The privacy ledger: the cost of every released round, on disk before the round's model.
 
 The file has one JSON object per line: the run (`LedgerHeader`), then the release of each round. A
-line contains a SHA-256 over itself and the previous line, so that edited, missing or repeated lines
-are detected. `record` returns only when the line is on disk (fsync), and the training loop calls it
-before it publishes the round's model. After a crash the ledger may contain a round that was never
-released, but never the reverse.
+line contains a SHA-256 over itself and the previous line, so that edited or repeated lines, and
+lines that are missing in the middle, are detected. `record` returns only when the line is on disk
+(fsync), and the training loop calls it before it publishes the round's model. After a crash the
+ledger may contain a round that was never released, but never the reverse.
 
-On resume the loop rolls the ledger back to the restored round. This is sound only because the noise
-depends only on (key, round): the repeated rounds release the same bits.
+The ledger never gets shorter. A run that resumes from an earlier round repeats the later rounds,
+and their lines remain, because these rounds may have been released. The number of lines is thus the
+largest number of rounds that the run has ever released. A repeated round must have the same line,
+because its noise depends only on the key, the round and its data: the same bits are released again.
+Lines that are missing at the end are detected by a comparison with the models, metrics and
+checkpoints of the run (`check_ledger_is_complete`).
 """
 
 import dataclasses
 import hashlib
 import json
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -20,11 +25,15 @@ from typing import Any, TypeAlias
 from tff_keyboard.config.reading import tables
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
+from tff_keyboard.storage.errors import CheckFailed, ConfigError, RunDirectoryError
+from tff_keyboard.storage.run_directory import RunDirectory
 
 FORMAT = 6
 
-Round: TypeAlias = dict[str, float]  # one line: "round", and the facts given to `record`
+CONTENT = "content"  # the tag of a round's data; only if the noise key does not determine the data
+
+# One line: "round", the numbers given to `record`, and `CONTENT`
+Round: TypeAlias = dict[str, Any]
 
 
 class PrivacyLedger:
@@ -58,34 +67,43 @@ class PrivacyLedger:
         else:
             self._lines = [_line("", {"format": FORMAT} | tables.plain(header))]
             self._rewrite()
+        self._newest_round = self.rounds
 
     @property
     def rounds(self) -> int:
-        """Number of recorded rounds. The first round is 1."""
+        """Number of recorded rounds, the largest that the run ever had. The first round is 1."""
         return len(self._lines) - 1
 
-    def record(self, round_num: int, **facts: float) -> None:
-        """Appends round `rounds + 1` and returns once it is on disk.
+    def record(self, round_num: int, *, content: str = "", **facts: float) -> None:
+        """Records the next round and returns once it is on disk.
 
         Args:
-          round_num: The round.
+          round_num: The round: the one after the last call, or after `restart_after`.
+          content: Tag of the round's data, if the noise depends on one.
           **facts: Numbers to record, such as `clip_norm` and `clients`.
 
         Raises:
           ValueError: If `round_num` is not the next round.
+          RunDirectoryError: If this round was recorded before, with other data or other noise. It
+            would be a second release, which no line of the ledger covers.
           ProgramError: If the line could not be written. The model must then not be released.
         """
-        if round_num != self.rounds + 1:
+        if round_num != self._newest_round + 1:
             raise ValueError(
-                f"`round_num` must be {self.rounds + 1}, the next round of {self._path.name}, "
-                f"got {round_num}."
+                f"`round_num` must be {self._newest_round + 1}, the next round of "
+                f"{self._path.name}, got {round_num}."
             )
-        line = _line(_digest(self._lines[-1]), {"round": round_num} | facts)
-        files.append(self._path, line)
-        self._lines.append(line)
+        body = {"round": round_num} | facts | ({CONTENT: content} if content else {})
+        if round_num <= self.rounds:
+            self._check_repeated(body)
+        else:
+            line = _line(_digest(self._lines[-1]), body)
+            files.append(self._path, line)
+            self._lines.append(line)
+        self._newest_round = round_num
 
-    def roll_back_to(self, round_num: int) -> None:
-        """Removes the rounds after `round_num`, which will be repeated.
+    def restart_after(self, round_num: int) -> None:
+        """Continues after `round_num`. The recorded rounds after it will be repeated.
 
         Raises `RunDirectoryError` if the ledger has fewer rounds: it then misses a released model.
         """
@@ -95,9 +113,23 @@ class PrivacyLedger:
                 f"{round_num}: rounds are missing, so no privacy statement can be made. "
                 "Restore the ledger next to the checkpoints, or start a new run directory."
             )
-        if round_num < self.rounds:
-            del self._lines[round_num + 1 :]
-            self._rewrite()
+        self._newest_round = round_num
+
+    def _check_repeated(self, body: Round) -> None:
+        """Checks that a repeated round equals its line. Another machine may round its numbers."""
+        recorded = _body(self._lines[body["round"]])
+        is_equal = recorded.keys() == body.keys() and all(
+            value == recorded[name]
+            or (name != CONTENT and math.isclose(value, recorded[name], rel_tol=1e-5))
+            for name, value in body.items()
+        )
+        if not is_equal:
+            raise RunDirectoryError(
+                f"Round {body['round']} was released before with other data or another clip norm, "
+                f"as {self._path.name} shows. A second release of this round is not covered by the "
+                "privacy statement. Restore the data of the first release, or start a new run "
+                "directory and count both runs with tff-keyboard privacy RUN RUN."
+            )
 
     def _rewrite(self) -> None:
         files.make_directory(self._path.parent)
@@ -105,31 +137,67 @@ class PrivacyLedger:
 
 
 def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
-    """Returns the header and the rounds of a ledger.
+    """Returns the header and the rounds of a ledger: every round that was ever released.
 
-    Raises `RunDirectoryError` if the file is missing or damaged. The error names the line.
+    Raises:
+      RunDirectoryError: If the file is missing or damaged. The error names the line.
+      CheckFailed: If something in the ledger's folder shows more rounds than the ledger, or a
+        private run has lost its ledger.
     """
     path = pathlib.Path(path)
     if not path.exists():
+        run = RunDirectory(path.parent)
+        if not run.path.exists():
+            raise RunDirectoryError(f"{run.path} does not exist. Pass a run directory.")
+        if run.declares_privacy and run.newest_result()[1]:
+            raise CheckFailed(
+                f"{path} is missing, but the run trained with privacy: no privacy statement can be "
+                "made. Restore the ledger from a copy."
+            )
         raise RunDirectoryError(
             f"No {path.name} in {path.parent}: this run made no privacy claim. "
             "Set `aggregation.privacy` and train."
         )
     lines, header = _read(path)
-    return header, [_body(line) for line in lines[1:]]
+    rounds = [_body(line) for line in lines[1:]]
+    check_ledger_is_complete(path, len(rounds))
+    return header, rounds
+
+
+def check_ledger_is_complete(path: pathlib.Path, num_rounds: int) -> None:
+    """Checks that no model, metric or checkpoint next to a ledger is of a later round.
+
+    Raises `CheckFailed` otherwise: lines at the end of the ledger are lost, and a statement from it
+    would be too small.
+    """
+    file, rounds = RunDirectory(path.parent).newest_result()
+    if rounds > num_rounds:
+        raise CheckFailed(
+            f"{path} records {num_rounds} rounds, but {file} is of round {rounds}: lines of the "
+            "ledger are lost, so no privacy statement can be made. Restore the ledger from a copy."
+        )
+
+
+def contents(rounds: Sequence[Round]) -> tuple[str, ...]:
+    """Returns the tag of each round's data, or () if the noise does not depend on the data."""
+    return tuple(entry[CONTENT] for entry in rounds) if all(CONTENT in x for x in rounds) else ()
 
 
 def refuse_shared_noise(paths: Sequence[pathlib.Path]) -> None:
     """Rejects releases with the same noise key, because their noise cancels.
 
-    Ignores ledgers that do not exist and repeated paths. Raises `RunDirectoryError` if two ledgers
-    have the same `key_id`.
+    Two branches of a fleet's run, one of which was restored from a backup, have the same key. Their
+    noise depends on the uploads (`noise_content.py`), so it does not cancel. Ignores ledgers that
+    do not exist and repeated paths. Raises `RunDirectoryError` if two other ledgers have the same
+    `key_id`.
     """
     seen: dict[str, pathlib.Path] = {}
     for path in dict.fromkeys(pathlib.Path(path).resolve() for path in paths):
         if not path.exists():
             continue
-        header, _ = read_ledger(path)
+        header, rounds = read_ledger(path)
+        if contents(rounds):
+            continue
         if header.key_id and header.key_id in seen:
             raise RunDirectoryError(
                 f"{seen[header.key_id].parent} and {path.parent} share a noise key "

@@ -19,6 +19,7 @@ class Ancestor:
     rounds: int = 0  # released rounds according to its ledger; 0 without a ledger
     # Header of its ledger, without its ancestors; None if it has no guarantee or is unknown
     header: "LedgerHeader | None" = None
+    last_content: str = ""  # tag of the data of its last round, if its noise depends on tags
 
     @property
     def shares_clients(self) -> bool:

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tff_keyboard.privacy.ledger import client_digests
-from tff_keyboard.privacy.ledger.ledger import read_ledger
+from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
 from tff_keyboard.storage import names
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -47,7 +47,10 @@ def ancestors(
             header, rounds = read_ledger(run.privacy_ledger)
             # The returned list contains its ancestors, compared with our own clients.
             header = dataclasses.replace(header, ancestors=())
-            one = dataclasses.replace(one, rounds=len(rounds), header=header)
+            tags = contents(rounds)
+            one = dataclasses.replace(
+                one, rounds=len(rounds), header=header, last_content=tags[-1] if tags else ""
+            )
         found.append(one)
         initial_model = initial_model_of(run)
     return tuple(found)

@@ -48,7 +48,8 @@ class _Gaussian(_Mechanism):
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
         return NoiseOfRounds(
-            lambda first: noise_streams.IndependentNoise(draw, size, first), starts_anywhere=True
+            lambda first, labels: noise_streams.IndependentNoise(draw, size, first, labels),
+            starts_anywhere=True,
         )
 
 
@@ -79,7 +80,7 @@ class Tree(_Mechanism):
     name: Literal["tree"] = "tree"
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        return NoiseOfRounds(lambda first: noise_streams.TreeNoise(draw, size))
+        return NoiseOfRounds(lambda first, labels: noise_streams.TreeNoise(draw, size, labels))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,9 @@ class BltMechanism(_Mechanism):
         return Blt(decays=self.decays, scales=self.scales)
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        return NoiseOfRounds(lambda first: noise_streams.BltNoise(draw, size, self.matrix()))
+        return NoiseOfRounds(
+            lambda first, labels: noise_streams.BltNoise(draw, size, self.matrix(), labels)
+        )
 
 
 Mechanism: TypeAlias = Gaussian | GaussianAdaptive | Tree | BltMechanism

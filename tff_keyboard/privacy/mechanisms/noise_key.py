@@ -10,9 +10,11 @@
 - facts: everything that the sums depend on, under one version of the code: the resolved config
   without `[execution]` and the keys that may change on resume (`config/resume_policy.py`), the
   mechanism's coefficients, the hashes of the client store and of the general store, and the digest
-  of the initial weights. Because of the
-  facts, no two different sums share a noise stream even if a nonce is fixed or copied. Two runs
-  with the same noise would reveal the exact difference of their sums without the key.
+  of the initial weights. In a simulation the facts determine the data of every round, so no two
+  different sums share a noise stream even if a nonce is fixed or copied. The uploads of devices are
+  not facts. Their noise also depends on a tag of the uploads (`noise_content.py`), made with
+  `tag_key`. Two runs with the same noise would reveal the exact difference of their sums without
+  the key.
 
 A resumed run reads its nonce, derives the same key and therefore repeats the same noise. `key_id`
 identifies the key without revealing it. The ledger records it, and comparisons of runs reject two
@@ -48,6 +50,7 @@ _HEX_NONCE = re.compile(r"[0-9a-f]{32}")
 _SALT = b"tff-keyboard noise key 1"
 _ID_SALT = b"tff-keyboard noise key id 1"
 _COHORT_SALT = b"tff-keyboard cohort key 1"
+_TAG_SALT = b"tff-keyboard content tag key 1"
 
 
 class NoiseKeyError(RunDirectoryError, ValueError):
@@ -74,6 +77,16 @@ class NoiseKey:
     def cohort_key(self) -> bytes:
         """32 bytes that salt the cohorts; b"" for a fixed nonce, which is not secret."""
         return b"" if self.source == FIXED_NONCE else _derive(self.key, _COHORT_SALT, b"")
+
+    @property
+    def tag_key(self) -> bytes:
+        """32 bytes with which the data of a round is tagged (`noise_content.py`)."""
+        return tag_key(self.key)
+
+
+def tag_key(key: bytes) -> bytes:
+    """Returns the key for tags of a round's data that belongs to a noise key of 32 bytes."""
+    return _derive(key, _TAG_SALT, b"")
 
 
 def derive_key(nonce: bytes, facts: Mapping[str, Any], *, secret: bytes = b"") -> bytes:

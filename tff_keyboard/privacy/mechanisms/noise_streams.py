@@ -11,9 +11,12 @@ with independent standard normal draws. The aggregator multiplies it by the stan
 (noise multiplier x clip norm) and adds it. Buffers exist only in this process: neither they nor the
 draws are in a checkpoint. After a restart they are computed again from the key, round by round
 (0.05 s per round and draw at 1.4 million parameters).
+
+If the key alone does not determine the data of a round, its draws also depend on a tag of that data
+(`noise_content.py`), so that two different sums of a round never have the same noise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +27,16 @@ from tff_keyboard.privacy.mechanisms.keyed_normal import keyed_normal
 
 # Returns independent standard normal draws for a label and a size, [size] float64.
 Draw = Callable[[str, int], np.ndarray]
+LabelOfRound = Callable[[int], str]
+
+
+def round_label(round_num: int, tags: Sequence[str] = ()) -> str:
+    """Returns the label of a round's draws: its number, and the tag of its data if there are tags.
+
+    >>> round_label(2), round_label(2, ["aa", "bb", "cc"])
+    ('round 2', 'round 2 content cc')
+    """
+    return f"round {round_num} content {tags[round_num]}" if tags else f"round {round_num}"
 
 
 class NoiseStream(Protocol):
@@ -36,15 +49,22 @@ class NoiseStream(Protocol):
 class IndependentNoise:
     """A stream with a separate draw for each round, which can start at any round."""
 
-    def __init__(self, draw: Draw, size: int, first_round: int = 0):
+    def __init__(
+        self,
+        draw: Draw,
+        size: int,
+        first_round: int = 0,
+        label_of_round: LabelOfRound = round_label,
+    ):
         self._draw = draw
         self._size = size
         self._round = first_round
+        self._label_of_round = label_of_round
 
     def next(self) -> np.ndarray:
         """See `NoiseStream`."""
         self._round += 1
-        return self._draw(f"round {self._round - 1}", self._size)
+        return self._draw(self._label_of_round(self._round - 1), self._size)
 
 
 class TreeNoise:
@@ -55,9 +75,10 @@ class TreeNoise:
     2015, bottom up), and has variance w_h.
     """
 
-    def __init__(self, draw: Draw, size: int):
+    def __init__(self, draw: Draw, size: int, label_of_round: LabelOfRound = round_label):
         self._draw = draw
         self._size = size
+        self._label_of_round = label_of_round
         self._round = 0
         self._blocks: list[tuple[int, np.ndarray]] = []  # (height, estimate), oldest first
         self._previous = np.zeros(size)
@@ -79,14 +100,15 @@ class TreeNoise:
 
     def _node(self, height: int) -> np.ndarray:
         """Returns the draw of the node that ends with this round."""
-        return self._draw(f"round {self._round} height {height}", self._size)
+        label = self._label_of_round(self._round)
+        return self._draw(f"{label} height {height}", self._size)
 
 
 class BltNoise:
     """C^-1 z of a buffered linear Toeplitz matrix, with one array per buffer."""
 
-    def __init__(self, draw: Draw, size: int, blt: Blt):
-        self._draws = IndependentNoise(draw, size)
+    def __init__(self, draw: Draw, size: int, blt: Blt, label_of_round: LabelOfRound = round_label):
+        self._draws = IndependentNoise(draw, size, label_of_round=label_of_round)
         self._blt = blt
         self._buffers = [np.zeros(size) for _ in blt.decays]
 
@@ -104,32 +126,43 @@ class BltNoise:
 class NoiseOfRounds:
     """The noise of any round of a mechanism. Consecutive rounds cost one step each.
 
-    `build` starts the stream for the round in its argument. A stream that `starts_anywhere` begins
-    with that round. Others begin with round 0 and are run up to it.
+    `build` starts the stream for a first round, with the labels of all rounds. A stream that
+    `starts_anywhere` begins with that round. Others begin with round 0 and are run up to it.
     """
 
-    def __init__(self, build: Callable[[int], NoiseStream], *, starts_anywhere: bool = False):
+    def __init__(
+        self, build: Callable[[int, LabelOfRound], NoiseStream], *, starts_anywhere: bool = False
+    ):
         self._build = build
         self._starts_anywhere = starts_anywhere
         self._stream: NoiseStream | None = None
-        self._next_round = 0
-        self._last: tuple[int, np.ndarray] | None = None
+        self._labels: list[str] = []  # of the rounds that the stream has passed
+        self._noise = np.zeros(0)  # of the last of them
 
-    def __call__(self, round_num: int) -> np.ndarray:
-        """Returns the noise of round `round_num` >= 0, [size] float64. Do not modify it."""
+    def __call__(self, round_num: int, tags: Sequence[str] = ()) -> np.ndarray:
+        """Returns the noise of round `round_num` >= 0, [size] float64. Do not modify it.
+
+        Args:
+          round_num: The number of rounds before it.
+          tags: Tags of the data of rounds 0 to `round_num`, or () if the key determines the data.
+
+        Raises:
+          ValueError: If the round is negative, or tags are missing.
+        """
         if round_num < 0:
             raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
-        if self._last is not None and self._last[0] == round_num:
-            return self._last[1]
-        jumps = self._starts_anywhere and round_num != self._next_round
-        if self._stream is None or jumps or round_num < self._next_round:
-            self._stream = self._build(round_num)
-            self._next_round = round_num if self._starts_anywhere else 0
-        while self._next_round <= round_num:
-            noise = self._stream.next()
-            self._next_round += 1
-        self._last = (round_num, noise)
-        return noise
+        if tags and len(tags) <= round_num:
+            raise ValueError(f"`tags` must have {round_num + 1} tags, got {len(tags)}.")
+        first = round_num if self._starts_anywhere else 0
+        labels = [round_label(number, tags) for number in range(first, round_num + 1)]
+        if self._stream is None or labels[: len(self._labels)] != self._labels:
+            passed: list[str] = []
+            self._labels = passed
+            self._stream = self._build(first, lambda number: passed[number - first])
+        while len(self._labels) < len(labels):
+            self._labels.append(labels[len(self._labels)])
+            self._noise = self._stream.next()
+        return self._noise
 
 
 def keyed_draw(key: bytes) -> Draw:

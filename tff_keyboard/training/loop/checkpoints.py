@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -21,10 +20,9 @@ import numpy as np
 import tensorflow_federated as tff
 import tree
 
-from tff_keyboard.storage import errors, files, in_progress
+from tff_keyboard.storage import errors, files, in_progress, names
 
 _MAGIC = b"tff-keyboard checkpoint 1\n"
-_FILE_NAME = re.compile(r"round_(\d{8,})\.checkpoint")
 _NUMERIC_KINDS = "biufc"
 # Such as names in a privacy event. Their lengths can change from round to round.
 _BYTES_KIND = "S"
@@ -58,7 +56,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
 
     def path(self, version: int) -> pathlib.Path:
         """Returns the file of a version."""
-        return self._directory / f"round_{version:08d}.checkpoint"
+        return self._directory / names.checkpoint(version)
 
     async def get_versions(self) -> list[int] | None:
         """Returns the sorted versions on disk, with damaged ones; None if there are none."""
@@ -128,8 +126,8 @@ class CheckpointManager(tff.program.ProgramStateManager):
         return None, 0
 
     def _versions(self) -> list[int]:
-        matches = [_FILE_NAME.fullmatch(path.name) for path in self._directory.iterdir()]
-        return sorted(int(match[1]) for match in matches if match)
+        rounds = [names.round_of_checkpoint(path.name) for path in self._directory.iterdir()]
+        return sorted(number for number in rounds if number is not None)
 
     def _prune(self) -> None:
         sound = [version for version in self._versions() if version not in self._replaceable]

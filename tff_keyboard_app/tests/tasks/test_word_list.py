@@ -138,7 +138,7 @@ def test_private_runs_are_rejected(place, tmp_path, capsys, run):
     out = tmp_path / "en.combined"
     flags = [place / run, f"--out={out}", f"--store={place / 'store'}"]
     assert launch(*flags) == cli.BAD_INPUT
-    assert "has a privacy ledger" in capsys.readouterr().err
+    assert "was trained with privacy" in capsys.readouterr().err
     assert not out.exists()
 
 

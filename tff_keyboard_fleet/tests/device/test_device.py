@@ -353,6 +353,7 @@ def test_bytes_of_another_hash_are_not_used(phone, server):
 def test_a_blob_that_was_damaged_on_the_disk_is_fetched_again(phone, server):
     phone.attempt()
     server.uploads.clear()
+    server.task = dataclasses.replace(server.task, round=server.task.round + 1)
     (phone.directory / "blobs" / weights.sha256(MODEL)).write_bytes(b"damaged")
     cache = ClientCache(phone.directory / "cache.db")
     cache.add([Example(text="more")], now=phone.now, max_per_category=9)
@@ -576,3 +577,60 @@ def test_the_state_holds_no_text(phone, server):
     state = json.loads((phone.directory / "state.json").read_text())
     assert state["task"]["used"] == [2, 3]
     assert "secret" not in json.dumps(state)
+
+
+def add_text(phone):
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="more"), Example(text="and more")], now=phone.now, max_per_category=9)
+    cache.close()
+
+
+def test_a_round_is_never_taken_twice_whatever_the_server_forgot(phone, server):
+    """As after the restore of a server's backup: it knows neither the upload nor its token."""
+    server.seat(weights.sha256(MODEL), round_num=5)
+    phone.attempt()
+    assert len(server.uploads) == 1
+    for round_num in (5, 4, 1):
+        add_text(phone)
+        store = DeviceStore(phone.directory)
+        store.change(token=None, not_before=0.0)
+        store.close()
+        server.seat(weights.sha256(MODEL), round_num=round_num, seconds=60)
+        assert phone.attempt() == 60
+        assert phone.said[-1] == f"round {round_num} is too soon after this device's last part"
+    assert len(server.uploads) == 1
+    phone.now += 61
+    server.seat(weights.sha256(MODEL), round_num=6)
+    phone.attempt()
+    assert len(server.uploads) == 2
+
+
+@pytest.mark.parametrize("round_num, uploads", [(7, 1), (8, 2)])
+def test_a_device_enforces_the_separation_of_its_plan(round_num, uploads, tmp_path, start_server):
+    server = start_server(min_separation_rounds=3)
+    phone = Phone(tmp_path / "device", server)
+    server.seat(weights.sha256(MODEL), round_num=5)
+    phone.attempt()
+    add_text(phone)
+    server.seat(weights.sha256(MODEL), round_num=round_num)
+    phone.attempt()
+    assert len(server.uploads) == uploads
+    assert phone.state.first_rounds == {"english": 8 if uploads == 1 else 11}
+
+
+def test_another_population_has_its_own_rounds(phone, server, start_server):
+    server.seat(weights.sha256(MODEL), round_num=5)
+    phone.attempt()
+    add_text(phone)
+    phone.server = start_server(population="german")
+    phone.attempt()
+    assert phone.state.first_rounds == {"english": 6, "german": 2}
+
+
+def test_an_interrupted_upload_of_the_same_seat_is_sent_again(phone, server):
+    server.faults = [("/v1/rounds/1/upload", "busy")] * 6
+    with pytest.raises(ServerUnavailable):
+        phone.attempt()
+    assert phone.state.first_rounds == {"english": 2}
+    phone.attempt()
+    assert len(server.uploads) == 1

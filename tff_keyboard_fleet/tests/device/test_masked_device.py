@@ -257,7 +257,8 @@ def test_a_masked_upload_is_sent_again_byte_for_byte(is_over, fleet, killed):
 def test_a_sum_that_is_over_is_not_asked_again_and_again(fleet, killed):
     server, (_, *others), _ = fleet
     settle(server, others)
-    killed.store.change(task=dataclasses.replace(killed.store.state.task, sent=False))
+    task = dataclasses.replace(killed.store.state.task, sent=False)
+    killed.store.change(task=task, first_rounds={})
     assert killed.device.attempt() == LATER_SECONDS
     assert "has closed the sum" in killed.said[-1]
 

@@ -1,0 +1,127 @@
+"""Statements of private runs that lost or repeated a part of their records."""
+
+import shutil
+
+import pytest
+
+from tasks import cli
+from tasks.privacy import privacy as privacy_task
+from tests.support.fakes import tiny_config
+from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.privacy.ledger import client_digests, lineage
+from tff_keyboard.privacy.ledger.ledger import read_ledger
+from tff_keyboard.storage.errors import CheckFailed, DataError
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training import build
+from tff_keyboard.training.federated import train_federated
+
+PRIVATE = (
+    "aggregation.client_weighting=uniform",
+    "aggregation.privacy.type=tree",
+    "aggregation.privacy.noise_multiplier=5",
+    "train.min_separation_rounds=2",
+    "train.clients_per_round=3",
+    "train.final_model=last",
+)
+
+
+def private_config(store, rounds, *overrides):
+    return tiny_config(store, *PRIVATE, f"train.rounds={rounds}", *overrides)
+
+
+@pytest.fixture(scope="module")
+def trained(store, tmp_path_factory):
+    run = tmp_path_factory.mktemp("lost") / "run"
+    train_federated(private_config(store, 6), run)
+    return run
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def epsilon_and_rounds(run):
+    lines = dict(
+        line.split("  ", 1)
+        for line in privacy_statement(run / "privacy_ledger.jsonl").split("\n")
+        if line.startswith(("epsilon  ", "rounds released  "))
+    )
+    return {name: value.strip() for name, value in lines.items()}
+
+
+@pytest.mark.slow
+def test_a_run_that_starts_again_keeps_the_statement_of_all_its_releases(run, store):
+    """As after damaged checkpoints, whose error message says to remove them."""
+    expected, ledger = epsilon_and_rounds(run), (run / "privacy_ledger.jsonl").read_bytes()
+    assert expected["rounds released"] == "6"
+    shutil.rmtree(run / "checkpoints")
+    train_federated(private_config(store, 2), run)  # fewer rounds: the model of 6 was released
+    assert len(RunDirectory(run).rows()) == 2
+    assert epsilon_and_rounds(run) == expected
+    assert (run / "privacy_ledger.jsonl").read_bytes() == ledger
+    train_federated(private_config(store, 7), run)
+    assert epsilon_and_rounds(run)["rounds released"] == "7"
+    assert (run / "privacy_ledger.jsonl").read_bytes().startswith(ledger)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [4, 1], ids=["last lines", "all rounds"])
+def test_a_cut_ledger_makes_no_statement(run, lines, capsys, store):
+    ledger = run / "privacy_ledger.jsonl"
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[:lines]))
+    assert cli.launch(privacy_task, [str(run)]) == 5
+    error = capsys.readouterr().err
+    assert f"records {lines - 1} rounds, but " in error
+    assert "is of round 6" in error
+    with pytest.raises(CheckFailed):
+        lineage.ancestors(str(run), ours=[])
+    with pytest.raises(CheckFailed):
+        train_federated(private_config(store, 8), run)
+
+
+@pytest.mark.slow
+def test_a_missing_ledger_is_not_a_run_without_privacy(run, capsys):
+    (run / "privacy_ledger.jsonl").unlink()
+    assert cli.launch(privacy_task, [str(run)]) == 5
+    assert "is missing, but the run trained with privacy" in capsys.readouterr().err
+
+
+def test_private_clients_cannot_be_rehearsed(store):
+    method = ("fine_tuning.method.type=rehearsal", f"fine_tuning.general_store={store}")
+    with pytest.raises(DataError, match=r"has (\d+) of the \1 train clients") as error:
+        build.open_stores(private_config(store, 1, *method))
+    assert "\n" not in str(error.value)
+    build.open_stores(tiny_config(store, *method))  # without a claim of privacy
+
+
+@pytest.mark.slow
+def test_a_run_that_rehearsed_its_own_clients_has_no_claim(run, store):
+    """As version 0.2.0 allowed it."""
+    directory = RunDirectory(run)
+    digests = client_digests.read(directory.client_digests)
+    assert digests is not None
+    assert "NO CLAIM" not in privacy_statement(directory.privacy_ledger)
+    few = client_digests.ClientDigests(digests.salt_id, frozenset(sorted(digests.digests)[:2]))
+    client_digests.write(directory.rehearsed_client_digests, few)
+    text = privacy_statement(directory.privacy_ledger)
+    assert text.startswith("NO CLAIM: 2 of these clients are also in the general corpus")
+    assert "epsilon                    NO CLAIM" in text
+    others = client_digests.ClientDigests(digests.salt_id, frozenset(["0" * 16, "1" * 16]))
+    union = client_digests.ClientDigests(digests.salt_id, digests.digests | others.digests)
+    client_digests.write(directory.rehearsed_client_digests, others)
+    client_digests.write(directory.client_digests, union)
+    assert "NO CLAIM" not in privacy_statement(directory.privacy_ledger)
+
+
+@pytest.mark.slow
+def test_resume_after_a_kill_repeats_the_same_release(run, store):
+    """The last checkpoint is lost; the rounds after the one before are computed again."""
+    _, rounds = read_ledger(run / "privacy_ledger.jsonl")
+    checkpoints = sorted((run / "checkpoints").iterdir())
+    checkpoints[-1].unlink()
+    weights = (run / "model" / "weights.npz").read_bytes()
+    train_federated(private_config(store, 6), run)
+    assert read_ledger(run / "privacy_ledger.jsonl")[1] == rounds
+    assert (run / "model" / "weights.npz").read_bytes() == weights
