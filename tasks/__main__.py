@@ -17,7 +17,7 @@ import tff_keyboard
 # Group -> task -> one line. They are here so that the list prints without importing a task.
 _ALL_GROUPS = {
     "Start": {
-        "doctor": "check this machine: packages, TFF worker, disk",
+        "doctor": "check this machine: packages, TensorFlow Federated, disk",
     },
     "Data": {
         "prepare": "turn per-user text into a client store and a vocabulary",

@@ -38,6 +38,20 @@ def test_the_import_of_tff_is_silent():
     ]
 
 
+@pytest.mark.slow
+def test_tff_jax_works_after_the_import():
+    program = run_python(
+        "import numpy as np\n"
+        "from tff_keyboard.host import quiet\n"
+        "tff = quiet.import_tensorflow_federated()\n"
+        "import jax, sklearn.preprocessing\n"
+        "print(tff.jax.computation(np.int32)(lambda x: x + 1).type_signature)\n"
+        "tff.no_such_name"
+    )
+    assert program.stdout == "(int32 -> int32)\n"
+    assert program.stderr.endswith("has no attribute 'no_such_name'\n")
+
+
 def fake_module(tmp_path, body):
     (tmp_path / "noisy.py").write_text(body)
     return (

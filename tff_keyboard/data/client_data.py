@@ -8,8 +8,8 @@ For datasets in TFF's format (`tff.simulation.datasets.stackoverflow`, `shakespe
     batches = client_data_batches(train, vocabulary, feature="tokens", batch_size=16, max_length=20)
     process.next(state, [batches.create_tf_dataset_for_client(c) for c in cohort])
 
-The words are the same as those `prepare` finds in the text. TFF's workers have no text operators,
-so text is tokenised in this process, when a client's dataset is created.
+The words are the same as those `prepare` finds in the text. Text is tokenised in
+this process, when a client's dataset is created.
 """
 
 from collections.abc import Callable, Sequence

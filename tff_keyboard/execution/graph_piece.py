@@ -5,9 +5,6 @@ from collections.abc import Collection, Iterable, Mapping
 import tensorflow as tf
 import tensorflow_federated as tff
 
-# TFF has no public access to the TensorFlow graph of a computation.
-from tensorflow_federated.python.core.impl.computation import computation_impl
-
 _STATELESS_SOURCES = ("Placeholder", "Const", "VarHandleOp")
 
 
@@ -29,7 +26,7 @@ class GraphPiece:
     """
 
     def __init__(self, computation: tff.Computation, *, last_results: int | None = None):
-        proto = computation_impl.ConcreteComputation.get_proto(computation).tensorflow
+        proto = tff.framework.ConcreteComputation.get_proto(computation).tensorflow
         self._graph = tf.compat.v1.GraphDef()
         proto.graph_def.Unpack(self._graph)
         has_parameter = computation.type_signature.parameter is not None

@@ -33,6 +33,7 @@ _CHATTER = re.compile(
     r"|^WARNING: All log messages before absl::InitializeLog"
 )
 _STANDARD_ERROR = 2
+_TFF_JAX = "tensorflow_federated.python.core.environments.jax"  # `tff.jax`
 _JAX = "tensorflow_federated.python.core.environments.jax_frontend.jax_computation"
 
 
@@ -42,9 +43,26 @@ def import_tensorflow() -> types.ModuleType:
 
 
 def import_tensorflow_federated() -> types.ModuleType:
-    """Returns the module `tensorflow_federated`. Imports TensorFlow too."""
+    """Returns the module `tensorflow_federated`. Imports TensorFlow too.
+
+    `tff.jax` is imported at its first use.
+    """
     _import("tensorflow")
-    return _import("tensorflow_federated")
+    is_first = "tensorflow_federated" not in sys.modules
+    tff = _import("tensorflow_federated")
+    if is_first and not is_verbose():
+        # The import has left out JAX, so `tff.jax` has no content yet.
+        sys.modules.pop(_TFF_JAX, None)
+        vars(tff).pop("jax", None)
+        tff.__getattr__ = _import_jax  # type: ignore[method-assign]
+    return tff
+
+
+def _import_jax(name: str) -> types.ModuleType:
+    """Returns `tff.jax`; the `__getattr__` of TFF's module (PEP 562)."""
+    if name != "jax":
+        raise AttributeError(f"module 'tensorflow_federated' has no attribute {name!r}")
+    return importlib.import_module(_TFF_JAX)
 
 
 def is_verbose() -> bool:

@@ -1,6 +1,7 @@
 """Types with suggestions: positions on the strip, the effect of a tap, and the keystrokes saved.
 
-The web page (`keyboard_server`) and the terminal (`terminal_keyboard`) share this code.
+The terminal (`terminal_keyboard`) uses `TypingSession`. The web page has these rules in JavaScript
+(`server/page/typing.js`) and shares only the positions of the strip.
 """
 
 import dataclasses

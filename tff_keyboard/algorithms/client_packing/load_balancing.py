@@ -37,12 +37,12 @@ def balance_load(sizes: Sequence[float], packs: int) -> list[list[int]]:
 
     Returns:
       For each pack, largest first, positions in `sizes`, largest first. No pack is empty if there
-      are at smallest `packs` clients.
+      are at least `packs` clients.
     """
     groups: list[list[int]] = [[] for _ in range(packs)]
     heap = [(0.0, 0, pack) for pack in range(packs)]  # (sum of sizes, number of clients, pack)
     for position in sorted(range(len(sizes)), key=lambda p: -sizes[p]):  # stable
-        total, clients, smallest = heap[0]
-        groups[smallest].append(position)
-        heapq.heapreplace(heap, (total + sizes[position], clients + 1, smallest))
+        total, clients, pack = heap[0]
+        groups[pack].append(position)
+        heapq.heapreplace(heap, (total + sizes[position], clients + 1, pack))
     return sorted(groups, key=lambda pack: -sum(sizes[p] for p in pack))

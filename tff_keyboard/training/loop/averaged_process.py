@@ -77,7 +77,7 @@ class AveragedProcess:
 def held_weights(state: Any) -> Any:
     """Returns the model in the state of a TFF learning process, with any wrappers, or None.
 
-    The computation `get_model_weights` would send the whole state to a worker.
+    The computation `get_model_weights` would copy the whole state.
     """
     while not hasattr(state, "global_model_weights"):
         if not hasattr(state, "process"):

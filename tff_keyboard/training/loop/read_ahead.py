@@ -1,4 +1,4 @@
-"""Prepares the data of the next round while the workers compute the current one."""
+"""Prepares the data of the next round while the current one is computed."""
 
 import dataclasses
 import time

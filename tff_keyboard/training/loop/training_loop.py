@@ -18,12 +18,10 @@ loop then takes the newest checkpoint that is not ahead of the sound rows, or no
 """
 
 import asyncio
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import grpc
 import tensorflow_federated as tff
 
 from tff_keyboard.algorithms.round_process import RoundProcess
@@ -143,7 +141,7 @@ class TrainingLoop:
         SIGINT and SIGTERM end the current round unfinished; earlier rounds are saved.
 
         Raises:
-          ProgramError: Errors of the disk, a checkpoint, a worker or a metric, or too many rejected
+          ProgramError: Errors of the disk, a checkpoint or a metric, or too many rejected
             rounds.
         """
         training = _Training()
@@ -160,7 +158,7 @@ class TrainingLoop:
 
     async def _run(self, training: _Training, signals: interruption.Interruption) -> TrainingResult:
         """Trains as `run`. `training` records the progress when a signal ends it."""
-        with signals.at_once(), _worker_errors("The first computation"):
+        with signals.at_once():
             template = _ProgramState(self.process.initialize(), best_round.LoopState())
         await self._restore(training, template)
         self._check_rejected(training)
@@ -168,7 +166,7 @@ class TrainingLoop:
             while not self._is_over(training):
                 await self._train_a_round(training, inputs, signals)
                 self._check_rejected(training)
-        with signals.at_once(), _worker_errors("The last computation"):
+        with signals.at_once():
             return await self._result(training, template)
 
     async def _restore(self, training: _Training, template: _ProgramState) -> None:
@@ -198,7 +196,7 @@ class TrainingLoop:
     ) -> None:
         """Computes a round and writes it. A signal interrupts computing, but not writing."""
         round_num, clock = training.round_num + 1, RoundClock()
-        with signals.at_once(), _worker_errors(f"Round {round_num}"):
+        with signals.at_once():
             state, row = self._compute(round_num, training.state, inputs, clock)
         training.state, training.round_num = state, round_num
         training.loop = self._after_round(training.loop, row, round_num)
@@ -303,16 +301,3 @@ def _add(row: dict[str, Value], more: Mapping[str, Value]) -> None:
         if name in row or name == ROUND:
             raise errors.ProgramError(f"Two metrics of a round are named {name!r}. Rename one.")
     row.update(more)
-
-
-@contextlib.contextmanager
-def _worker_errors(what: str) -> Iterator[None]:
-    """Reports an error of a worker in one line."""
-    try:
-        yield
-    except grpc.RpcError as error:
-        details = error.details() if isinstance(error, grpc.Call) else str(error)
-        first_line = (details or "no details").splitlines()[0][:300]
-        raise errors.ProgramError(
-            f"{what} failed on a TFF worker: {first_line} (the worker's log has the rest)"
-        ) from error

@@ -42,7 +42,7 @@ def is_finished(run: Run) -> bool:
         return False
     wanted = config_lib.to_dict(run.config)
     for values in (before, wanted):
-        values.pop("execution")  # changes no results, except `sub_rounds`, which train checks
+        values.pop("execution")  # changes no results beyond rounding
     return before == wanted and directory.weights.is_file() and _has_ended(done, run.config.train)
 
 

@@ -297,8 +297,8 @@ def truth(world, rng):
 
 
 def drop_claims(world, rng):
-    """The lists of issue 53: neighbours of a target hear that it reported, and of each device that
-    shares a mask with it, `threshold` neighbours hear that it dropped out."""
+    """Each device gets its own list: neighbours of a target hear that it reported, and of each
+    device that shares a mask with it, `threshold` neighbours hear that it dropped out."""
     lies, threshold = truth(world, rng), world.settings.threshold
     target = int(rng.choice(list(lies.near)))
     kept = set(sorted(lies.near[target])[:threshold]) - set(world.colluding)

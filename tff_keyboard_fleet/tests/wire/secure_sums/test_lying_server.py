@@ -31,7 +31,7 @@ def recovered(world, learned):
 )
 @pytest.mark.parametrize("make", [Trusting, Device])
 def test_server_alone_only_unmasks_a_device_that_trusts_it(make, degree, threshold, count):
-    """The attack of issue 53, without colluding devices, on devices with and without step 4."""
+    """The attack `drop_claims`, without colluding devices, on devices with and without step 4."""
     world = World(settings_of(degree, threshold), count, make=make)
     learned = world.play(lying_server.drop_claims(world, np.random.default_rng(0)))
     assert len(recovered(world, learned)) == (make is Trusting)
