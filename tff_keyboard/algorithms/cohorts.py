@@ -58,7 +58,7 @@ class CohortSampler:
         key: bytes = b"",
     ):
         self._config = config
-        self.num_selected = self._to_select(config.clients_per_round)
+        self.num_selected = config.selected_per_round
         self._separation = config.min_separation_rounds
         needed = self.num_selected * self._separation
         if needed > num_clients:
@@ -100,7 +100,7 @@ class CohortSampler:
 
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
         rng = self._generator(round_num, _SELECT)
-        size = self._to_select(self._config.clients_per_round)
+        size = self.num_selected
         if self._weights is None:
             return rng.choice(eligible, size=size, replace=False)
         weights = self._weights[eligible]
@@ -111,10 +111,6 @@ class CohortSampler:
             return np.random.default_rng([self._config.seed, round_num, purpose])
         name = f"{self._config.seed} {round_num} {purpose}".encode()
         return np.random.default_rng(int.from_bytes(hmac.digest(self._key, name, "sha256"), "big"))
-
-    def _to_select(self, clients: int) -> int:
-        # Rounding first, because 1.1 * 10 must give 11, not 12.
-        return math.ceil(round(self._config.over_selection * clients, 9))
 
 
 def sampling_weights(

@@ -5,53 +5,11 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.privacy.claims.guarantee import total_guarantee
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
-from tff_keyboard.privacy.ledger.ledger_header import FIXED_SIZE, LedgerHeader
-from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
-from tff_keyboard.privacy.mechanisms.noise_key import NoiseKey
+from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 
 _RECORDED = ("clip_norm", "noise_stddev")  # last words of metric names
-
-
-def ledger_header(
-    config: AggregationConfig,
-    *,
-    population: int,
-    clients_per_round: int,
-    selected_per_round: int,
-    min_separation_rounds: int,
-    mechanism: Mechanism,
-    key: NoiseKey | None,
-) -> LedgerHeader:
-    """Builds the ledger header of a run from its config, its sampling and its key.
-
-    Raises `ValueError` if the config has no mechanism.
-    """
-    privacy = config.privacy
-    if not isinstance(privacy, MechanismConfig):
-        raise ValueError(
-            "`aggregation.privacy.type` = 'none' makes no privacy claim, so there is no ledger."
-        )
-    return LedgerHeader(
-        mechanism=mechanism,
-        aggregator=config.rule.type,
-        noise_multiplier=privacy.noise_multiplier,
-        clip_norm=privacy.clip_norm,
-        delta=privacy.delta,
-        population=population,
-        clients_per_round=clients_per_round,
-        selected_per_round=selected_per_round,
-        sampling=FIXED_SIZE,
-        uniform_sampling=min_separation_rounds == 1,
-        secret_cohorts=key is not None and bool(key.cohort_key),
-        min_separation_rounds=min_separation_rounds,
-        noise_source=key.source if key is not None else "",
-        key_id=key.key_id if key is not None else "",
-        noise_cohort_size=privacy.noise_cohort_size,
-    )
 
 
 class LedgerHook:

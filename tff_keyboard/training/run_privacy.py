@@ -14,9 +14,9 @@ import numpy as np
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.train_config import TrainConfig
-from tff_keyboard.privacy import ledger_hook
 from tff_keyboard.privacy.ledger import client_digests, ledger, lineage
-from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.ledger.run_header import ledger_header
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
 from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
@@ -129,7 +129,7 @@ def open_run_privacy(
                 "initial model and version of tff-keyboard of the first start, or start a new run "
                 "directory."
             )
-    header = ledger_hook.ledger_header(
+    header = ledger_header(
         aggregation,
         population=len(client_ids or ()),
         clients_per_round=train.clients_per_round,
@@ -137,17 +137,13 @@ def open_run_privacy(
         min_separation_rounds=train.min_separation_rounds,
         mechanism=mechanism,
         key=key,
+        checks_in=client_ids is None,
+        origin=origin_of(recorded, store_card, initial_model, client_ids, privacy.noise_secret),
     )
-    if client_ids is None:
-        header = dataclasses.replace(header, sampling=CHECK_IN, uniform_sampling=False)
-    before = _what_came_before(
-        recorded, store_card, initial_model, client_ids, privacy.noise_secret
-    )
-    header = dataclasses.replace(header, **before)
     return RunPrivacy(mechanism=mechanism, key=key, header=header)
 
 
-def _what_came_before(
+def origin_of(
     recorded: LedgerHeader | None,
     store_card: Mapping[str, Any],
     initial_model: str,

@@ -178,7 +178,7 @@ def round_settings_of(config: RunConfig, parameters: int = 0) -> RoundSettings:
 
 
 def _seats(config: RunConfig) -> int:
-    return math.ceil(round(config.train.over_selection * config.train.clients_per_round, 9))
+    return config.train.selected_per_round
 
 
 def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:

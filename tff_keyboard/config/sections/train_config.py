@@ -1,6 +1,7 @@
 """`[train]` and `[evaluation]`: rounds, cohorts, checkpoints, stopping and evaluation."""
 
 import dataclasses
+import math
 from typing import Annotated, Literal
 
 from tff_keyboard.config.reading.tables import Table
@@ -82,6 +83,20 @@ class TrainConfig(Table, path="train"):
             f"has no effect with `train.client_sampling` = {self.client_sampling!r}",
             "Remove it, or set `train.client_sampling` to 'proportional'.",
         )
+
+    @property
+    def selected_per_round(self) -> int:
+        """Clients that the server selects in a round, with over-selection."""
+        return selected_clients(self.clients_per_round, self.over_selection)
+
+
+def selected_clients(clients: int, over_selection: float) -> int:
+    """Returns ceil(over_selection * clients), the clients selected for a report goal.
+
+    >>> selected_clients(10, 1.1)
+    11
+    """
+    return math.ceil(round(over_selection * clients, 9))  # rounded, because 1.1 * 10 is above 11
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
