@@ -1,6 +1,7 @@
 """The printed statement names every assumption, and its epsilon is that of the accounting."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -151,6 +152,45 @@ def test_large_epsilon_is_stated_as_no_protection(tmp_path, noise, words):
     assert (epsilon > 10, epsilon > 100) == (bool(words), "no protection" in words)
     assert f"{epsilon:.2f}{words}\n" in text
     assert ("above 10 is a weak guarantee" in text) == bool(words)
+
+
+@pytest.mark.parametrize(
+    "delta, words",
+    [
+        (1e-5, ""),
+        (2e-5, "Delta 2e-05 is not much smaller than 1 / population = 0.0001: it allows revealing"),
+        (1e-4, "Delta 0.0001 is not below 1 / population = 0.0001: it allows revealing the whole"),
+        (0.5, "probability 0.5 for each client, which is 5e+03 of the 10000 clients on average"),
+    ],
+    ids=["a tenth", "a fifth", "equal", "half"],
+)
+def test_a_large_delta_is_named(tmp_path, delta, words):
+    header = dataclasses.replace(HEADER, delta=delta, noise_multiplier=8.0)
+    text = statement(tmp_path, header, 2)
+    assert words in text
+    assert ("whatever epsilon is" in text) == bool(words)
+    assert ("`aggregation.privacy.delta` to at most 1e-05" in text) == bool(words)
+
+
+def test_the_delta_of_a_projection_is_compared_with_the_larger_population(tmp_path):
+    header = dataclasses.replace(HEADER, delta=1e-5, noise_cohort_size=1000)
+    assert "1 / population = 1e-05" in statement(tmp_path, header, 1)
+
+
+def test_devices_have_an_unknown_population(tmp_path):
+    header = dataclasses.replace(HEADER, sampling="check_in", uniform_sampling=False, population=0)
+    text = statement(tmp_path, header, 1)
+    assert "Delta 1e-06: the number of devices is unknown." in text
+    assert "for at most 100,000 devices" in text
+
+
+def test_epsilon_of_a_release_is_never_printed_as_0(tmp_path):
+    """F9: 2 rounds with delta 0.5 and population 231 printed epsilon 0.00."""
+    header = dataclasses.replace(HEADER, delta=0.5, noise_multiplier=5.0)
+    assert guarantee_of(header, 2).epsilon == 0
+    text = statement(tmp_path / "released", header, 2)
+    assert re.search(r"^epsilon +below 0\.001 \(delta alone bounds the effect", text, re.M)
+    assert re.search(r"^epsilon +0\.00$", statement(tmp_path / "none", header, 0), re.M)
 
 
 def test_vocabulary_and_metrics_are_private_or_named(tmp_path):

@@ -11,6 +11,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.claims.delta_rule import delta_caveats
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee, unclaimed
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
@@ -77,12 +78,12 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("sampling", _sampling(header)),
         ("accounting", guarantee.method),
         ("rho (zCDP)", "-" if guarantee.rho is None else _figure(guarantee.rho)),
-        *_epsilons(guarantee, total),
+        *_epsilons(guarantee, total, is_released=bool(rounds)),
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    refused = [*_refusal(header), *rehearsed, *_projection(header, len(rounds))]
-    caveats = _caveats(header, guarantee)
+    refused = [*missing_claims(header), *rehearsed, *_projection(header, len(rounds))]
+    caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
     if run.rehearsed_client_digests.exists():
         caveats.append(f"* {_REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
@@ -121,11 +122,15 @@ def _projection(header: LedgerHeader, rounds: int) -> list[str]:
         f"PROJECTION: the epsilon below holds for a federation with {header.noise_cohort_size} "
         f"clients per round from a population of {larger.population}. This run simulated its noise "
         f"with {header.clients_per_round} clients. The released models of this run have "
-        f"{'no epsilon' if real is None else f'epsilon {epsilon_in_words(real.epsilon)}'}.\n"
+        f"{'no epsilon' if real is None else f'epsilon {_of_released(real, rounds)}'}.\n"
     ]
 
 
-def _refusal(header: LedgerHeader) -> list[str]:
+def _of_released(guarantee: accounting.Guarantee, rounds: int) -> str:
+    return epsilon_in_words(guarantee.epsilon, is_released=rounds > 0)
+
+
+def missing_claims(header: LedgerHeader) -> list[str]:
     """Returns the first lines of a statement without a guarantee."""
     return [
         f"NO CLAIM: the initial model '{one.model}' {_why(one)}. The figures below are the "
@@ -156,19 +161,21 @@ def _initial_model(header: LedgerHeader) -> str:
 
 
 def _epsilons(
-    alone: accounting.Guarantee, total: accounting.Guarantee | None
+    alone: accounting.Guarantee, total: accounting.Guarantee | None, *, is_released: bool
 ) -> list[tuple[str, str]]:
     """Returns the rows with epsilon and delta, also for the run alone if other releases count."""
     if total is None:
         return [
             ("epsilon", "NO CLAIM"),
-            ("epsilon of this run alone", epsilon_in_words(alone.epsilon)),
+            ("epsilon of this run alone", epsilon_in_words(alone.epsilon, is_released=is_released)),
         ]
     name = "epsilon (projection)" if "PROJECTION" in total.method else "epsilon"
-    rows = [(name, epsilon_in_words(total.epsilon)), ("delta", f"{total.delta:g}")]
+    words = epsilon_in_words(total.epsilon, is_released=is_released)
+    rows = [(name, words), ("delta", f"{total.delta:g}")]
     if total != alone:
         rows.append(("composed by", f"{total.method} ({total.adjacency})"))
-        rows.append(("epsilon of this run alone", epsilon_in_words(alone.epsilon)))
+        words = epsilon_in_words(alone.epsilon, is_released=is_released)
+        rows.append(("epsilon of this run alone", words))
     return rows
 
 
@@ -225,8 +232,15 @@ def _figure(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 or not value else f"{value:.2g}"
 
 
-def epsilon_in_words(value: float) -> str:
-    """Returns epsilon, with a remark if it is so large that the guarantee is weak."""
+def epsilon_in_words(value: float, *, is_released: bool = True) -> str:
+    """Returns epsilon, with a remark if it is so large that the guarantee is weak.
+
+    An epsilon of 0 after a release means that delta alone bounds what one client can change, so it
+    is not printed as 0: a reader would take it for perfect privacy. `is_released` is whether any
+    round was released.
+    """
+    if not value and is_released:
+        return "below 0.001 (delta alone bounds the effect of one client)"
     if math.isinf(value) or value <= REASONABLE_EPSILON:
         return _figure(value)
     if value <= NO_PROTECTION_EPSILON:
@@ -234,7 +248,7 @@ def epsilon_in_words(value: float) -> str:
     return f"{_figure(value)}: no protection"
 
 
-def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]:
+def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee, *, delta: float) -> list[str]:
     caveats = []
     if math.isinf(guarantee.epsilon):
         caveats.append("The noise multiplier is 0: updates were clipped, but there is no privacy.")
@@ -246,6 +260,8 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
             "noise, more clients per round or fewer rounds. tff-keyboard privacy --target-epsilon "
             "plans a run."
         )
+    if header.noise_multiplier:
+        caveats += delta_caveats(header, delta)
     if header.mechanism.is_independent and header.amplifies:
         caveats.append(_SECRET_COHORTS)
     caveats += _noise_caveats(header)
