@@ -2,21 +2,31 @@
 
 tff-keyboard privacy runs/sms                      the statement: unit, mechanism, epsilon, ...
 tff-keyboard privacy runs/a runs/b                 both, and the total for clients in both runs
+tff-keyboard privacy runs/sms --rounds=500         also the epsilon if the run is resumed
 tff-keyboard privacy --target-epsilon=4 --config=configs/my.toml --population=20000
 
 --target-epsilon computes the smallest noise multiplier for the config's schedule, for each
 mechanism. It also shows how the number of rounds, the cohort size and the separation change the
-noise that remains in the model.
+noise that remains in the model. The planned epsilon is the epsilon of the finished run's statement:
+it counts the selected clients (`train.over_selection`), earlier runs on the same clients
+(`model.initial_model`) and a private vocabulary of the store. --devices plans a run of
+`serve-rounds`.
 """
 
 import dataclasses
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+from absl import flags
 
 from ..options import Positional, TaskOptions
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.sections.privacy_config import BltConfig, GaussianConfig, MechanismConfig
+from tff_keyboard.config.sections.learning_config import FedAvgM
+from tff_keyboard.config.sections.privacy_config import GaussianConfig, MechanismConfig
 from tff_keyboard.storage.errors import UsageError
+
+if TYPE_CHECKING:
+    from tff_keyboard.privacy.claims.planning import Plan, UnreachableTargetError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,6 +37,12 @@ class Options(TaskOptions):
     target_epsilon: Annotated[float | None, "Plan a run: the largest epsilon allowed."] = None
     config: Annotated[pathlib.Path | None, "Plan a run: TOML file with the schedule."] = None
     population: Annotated[int | None, "Plan a run: number of clients that can be sampled."] = None
+    devices: Annotated[bool, "Plan a run of `serve-rounds`, without --population."] = False
+    rounds: Annotated[
+        int | None,
+        "With run directories: also print epsilon after so many rounds.",
+        flags.IntegerParser(1),
+    ] = None
     set: Annotated[
         tuple[str, ...], "Plan a run: override a config key: `section.key=value`. Repeatable."
     ] = ()
@@ -35,12 +51,19 @@ class Options(TaskOptions):
         if self.target_epsilon is None:
             if not self.run_dirs:
                 raise UsageError("Pass a run directory, or --target-epsilon to plan a run.")
-            if self.config or self.population or self.set:
-                raise UsageError("--config, --population and --set require --target-epsilon.")
+            if self.config or self.population or self.devices or self.set:
+                raise UsageError(
+                    "--config, --population, --devices and --set require --target-epsilon."
+                )
         elif self.run_dirs:
             raise UsageError("Pass run directories or --target-epsilon, not both.")
         elif not self.target_epsilon > 0:
             raise UsageError(f"--target-epsilon must be > 0, got {self.target_epsilon}.")
+        elif self.rounds is not None:
+            raise UsageError("--rounds requires run directories. Plan with --set=train.rounds=N.")
+        elif self.devices:
+            if self.population is not None:
+                raise UsageError("Pass --population or --devices, not both.")
         elif self.population is None:
             raise UsageError("Pass --population, the number of clients that can be sampled.")
 
@@ -49,6 +72,7 @@ def run(options: Options) -> None:
     """Prints the statements of the runs' ledgers, or a plan.
 
     Raises:
+      UsageError: If no noise reaches the target, or the population is too small.
       RunDirectoryError: If a run made no privacy claim, if its ledger is damaged, or if two runs
         share a noise key.
     """
@@ -62,9 +86,14 @@ def run(options: Options) -> None:
     for path in paths:
         ledger.read_ledger(path)  # before the import of the accounting, which takes two seconds
     ledger.refuse_shared_noise(paths)
-    from tff_keyboard.privacy.claims import composed_statement, statement
+    from tff_keyboard.privacy.claims import composed_statement, plan_remarks, statement
 
     texts = [statement.privacy_statement(path) for path in paths]
+    if options.rounds is not None:
+        texts = [
+            f"{text}\n\n{plan_remarks.resumed_line(path, options.rounds)}"
+            for path, text in zip(paths, texts, strict=True)
+        ]
     if len(texts) > 1:
         texts = [f"{path}\n\n{text}" for path, text in zip(options.run_dirs, texts, strict=True)]
         runs = dict.fromkeys(options.run_dirs)
@@ -76,41 +105,69 @@ def run(options: Options) -> None:
 
 
 def plan(options: Options, target_epsilon: float) -> str:
-    """Returns the tables of a plan."""
-    from tff_keyboard.privacy.claims import planning
+    """Returns the tables of a plan.
+
+    Raises:
+      UsageError: If no noise reaches the target, or the population is too small.
+    """
+    from tff_keyboard.privacy.claims import plan_remarks, planning
+    from tff_keyboard.training import run_plan
 
     config = config_lib.load(options.config, options.set)
-    assert options.population is not None
     privacy = config.aggregation.privacy
     claims = privacy if isinstance(privacy, MechanismConfig) else GaussianConfig()
-    schedule = planning.Schedule(
-        rounds=config.train.rounds,
-        cohort=config.train.clients_per_round,
-        population=options.population,
-        min_separation=config.train.min_separation_rounds,
-        delta=claims.delta,
-    )
-
-    def planned(name: str, one: planning.Schedule, epsilon: float) -> planning.Plan:
-        return planning.plan(
-            name,
-            one,
-            target_epsilon=epsilon,
-            buffers=privacy.buffers if isinstance(privacy, BltConfig) else BltConfig().buffers,
-            momentum=getattr(config.server, "momentum", 0.0),
+    try:
+        schedule = planning.Schedule(
+            rounds=config.train.rounds,
+            cohort=config.train.clients_per_round,
+            population=options.population or 0,
+            min_separation=config.train.min_separation_rounds,
+            delta=claims.delta,
+            over_selection=config.train.over_selection,
+            checks_in=options.devices,
         )
+    except ValueError as error:
+        raise UsageError(f"--population does not fit the config: {error}") from None
+    origin = run_plan.planned_origin(
+        config.data.store,
+        config.model.initial_model,
+        secret=claims.noise_secret,
+        checks_in=options.devices,
+    )
+    configs = planning.mechanisms_to_compare(config.aggregation)
 
-    compared = [planned(name, schedule, target_epsilon) for name in planning.COMPARED]
-    best = min(compared, key=lambda found: found.error).mechanism
+    def planned(name: str, one: planning.Schedule) -> "Plan | UnreachableTargetError":
+        try:
+            return planning.plan_config(
+                configs[name],
+                one,
+                target_epsilon=target_epsilon,
+                momentum=config.server.momentum if isinstance(config.server, FedAvgM) else 0.0,
+                origin=origin,
+            )
+        except planning.UnreachableTargetError as error:
+            return error
+
+    compared = [planned(name, schedule) for name in configs]
+    reached = [one for one in compared if isinstance(one, planning.Plan)]
+    if not reached:
+        raise min(
+            (one for one in compared if isinstance(one, planning.UnreachableTargetError)),
+            key=lambda error: error.smallest_epsilon,
+        )
+    best = min(reached, key=lambda one: one.error).mechanism
+    shown = configs.get("gaussian", configs[best])
+    header = planning.planned_header(shown, schedule, origin=origin)
+    protected = f"a population of {schedule.population}" if schedule.population else "devices"
     parts = [
-        f"Smallest noise for epsilon <= {target_epsilon:g} at delta {schedule.delta:g}, with a "
-        f"population of {schedule.population}.\n"
-        "The guarantee of `gaussian` holds only if the sampled clients of each round stay secret.\n"
+        f"Smallest noise for epsilon <= {target_epsilon:g} at delta "
+        f"{reached[0].guarantee.delta:g}, with {protected}.\n"
         "multiplier: `noise_multiplier`. error: noise in one coordinate of the sum over rounds, "
         "root mean square over all rounds, in clip norms.",
         planning.plans_table(compared),
     ]
     for varied, schedules in planning.schedules_around(schedule).items():
-        plans = [planned(best, one, target_epsilon) for one in schedules]
+        plans = [planned(best, one) for one in schedules]
         parts.append(f"{best}, with other {varied}:\n{planning.plans_table(plans)}")
-    return "\n\n".join(parts)
+    remarks = plan_remarks.plan_remarks(header, has_store=run_plan.has_store(config.data.store))
+    return "\n\n".join([*parts, "\n".join(remarks)])

@@ -61,6 +61,53 @@ def test_plan_uses_the_servers_momentum():
     assert momentum["tree"] == plain["tree"]
 
 
+PRIVATE = ("aggregation.client_weighting=uniform", "aggregation.privacy.type=tree")
+
+
+def test_a_plan_names_its_assumptions():
+    settings = (*SCHEDULE, *PRIVATE, "train.over_selection=1.3", "aggregation.privacy.delta=1e-3")
+    settings += (f"aggregation.privacy.fixed_nonce={'0' * 32}",)
+    settings += ("aggregation.privacy.noise_cohort_size=100",)
+    text = privacy.plan(privacy.Options(target_epsilon=4.0, population=500, set=settings), 4.0)
+    for words in (
+        "Each round selects 13 clients (`train.over_selection`) and divides by 10.",
+        "PROJECTION: epsilon and error hold for a federation with 100 clients per round from a "
+        "population of 5000.",
+        "SIMULATION: `aggregation.privacy.fixed_nonce` is set",
+        "no amplification by sampling",
+        "Delta 0.001 is not below 1 / population",
+        "Not included: the vocabulary.",
+    ):
+        assert words in text, words
+
+
+def test_a_plan_for_devices_needs_no_population():
+    options = privacy.Options(target_epsilon=4.0, devices=True, set=(*SCHEDULE, *PRIVATE))
+    text = privacy.plan(options, 4.0)
+    assert "Devices check in by themselves: no amplification by sampling." in text
+    assert "the number of devices is unknown" in text
+
+
+def test_a_target_that_nothing_reaches_is_bad_usage():
+    settings = (*SCHEDULE, *PRIVATE, "aggregation.privacy.delta=1e-10")
+    options = privacy.Options(target_epsilon=1e-9, population=500, set=settings)
+    with pytest.raises(UsageError, match="--target-epsilon=1e-09 cannot be reached"):
+        privacy.plan(options, 1e-9)
+
+
+def test_a_population_that_the_selection_exhausts_is_bad_usage():
+    settings = (*SCHEDULE, "train.over_selection=2.0")
+    options = privacy.Options(target_epsilon=4.0, population=100, set=settings)
+    with pytest.raises(UsageError, match=r"must be >= 160, got 100: each round takes 20 clients"):
+        privacy.plan(options, 4.0)
+
+
+def test_a_statement_with_the_rounds_of_a_resumed_run(tmp_path, capsys):
+    run = run_with_ledger(tmp_path / "a", "ab")
+    privacy.run(privacy.Options(run_dirs=(run,), rounds=9))
+    assert "Resumed with `train.rounds` = 9: epsilon " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
@@ -69,6 +116,12 @@ def test_plan_uses_the_servers_momentum():
         ({"target_epsilon": 0.0, "population": 9}, "--target-epsilon must be > 0, got 0.0"),
         ({"target_epsilon": 1.0, "population": 9, "run_dirs": ("a",)}, "not both"),
         ({"run_dirs": ("a",), "population": 9}, "require --target-epsilon"),
+        ({"run_dirs": ("a",), "devices": True}, "require --target-epsilon"),
+        ({"target_epsilon": 1.0, "population": 9, "devices": True}, "not both"),
+        (
+            {"target_epsilon": 1.0, "population": 9, "rounds": 9},
+            "--rounds requires run directories",
+        ),
     ],
 )
 def test_conflicting_options_are_rejected(options, words):

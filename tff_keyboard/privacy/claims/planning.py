@@ -5,22 +5,45 @@ rounds, of the noise in the sum of all mean updates so far, per coordinate, in c
 
     error = noise multiplier * sqrt(mean over t of Var[noise of the first t rounds]) / cohort
 
-(without momentum and learning rate, which scale all mechanisms equally to first order).
+(without momentum and learning rate, which scale all mechanisms equally to first order). The cohort
+is the denominator of the mean: the report goal, or `noise_cohort_size` if it is set.
+
+A plan builds the ledger header of its run by the same function as the run
+(`ledger/run_header.py`). Its epsilon is therefore the epsilon of the finished run's statement, with
+over-selection, earlier runs and a private vocabulary.
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from tff_keyboard.config.sections import privacy_config
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
+from tff_keyboard.config.sections.rule_config import MeanConfig
+from tff_keyboard.config.sections.train_config import selected_clients
 from tff_keyboard.privacy.accounting import accounting
-from tff_keyboard.privacy.claims.guarantee import guarantee_of
-from tff_keyboard.privacy.ledger.ledger_header import FIXED_SIZE, LedgerHeader
-from tff_keyboard.privacy.mechanisms import mechanism, toeplitz
+from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee
+from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.ledger.run_header import ledger_header
+from tff_keyboard.privacy.mechanisms import mechanism, noise_key, toeplitz
+from tff_keyboard.storage.checks import require_one_of
+from tff_keyboard.storage.errors import UsageError
 
 # Adaptive clipping costs the same: its multiplier is for update and count together.
 COMPARED = ("gaussian", "tree", "blt")
+_CONFIGS: Mapping[str, Callable[..., privacy_config.Privacy]] = {
+    "gaussian": privacy_config.GaussianConfig,
+    "gaussian_adaptive": privacy_config.GaussianAdaptiveConfig,
+    "tree": privacy_config.TreeConfig,
+    "blt": privacy_config.BltConfig,
+}
+_MOST_NOISE = 1e6  # largest noise multiplier of a plan
+_JUST_LESS = 1.003  # more than the tolerance of a calibration and the rounding of its result
+_DIGITS = 4  # of a printed noise multiplier, rounded up
 _FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -33,11 +56,16 @@ class Schedule:
 
     Attributes:
       rounds: Rounds of the run, >= 1.
-      cohort: Clients per round, >= 1.
-      population: Number of clients that may be drawn; >= cohort * min_separation.
+      cohort: Client updates that the server aggregates in a round (the report goal), >= 1.
+      population: Number of clients that may be drawn; >= selected * min_separation. 0 if devices
+        check in by themselves.
       min_separation: A client that joins round i joins no round before i + min_separation; 1 allows
         any round.
       delta: Delta of the statement, in (0, 1).
+      over_selection: `train.over_selection`: the server selects this many times `cohort` clients.
+        All selected clients count for amplification by sampling.
+      checks_in: Whether devices check in by themselves (`serve-rounds`), so that sampling amplifies
+        nothing and the population is unknown.
 
     Raises:
       ValueError: If there are too few clients for the separation, or a number is out of range.
@@ -48,19 +76,56 @@ class Schedule:
     population: int
     min_separation: int = 1
     delta: float = 1e-6
+    over_selection: float = 1.0
+    checks_in: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "cohort", "population", "min_separation"):
+        counts = ("rounds", "cohort", "min_separation")
+        for name in counts if self.checks_in else (*counts, "population"):
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be >= 1, got {getattr(self, name)}.")
+        if self.checks_in and self.population:
+            raise ValueError(
+                f"`population` must be 0 if devices check in, got {self.population}: the ledger of "
+                "such a run does not know it."
+            )
+        if not self.over_selection >= 1:
+            raise ValueError(f"`over_selection` must be >= 1, got {self.over_selection!r}.")
         if not 0 < self.delta < 1:
             raise ValueError(f"`delta` must be in (0, 1), got {self.delta!r}.")
-        if self.population < self.cohort * self.min_separation:
+        if not self.checks_in and self.population < self.selected * self.min_separation:
             raise ValueError(
-                f"`population` must be >= {self.cohort * self.min_separation}, got "
-                f"{self.population}: each round takes {self.cohort} clients, and each client waits "
-                f"{self.min_separation} rounds."
+                f"`population` must be >= {self.selected * self.min_separation}, got "
+                f"{self.population}: each round takes {self.selected} clients, and each client "
+                f"waits {self.min_separation} rounds."
             )
+
+    @property
+    def selected(self) -> int:
+        """Clients drawn per round, with over-selection."""
+        return selected_clients(self.cohort, self.over_selection)
+
+
+class UnreachableTargetError(UsageError):
+    """A target epsilon that no amount of noise reaches. The message is one line.
+
+    Attributes:
+      mechanism: Name of the mechanism.
+      schedule: The schedule of the run.
+      smallest_epsilon: The smallest epsilon that the accounting reaches on this schedule.
+    """
+
+    def __init__(
+        self, mechanism: str, schedule: Schedule, target: float, smallest_epsilon: float, why: str
+    ):
+        super().__init__(
+            f"--target-epsilon={target:g} cannot be reached with {mechanism!r} at delta "
+            f"{schedule.delta:g}: {why}. The smallest epsilon that can be stated is "
+            f"{smallest_epsilon:.3g}."
+        )
+        self.mechanism = mechanism
+        self.schedule = schedule
+        self.smallest_epsilon = smallest_epsilon
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,8 +139,10 @@ class Plan:
     Attributes:
       mechanism: Name of the mechanism.
       schedule: The schedule of the run.
-      noise_multiplier: The smallest noise multiplier that reaches the target.
-      guarantee: The guarantee with this noise multiplier.
+      noise_multiplier: The smallest noise multiplier that reaches the target, rounded up to four
+        digits.
+      guarantee: The guarantee with this noise multiplier, as in the statement of the finished run:
+        together with earlier runs on the clients and a private vocabulary, if there are any.
       error: Error of the iterates; see the module.
     """
 
@@ -108,29 +175,170 @@ def plan(
       momentum: Momentum of the server. A BLT is optimised for it, so its epsilon depends on it.
 
     Raises:
-      ValueError: If no noise multiplier up to a million reaches the target, or an argument is out
-        of range.
+      UnreachableTargetError: If no noise reaches the target.
+      ValueError: If an argument is out of range.
     """
-    best = mechanism.optimal_mechanism(
-        name,
-        rounds=schedule.rounds,
-        min_separation=schedule.min_separation,
-        buffers=buffers,
+    require_one_of("name", name, _CONFIGS)
+    settings = {"buffers": buffers} if name == "blt" else {}
+    privacy = _CONFIGS[name](delta=schedule.delta, **settings)
+    return plan_config(
+        AggregationConfig(privacy=privacy, client_weighting="uniform"),
+        schedule,
+        target_epsilon=target_epsilon,
         momentum=momentum,
     )
 
-    def guarantee(noise_multiplier: float) -> accounting.Guarantee:
-        return guarantee_of(_header(best, schedule, noise_multiplier), schedule.rounds)
 
-    noise = accounting.calibrate_noise_multiplier(guarantee, target_epsilon=target_epsilon)
-    variance = float(iterate_variances(best, schedule.rounds).mean())
+def plan_config(
+    aggregation: AggregationConfig,
+    schedule: Schedule,
+    *,
+    target_epsilon: float,
+    momentum: float = 0.0,
+    origin: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Finds the least noise of the mechanism of a config; see `plan`.
+
+    Args:
+      aggregation: The table `[aggregation]`, with a mechanism. Its noise multiplier is ignored.
+      schedule: The participation of clients. Its delta is `aggregation.privacy.delta`.
+      target_epsilon: The largest allowed epsilon, > 0.
+      momentum: Momentum of the server.
+      origin: Header fields about the initial model and the vocabulary, as for `ledger_header`.
+
+    Raises:
+      UnreachableTargetError: If no noise reaches the target.
+      ValueError: If an argument is out of range.
+    """
+    privacy = aggregation.privacy
+    assert isinstance(privacy, MechanismConfig)
+    header = planned_header(aggregation, schedule, momentum=momentum, origin=origin)
+
+    def guarantee(noise_multiplier: float) -> accounting.Guarantee:
+        one = dataclasses.replace(header, noise_multiplier=noise_multiplier)
+        return planned_guarantee(one, schedule.rounds)
+
+    noise, reached = _least_noise(guarantee, header, schedule, target_epsilon)
+    variance = float(iterate_variances(header.mechanism, schedule.rounds).mean())
     return Plan(
-        mechanism=name,
+        mechanism=privacy.type,
         schedule=schedule,
         noise_multiplier=noise,
-        guarantee=guarantee(noise),
-        error=noise * math.sqrt(variance) / schedule.cohort,
+        guarantee=reached,
+        error=noise * math.sqrt(variance) / (header.noise_cohort_size or schedule.cohort),
     )
+
+
+def planned_header(
+    aggregation: AggregationConfig,
+    schedule: Schedule,
+    *,
+    momentum: float = 0.0,
+    origin: Mapping[str, Any] | None = None,
+) -> LedgerHeader:
+    """Returns the header that the ledger of the planned run will have, except for its key id.
+
+    A noise multiplier of 0 counts as 1, because a plan is for a run with noise.
+
+    Args and errors: as for `plan_config`.
+    """
+    privacy = aggregation.privacy
+    assert isinstance(privacy, MechanismConfig)
+    source = noise_key.SECRET if privacy.noise_secret else noise_key.NONCE
+    key = noise_key.NoiseKey(
+        key=bytes(32), source=noise_key.FIXED_NONCE if privacy.fixed_nonce else source
+    )
+    return dataclasses.replace(
+        ledger_header(
+            aggregation,
+            population=schedule.population,
+            clients_per_round=schedule.cohort,
+            selected_per_round=schedule.selected,
+            min_separation_rounds=schedule.min_separation,
+            mechanism=mechanism.mechanism_of(
+                privacy,
+                rounds=schedule.rounds,
+                min_separation_rounds=schedule.min_separation,
+                momentum=momentum,
+            ),
+            key=key,
+            checks_in=schedule.checks_in,
+            origin=origin,
+        ),
+        noise_multiplier=privacy.noise_multiplier or 1.0,
+        key_id="",
+    )
+
+
+def planned_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
+    """Returns the guarantee of the finished run, or of this run alone if it has no claim."""
+    return total_guarantee(header, rounds) or guarantee_of(header, rounds)
+
+
+def mechanisms_to_compare(aggregation: AggregationConfig) -> dict[str, AggregationConfig]:
+    """Returns configs with other mechanisms, and with the config's own, by the mechanism's name.
+
+    They have the delta, the nonce and the simulated cohort of the config. Omits mechanisms that the
+    config's aggregator does not support. A config without privacy is planned for a mean.
+    """
+    own = aggregation.privacy
+    configs = {}
+    names = (*COMPARED, own.type) if isinstance(own, MechanismConfig) else COMPARED
+    for name in dict.fromkeys(names):
+        privacy = own
+        if own.type != name:
+            shared: dict[str, Any] = {}
+            if isinstance(own, MechanismConfig):
+                fields = [field.name for field in dataclasses.fields(MechanismConfig)]
+                shared = {key: getattr(own, key) for key in fields if key != "type"}
+            privacy = _CONFIGS[name](**shared)
+        rule = MeanConfig() if aggregation.rule.privacy_problem else aggregation.rule
+        try:
+            configs[name] = AggregationConfig(
+                rule=rule, privacy=privacy, client_weighting="uniform"
+            )
+        except ValueError:
+            if own.type == name:
+                raise
+    return configs
+
+
+def _least_noise(
+    guarantee: Callable[[float], accounting.Guarantee],
+    header: LedgerHeader,
+    schedule: Schedule,
+    target: float,
+) -> tuple[float, accounting.Guarantee]:
+    """Returns the least noise multiplier for a target, rounded up, and its guarantee."""
+    if not target > 0:
+        raise ValueError(f"`target_epsilon` must be > 0, got {target!r}.")
+    name = header.mechanism.name
+    try:
+        noise = accounting.calibrate_noise_multiplier(guarantee, target_epsilon=target)
+    except ValueError:
+        smallest = guarantee(_MOST_NOISE).epsilon
+        why = f"a noise multiplier of {_MOST_NOISE:g} is not enough"
+        if header.ancestors or header.vocabulary_rho:
+            why = "earlier runs on the clients and the vocabulary alone cost more"
+        raise UnreachableTargetError(name, schedule, target, smallest, why) from None
+    noise = _rounded_up(noise)
+    reached = guarantee(noise)
+    if not reached.epsilon:
+        # So much noise is (0, delta)-private by the accounting of RDP: epsilon jumps to 0.
+        smallest = guarantee(noise / _JUST_LESS).epsilon
+        why = "with more noise, the accounting leaves no epsilon and delta bounds everything"
+        raise UnreachableTargetError(name, schedule, target, smallest, why)
+    return noise, reached
+
+
+def _rounded_up(number: float) -> float:
+    """Returns the number, rounded up to `_DIGITS` digits, so that a printed plan keeps its target.
+
+    The result is exactly the number that its decimal digits name.
+    """
+    exponent = _DIGITS - 1 - math.floor(math.log10(number))
+    digits = math.ceil(number * 10.0**exponent - 1e-9)
+    return float(f"{digits}e{-exponent}")
 
 
 def iterate_variances(noise: mechanism.Mechanism, rounds: int) -> np.ndarray:
@@ -159,49 +367,42 @@ def schedules_around(schedule: Schedule) -> dict[str, list[Schedule]]:
     cohorts, separations = [], []
     for factor in _FACTORS:
         cohort = max(1, round(factor * schedule.cohort))
-        longest = schedule.population // cohort
+        selected = selected_clients(cohort, schedule.over_selection)
+        longest = schedule.population // selected
+        if schedule.checks_in:
+            longest = schedule.min_separation
         if longest:
             separation = min(schedule.min_separation, longest)
             cohorts.append(replace(schedule, cohort=cohort, min_separation=separation))
         separation = max(1, round(factor * schedule.min_separation))
-        if separation * schedule.cohort <= schedule.population:
+        if schedule.checks_in or separation * schedule.selected <= schedule.population:
             separations.append(replace(schedule, min_separation=separation))
     found = {"rounds": rounds, "cohort": cohorts, "separation": separations}
     return {name: list(dict.fromkeys(schedules)) for name, schedules in found.items()}
 
 
-def plans_table(plans: Sequence[Plan]) -> str:
+def plans_table(plans: Sequence[Plan | UnreachableTargetError]) -> str:
     """Returns the plans as a text table for a terminal."""
     lines = [
         f"{'mechanism':10} {'rounds':>7} {'cohort':>7} {'separation':>10} {'multiplier':>10} "
         f"{'rho':>8} {'epsilon':>8} {'error':>10}"
     ]
-    for found in plans:
-        rho = found.guarantee.rho
+    for one in plans:
+        schedule = one.schedule
+        line = (
+            f"{one.mechanism:10} {schedule.rounds:7} {schedule.cohort:7} "
+            f"{schedule.min_separation:10} "
+        )
+        if isinstance(one, UnreachableTargetError):
+            lines.append(f"{line}not reachable: epsilon >= {one.smallest_epsilon:.3g}")
+            continue
+        rho, epsilon = one.guarantee.rho, one.guarantee.epsilon
         lines.append(
-            f"{found.mechanism:10} {found.schedule.rounds:7} {found.schedule.cohort:7} "
-            f"{found.schedule.min_separation:10} {found.noise_multiplier:10.4g} "
-            f"{'-' if rho is None else format(rho, '.4f'):>8} {found.guarantee.epsilon:8.3f} "
-            f"{found.error:10.3e}"
+            f"{line}{one.noise_multiplier:10.4g} "
+            f"{'-' if rho is None else format(rho, '.4f' if rho >= 1e-3 else '.2g'):>8} "
+            f"{format(epsilon, '.3f' if epsilon >= 0.1 else '.3g'):>8} {one.error:10.3e}"
         )
     return "\n".join(lines)
-
-
-def _header(noise: mechanism.Mechanism, schedule: Schedule, multiplier: float) -> LedgerHeader:
-    return LedgerHeader(
-        mechanism=noise,
-        aggregator="mean",
-        noise_multiplier=multiplier,
-        clip_norm=1.0,
-        delta=schedule.delta,
-        population=schedule.population,
-        clients_per_round=schedule.cohort,
-        selected_per_round=schedule.cohort,
-        sampling=FIXED_SIZE,
-        uniform_sampling=schedule.min_separation == 1,
-        secret_cohorts=True,
-        min_separation_rounds=schedule.min_separation,
-    )
 
 
 def _honaker(leaves: int) -> float:
