@@ -43,10 +43,12 @@ def run(options: Options) -> None:
       ConfigError: If the config has settings that devices do not support.
       ProgramError: If the address cannot be used, or if the disk is full.
     """
+    from tff_keyboard.training import preflight
     from tff_keyboard_fleet.on_devices.served_config import as_served
 
     config = options.run_config()
     as_served(config)  # before the slow imports
+    preflight.check_defence(config.train, config.aggregation.rule)
     quiet.import_tensorflow_federated()
     from tff_keyboard_fleet.on_devices import served_graph
     from tff_keyboard_fleet.on_devices.serve import serve_federated

@@ -99,6 +99,7 @@ def run(options: Options) -> None:
         return
     config = config_lib.load(options.config, options.set)
     preflight.check_population(config.data.store, config.train, config.aggregation.rule)
+    preflight.check_defence(config.train, config.aggregation.rule)
     quiet.import_tensorflow_federated()
     from tff_keyboard_lab.audits.leave_one_out import train_without_each
 

@@ -66,6 +66,7 @@ def run(options: Options) -> None:
     configs = {path.stem: config_lib.load(path, options.set) for path in options.config}
     for config in configs.values():
         preflight.check_population(config.data.store, config.train, config.aggregation.rule)
+        preflight.check_defence(config.train, config.aggregation.rule)
     quiet.import_tensorflow_federated()
     from tff_keyboard_lab.attacks import attack_report, attack_study
 

@@ -64,6 +64,7 @@ def run(options: Options) -> None:
     )
     for config in {run.config.data.store: run.config for run in runs}.values():
         preflight.check_population(config.data.store, config.train, config.aggregation.rule)
+        preflight.check_defence(config.train, config.aggregation.rule)
     text = estimate.plan_text(
         runs,
         jobs=options.jobs,

@@ -63,6 +63,7 @@ def run(options: Options) -> None:
             "--config=FILE.toml."
         )
     preflight.check_population(config.data.store, config.train, config.aggregation.rule)
+    preflight.check_defence(config.train, config.aggregation.rule)
     quiet.import_tensorflow_federated()
     from tff_keyboard.training.federated import train_federated
 

@@ -111,6 +111,71 @@ def test_every_coordinate_stays_in_the_honest_range():
     assert np.all(flat_result(output) >= honest.min(axis=0) - 1e-6)
 
 
+def with_unequal_norms(seed, clients):
+    """Deltas with the value 1 in one coordinate, and norms that differ by a factor of 20."""
+    rng = np.random.default_rng(seed)
+    values = [
+        [np.float32(rng.uniform(0.5, 10)) * x for x in value] for value in deltas(seed, clients)
+    ]
+    tensor, place = BACKDOOR
+    for value in values:
+        value[tensor][place] = 1.0
+    return values
+
+
+@pytest.mark.parametrize("attack", ["zeros", "long"])
+def test_attackers_move_the_clip_norm_within_the_honest_norms(attack):
+    """F4: the range of the honest values is kept for the clipped values, not for the sent ones."""
+    tensor, place = BACKDOOR
+    attackers, clients = 7, 20
+    values = with_unequal_norms(5, clients)
+    before = one_round(process(0.1), values, [1.0] * clients).result[tensor][place]
+    for value in values[:attackers]:
+        value[:] = [np.full_like(x, 0.0 if attack == "zeros" else 1e3) for x in value]
+    output = one_round(process(0.1), values, [1.0] * clients)
+    found = output.result[tensor][place]
+    honest = np.sort([np.linalg.norm(vector(value, ALL)) for value in values[attackers:]])
+    norms = np.linalg.norm(bounded(values)[attackers:], axis=1)
+    radius = norms.max()
+    assert honest[(clients + 1) // 2 - attackers - 1] * (1 - 1e-6) <= radius <= honest[-1]
+    if attack == "zeros":
+        assert found < 0.6 * before < before < 1  # every honest client sends exactly 1
+        assert radius == pytest.approx(honest[(clients + 1) // 2 - attackers - 1])
+    sent = np.stack([vector(value, ALL) for value in values[attackers:]])
+    clipped = bounded(values)[attackers:]
+    result = flat_result(output)
+    assert np.all(result <= clipped.max(axis=0) + 1e-5)
+    assert np.all(result >= clipped.min(axis=0) - 1e-5)
+    assert np.all(result <= np.maximum(sent.max(axis=0), 0) + 1e-5)
+    assert np.all(result >= np.minimum(sent.min(axis=0), 0) - 1e-5)
+
+
+def test_one_attacker_more_than_is_trimmed_leaves_the_honest_range():
+    values = [[np.float32(0.01) * x for x in value] for value in deltas(3, 20)]
+    for value in values:
+        value[0][0, 0] = 1.0
+    for value, count in ((values, 7), (values, 8)):
+        attacked = [[np.array(x) for x in one] for one in value]
+        for one in attacked[:count]:
+            one[0][0, 0] = -1.0
+        output = one_round(process(0.1), attacked, [1.0] * 20)
+        assert (output.result[0][0, 0] > 0.99) == (count == 7)
+
+
+def test_excess_probability_is_that_of_the_trimmed_number():
+    for attackers, clients, expected in [
+        (0.3, 20, 48),
+        (0.2, 20, 2.6),
+        (0.1, 8, 5.0),
+        (0.1, 5, 8.6),
+    ]:
+        factory = BoundedTrimmedMeanFactory(attackers)
+        exact = stats.binom.sf(numpy_cut(clients, attackers), clients, attackers)
+        assert factory.excess_probability(clients) == pytest.approx(exact, rel=1e-9)
+        assert 1000 * exact == pytest.approx(expected, rel=0.02)
+    assert BoundedTrimmedMeanFactory(0.1).excess_probability(20) <= RISK
+
+
 def test_more_attackers_than_are_cut_count_for_no_more_than_median_deltas():
     values = deltas(3, 9)
     for k in range(4):

@@ -4,8 +4,10 @@ import warnings
 
 import pytest
 
+from tests.support import shipped_configs
 from tests.support.console import answers
 from tests.support.fakes import tiny_config
+from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage.errors import DataError
@@ -52,6 +54,54 @@ def test_warns_of_a_defence_against_a_smaller_share_of_accounts(store, rule, say
     with pytest.warns(UserWarning, match=says) as found:
         check_population(tiny_config(store, rule, "train.client_sampling=proportional"))
     assert "\n" not in str(found[0].message)
+
+
+def check_defence(rule, *overrides):
+    config = config_lib.loads("", [f"aggregation.rule={rule}", *overrides])
+    preflight.check_defence(config.train, config.aggregation.rule)
+
+
+@pytest.mark.parametrize(
+    "attackers, clients, words",
+    [
+        (0.3, 20, "in 48 of 1,000 .* 9 that can .* to at least 55, or .* at most 0.177"),
+        (0.2, 20, "in 2.59 of 1,000 .* to at least 21, or .* at most 0.177"),
+        (0.1, 8, "in 5.02 of 1,000 .* to at least 9, or .* at most 0.064"),
+        (0.1, 10, "in 1.63 of 1,000 .* to at least 11, or .* at most 0.089"),
+        (0.495, 20, r"0.495 requires .* Set `aggregation.rule.attackers` to at most 0.177\.$"),
+        (0.1, 1, r"in 100 of 1,000 .* Set `train.clients_per_round` to at least 9\.$"),
+    ],
+)
+def test_a_cohort_too_small_for_its_defence_is_refused(attackers, clients, words):
+    """F4: 0.3 with 20 clients trained in silence."""
+    rule = f'{{type="bounded_trimmed_mean", attackers={attackers}}}'
+    with pytest.raises(ConfigError, match=words) as error:
+        check_defence(rule, f"train.clients_per_round={clients}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_defence_that_keeps_its_promise_is_silent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for attackers, clients in [(0.1, 20), (0.1, 9), (0.2, 21), (0.177, 20), (0.064, 8)]:
+            rule = f'{{type="bounded_trimmed_mean", attackers={attackers}}}'
+            check_defence(rule, f"train.clients_per_round={clients}")
+        check_defence('{type="median"}', "train.clients_per_round=2", "train.over_selection=2.0")
+
+
+def test_warns_if_fast_attackers_break_the_promise():
+    with pytest.warns(UserWarning, match=r"over_selection` = 1.3: .* 3 of 1,000 rounds"):
+        check_defence(
+            '{type="bounded_trimmed_mean", attackers=0.1}',
+            "train.clients_per_round=20",
+            "train.over_selection=1.3",
+        )
+
+
+@pytest.mark.parametrize("path", shipped_configs.CONFIGS, ids=str)
+def test_shipped_configs_keep_the_promise_of_their_defence(path):
+    config = config_lib.load(path)
+    preflight.check_defence(config.train, config.aggregation.rule)
 
 
 def test_no_store_is_bad_input(tmp_path):

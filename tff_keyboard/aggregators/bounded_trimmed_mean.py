@@ -1,14 +1,27 @@
 """A defence against attackers: updates are bounded, then trimmed by coordinate.
 
     x_k = delta_k min(1, R / ||delta_k||),  R the median of the norms of the M clients
-    f = the least number with P(Binomial(M, attackers) > f) <= 1 / 1000, at most (M - 1) / 2
+    f = the least number with P(Binomial(M, attackers) > f) <= 1 / 1000, at most (M - 1) // 2
     result = mean of each coordinate of x without the f lowest and the f highest
 
-With at most f attackers, every coordinate of the result is in the range of the honest x. With more
-attackers, no attacker's x is longer than the median update. Within these bounds attackers have a
-choice: if they stay at the edge of the honest range, they gain more than under a plain mean of x
-(in a Gaussian toy model, 5 of 20 attackers move the result by 0.419 honest sigmas per round, and a
-plain mean by 0.250).
+**The promise.** With at most f attackers, every coordinate of the result is in the range of the
+honest x, the clipped values. It need not be in the range of the honest delta_k, because attackers
+can lower R: with short updates they move the median to a shorter honest one. What holds then:
+
+- R is at least the ((M + 1) // 2 - f)-th smallest honest norm, and at most the longest one.
+- x_k is delta_k times a factor in [0, 1]. So every coordinate is in the range of the honest values
+  *and zero*. Attackers can shrink a step; they cannot turn it against all honest clients.
+
+**Its probability.** A random cohort has more than f attackers in at most 1 of 1,000 rounds if M is
+large enough. With M = 5 and 10 % attackers it is 9 of 1,000 rounds, because f cannot exceed 2.
+`BoundedTrimmedMeanFactory.excess_probability` gives the number, and training refuses a config for
+which it is above 1 / 1000 (`training/preflight.py`). In such a round the attackers choose
+coordinates of the result. If they are fewer than half of the cohort, their x are still not longer
+than the longest honest update; with a majority they also choose R.
+
+Within these bounds attackers have a choice: if they stay at the edge of the honest range, they gain
+more than under a plain mean of x (in a Gaussian toy model, 5 of 20 attackers move the result by
+0.419 honest sigmas per round, and a plain mean by 0.250).
 
 Clients are deliberately not judged by the direction of their updates: late in a training honest
 updates point in all directions, and attackers could choose which clients seem to go backwards.
@@ -23,12 +36,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators import client_stack
+from tff_keyboard.aggregators import attackers_in_cohort, client_stack
+from tff_keyboard.aggregators.attackers_in_cohort import RISK
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess
 from tff_keyboard.storage.checks import require
-
-RISK = 1e-3  # probability of a cohort with more attackers than are cut on each side
 
 
 def bounded(stacked: Any) -> Any:
@@ -75,6 +87,9 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     Measurements (int32): `clients`, and `trimmed_clients`, the number 2 f of clients that are left
     out of each coordinate.
 
+    The promise of the module holds in a round with at most f attackers. f depends on the clients of
+    the round, so a round with fewer clients has another f: ask `excess_probability` about it.
+
     Args:
       attackers: Share of all clients that may attack, in (0, 0.5).
 
@@ -85,6 +100,17 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     def __init__(self, attackers: float = 0.1):
         require(0 < attackers < 0.5, "attackers", "must be in (0, 0.5)", attackers)
         self._attackers = attackers
+
+    def excess_probability(self, clients: int) -> float:
+        """Returns the probability that more attackers than are trimmed are in a cohort.
+
+        At most 1 / 1000, unless `clients` are too few for the share of attackers.
+
+        Args:
+          clients: Clients of weight > 0 in the round.
+        """
+        cut = attackers_in_cohort.tolerated_attackers(clients, self._attackers)
+        return attackers_in_cohort.excess_probability(clients, self._attackers, cut)
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class. `weight_type` must be a number."""

@@ -3,6 +3,7 @@
 import pathlib
 import warnings
 
+from tff_keyboard.aggregators import attackers_in_cohort as cohort_attackers
 from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.config.sections.rule_config import (
     BoundedTrimmedMeanConfig,
@@ -13,6 +14,46 @@ from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import progress
 from tff_keyboard.storage.errors import ConfigError
+
+
+def check_defence(train: TrainConfig, rule: Rule) -> None:
+    """Checks that cohorts are large enough for the share of attackers of "bounded_trimmed_mean".
+
+    A random cohort may have more attackers than are trimmed in 1 of 1,000 rounds at most. Warns if
+    this holds only for attackers that do not report faster than other clients.
+
+    Args:
+      train: The table `[train]`.
+      rule: The aggregator, `aggregation.rule`.
+
+    Raises:
+      ConfigError: If `train.clients_per_round` is too small.
+    """
+    if not isinstance(rule, BoundedTrimmedMeanConfig):
+        return
+    clients, share = train.clients_per_round, rule.attackers
+    cut = cohort_attackers.tolerated_attackers(clients, share)
+    risk = cohort_attackers.excess_probability(clients, share, cut)
+    if risk > cohort_attackers.RISK:
+        largest = cohort_attackers.largest_share(clients, cut)
+        ways = [f"`aggregation.rule.attackers` to at most {largest:g}"] if largest else []
+        if share <= cohort_attackers.MAX_SHARE:
+            smallest = cohort_attackers.smallest_cohort(share, above=clients)
+            ways.insert(0, f"`train.clients_per_round` to at least {smallest}")
+        raise ConfigError(
+            f"`aggregation.rule.attackers` = {share:g} requires larger cohorts than "
+            f"`train.clients_per_round` = {clients}: in {1000 * risk:.3g} of 1,000 rounds a cohort "
+            f"has more attackers than the {cut} that can be trimmed, and at most 1 is allowed. "
+            f"{'Set ' + ', or '.join(ways) if ways else 'Use fewer attackers'}."
+        )
+    fast = cohort_attackers.excess_probability(train.selected_per_round, share, cut)
+    if fast > cohort_attackers.RISK:
+        warnings.warn(
+            f"`train.over_selection` = {train.over_selection:g}: if attackers report before other "
+            f"clients, {1000 * fast:.2g} of 1,000 rounds have more attackers than the {cut} that "
+            f"`aggregation.rule.attackers` = {share:g} trims. Set `train.over_selection` to 1.",
+            stacklevel=2,
+        )
 
 
 def check_population(store: str, train: TrainConfig, rule: Rule) -> None:

@@ -8,6 +8,18 @@ and `clipping_factory`, and checkpoints are compatible. TFF writes |x| and x^2 t
 reduces them, which takes as long as the training of a client with little text. Here the norms are
 `max(max x, -min x)` and `tf.nn.l2_loss`; the latter rounds differently.
 
+Each bound limits one update in its own round, whatever the client sends. An adaptive bound does not
+limit attackers over many rounds, because it counts their norms. It settles where the share q of all
+updates is below it. With a share a of attackers it is therefore, in the long run, between two
+quantiles F^-1 of the honest norms:
+
+    F^-1((q - a) / (1 - a)) <= bound <= F^-1(q / (1 - a))
+
+Attackers with a > q can let it shrink to zero, and with a > 1 - q they can let it grow without
+limit: more than 20 % of the clients for clipping with q = 0.8, but more than 2 % for zeroing, which
+follows the 98 % quantile of the largest coordinates. An update that `UpdateGuard` rejects counts
+with norm 0. Set a fixed bound if more clients may attack.
+
 Source of the adaptive bounds: Andrew et al. 2021, https://arxiv.org/abs/1905.03871.
 """
 

@@ -6,6 +6,9 @@ own zeroing and clipping let NaN pass, because NaN > bound is false; put this gu
 A client that claims an impossible weight gets the largest possible one. The limit is a constant of
 the config or the model, which clients cannot change; `weight_cap.py` follows the claims of clients.
 
+The guard accepts every finite update, however large: it is no defence against an attacker that
+avoids NaN. Its promise does not depend on the number of attackers.
+
 Updates are checked in one pass over their memory:
 
     all finite  <=>  sum of squares is finite,   or it overflowed and each number is finite

@@ -134,7 +134,8 @@ class TrimmedMeanConfig(_Rule):
 
     Attributes:
       trim_fraction: Share of the values that is cut at each end: the lowest and the highest values
-        of the cohort. Must be below 0.5.
+        of the cohort. Must be below 0.5. It is not a share of attackers: a random cohort often has
+        more attackers than their average (docs/attacks.md).
     """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
@@ -152,8 +153,9 @@ class BoundedTrimmedMeanConfig(_Rule):
     Attributes:
       attackers: Share of all clients that may be attackers. At each end, the aggregator cuts the
         largest number of attackers that a random cohort contains in 999 of 1,000 rounds. With 0.1
-        this is 7 of 20 clients, or 20 of 100. With "proportional" sampling, multiply the share of
-        attackers by `train.max_sampling_ratio`.
+        this is 7 of 20 clients, or 20 of 100. `train.clients_per_round` must be so large that this
+        is a minority: at least 9 for 0.1, 21 for 0.2, 55 for 0.3. With "proportional" sampling,
+        multiply the share of attackers by `train.max_sampling_ratio`.
     """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
