@@ -30,7 +30,8 @@ class MechanismConfig(Table, path="aggregation.privacy"):
         this is the bound of the first round.
       noise_multiplier: Standard deviation of one draw of noise, divided by the clip norm. Has no
         unit. With 0, updates are clipped, but there is no noise and no guarantee.
-      delta: Delta of the (epsilon, delta) guarantee. It should be well below 1 / number of clients.
+      delta: Delta of the (epsilon, delta) guarantee. It should be at most
+        1 / (10 x number of clients); otherwise the plan and the statement print a remark.
       noise_secret: Where the secret part of the noise key is: "env:NAME" or "file:PATH", outside
         the run directory. "" means that there is no secret part.
       fixed_nonce: 32 hexadecimal digits that replace the random nonce of the run and make its noise
