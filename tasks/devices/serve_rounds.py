@@ -65,7 +65,7 @@ def run(options: Options) -> None:
 def _served(app: "RoundApplication", options: Options) -> Iterator[None]:
     from tff_keyboard_fleet.round_server.serving import RoundServer
 
-    server = RoundServer(app, options.host, options.port)
+    server = RoundServer(app, options.host, options.port, max_body_bytes=app.max_body_bytes)
     server.start()
     try:
         print(f"Rounds: http://{options.host}:{server.port}", flush=True)

@@ -69,6 +69,9 @@ class RoundApplication:
       key: The server's key. It signs tokens, and the secret of devices' pseudonyms is derived from
         it.
       clock: Returns seconds since 1970.
+
+    Attributes:
+      max_body_bytes: Length of the longest body of a request, which is an upload's.
     """
 
     def __init__(
@@ -85,6 +88,10 @@ class RoundApplication:
         self._secret = _secret_of(key)
         sums = store.round_settings.sums
         self._bytes_per_number = sums.bits // 8 if sums else weights.BYTES_PER_NUMBER
+        self._max_json_body_bytes = messages.LONGEST_JSON + messages.LENGTH_BYTES
+        self.max_body_bytes = (
+            self._max_json_body_bytes + self._bytes_per_number * population.parameters
+        )
         self._limit = RateLimit(clock)
         self._pace = PaceSteering(max(store.round_settings.deadline_seconds / 20, 1.0), clock)
         self._urls = routing.Map(
@@ -126,9 +133,7 @@ class RoundApplication:
         if endpoint == "blob":
             return self._blob(request, values["name"])
         is_upload = endpoint == "upload"
-        request.max_content_length = messages.LONGEST_JSON + messages.LENGTH_BYTES
-        if is_upload:
-            request.max_content_length += self._bytes_per_number * self._population.parameters
+        request.max_content_length = self.max_body_bytes if is_upload else self._max_json_body_bytes
         body = request.get_data(cache=False)
         now_s = self._clock()
         headers = cast(Mapping[str, str], request.headers)  # only `get` is called

@@ -2,18 +2,30 @@
 
 The proxy does TLS, reads requests completely before it passes them on, and limits slow or greedy
 clients. docs/fleet/README.md has a configuration.
+
+A client without a signature cannot make the server use much memory. The header of a request has at
+most `LONGEST_HEADER` bytes. The body must have a Content-Length of at most `max_body_bytes`, so
+chunked bodies are refused when the header has arrived. A body that the application does not want
+is read in pieces and dropped.
 """
 
+import http
 import threading
 from typing import Any
 
+from cheroot import server as cheroot_server
 from cheroot import wsgi
 
 from tff_keyboard.storage.errors import ProgramError
+from tff_keyboard_fleet.wire import messages
+from tff_keyboard_fleet.wire.messages import Refused
 
 THREADS = 64
 LONGEST_HEADER = 16 * 1024  # bytes
+LONGEST_BODY = 64 * 2**20  # bytes; the proxy's limit in docs/fleet/README.md
 BACKLOG = 512  # connections that wait to be accepted
+_PIECE_BYTES = 64 * 1024
+_LONGEST_LENGTH = 18  # digits of a Content-Length
 
 
 class RoundServer:
@@ -23,6 +35,7 @@ class RoundServer:
       app: The WSGI application.
       host: Address to listen on.
       port: Port to listen on; 0 for any free one.
+      max_body_bytes: Longest body of a request. Longer bodies are refused before they are read.
 
     Attributes:
       port: The port on which it listens.
@@ -31,7 +44,7 @@ class RoundServer:
       ProgramError: If the address cannot be used.
     """
 
-    def __init__(self, app: Any, host: str, port: int):
+    def __init__(self, app: Any, host: str, port: int, *, max_body_bytes: int = LONGEST_BODY):
         self._server = _Server(
             (host, port),
             app,
@@ -40,6 +53,7 @@ class RoundServer:
             request_queue_size=BACKLOG,
             server_name="tff-keyboard",
         )
+        self._server.max_request_body_size = max_body_bytes
         try:
             self._server.prepare()
         except (OSError, OverflowError) as error:
@@ -59,7 +73,59 @@ class RoundServer:
         self._thread.join()
 
 
+class _Request(cheroot_server.HTTPRequest):
+    """A request whose body has a known and limited length."""
+
+    def read_request_headers(self) -> bool:
+        self.header_reader = self._read_headers
+        try:
+            ready: bool = super().read_request_headers()  # type: ignore[no-untyped-call]
+        except Refused as refused:
+            self._refuse(refused)
+            return False
+        return ready
+
+    def _read_headers(self, file: Any, headers: dict[bytes, bytes]) -> None:
+        """Reads the header, and checks the length of the body before the server asks for it.
+
+        Raises:
+          Refused: "length_required" or "too_large".
+          ValueError: If the header is not valid HTTP. The server answers with the message.
+        """
+        cheroot_server.HeaderReader()(file, headers)
+        if b"Transfer-Encoding" in headers:
+            raise Refused("length_required", "send Content-Length, not Transfer-Encoding")
+        length = headers.get(b"Content-Length", b"0")
+        if not length.isdigit() or len(length) > _LONGEST_LENGTH:
+            raise ValueError("Malformed Content-Length Header.")
+        if int(length) > self.server.max_request_body_size:
+            raise Refused("too_large", "the body is too long")
+
+    def _refuse(self, refused: Refused) -> None:
+        """Answers before the body is read, and closes the connection."""
+        self.close_connection = True
+        content = messages.encode({"code": refused.code, "message": refused.message})
+        lines = (
+            f"{self.server.protocol} {refused.status} {http.HTTPStatus(refused.status).phrase}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(content)}",
+            "Connection: close",
+        )
+        self.conn.wfile.write("\r\n".join([*lines, "\r\n"]).encode("ascii") + content)
+
+    def send_headers(self) -> None:
+        if not self.close_connection:  # otherwise the rest of the body is never read
+            while getattr(self.rfile, "remaining", 0) > 0 and self.rfile.read(_PIECE_BYTES):
+                pass
+        super().send_headers()
+
+
+class _Connection(cheroot_server.HTTPConnection):
+    RequestHandlerClass = _Request
+
+
 class _Server(wsgi.Server):
+    ConnectionClass = _Connection
     max_request_header_size = LONGEST_HEADER
     keep_alive_conn_limit = THREADS  # idle connections that stay open
 

@@ -46,6 +46,7 @@ REFUSALS = {
     "replay": 409,
     "wrong_plan": 409,
     "late": 410,
+    "length_required": 411,
     "too_large": 413,
     "bad_codec": 415,
     "bad_range": 416,
