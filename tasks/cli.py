@@ -42,8 +42,7 @@ class Task(Protocol):
 
 def fail(message: str) -> None:
     """Prints a one-line error to stderr, without control characters."""
-    line = "".join(c for c in " ".join(message.split()) if c.isprintable())
-    print(f"error: {line}", file=sys.stderr)
+    print(f"error: {errors.printable(message, max_characters=None)}", file=sys.stderr)
 
 
 def way_on_of(name: str) -> str:

@@ -153,9 +153,9 @@ def test_failed_append_leaves_the_file_unchanged(tmp_path, monkeypatch):
     [
         (None, "is missing"),
         (b"\xff", "not UTF-8"),
-        (b"{", "not JSON"),
+        (b"{", "not valid JSON"),
         (b"[]", "not hold a JSON object"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 100_000, "nested deeper than 100 levels"),
     ],
     ids=["missing", "bytes", "cut", "list", "deep"],
 )

@@ -36,7 +36,7 @@ def test_missing_model_is_an_error_with_the_way_out(tmp_path):
 @pytest.mark.parametrize(
     "content, says",
     [
-        ("{", "is damaged: not valid JSON"),
+        ("{", "is damaged: it is not valid JSON. Run"),
         ([SOUND], "the format must be"),
         (SOUND | {"format": "of next year"}, "got 'of next year'"),
         (SOUND | {"vocabulary_size": "10"}, "'vocabulary_size' is missing or not a int"),

@@ -135,7 +135,7 @@ def remove_config(run):
     [
         (damage_config, r"config\.toml is damaged: it is not valid TOML"),
         (damage_encoding, r"config\.toml is damaged: it is not UTF-8"),
-        (damage_card, r"data_card\.json is damaged: it is not JSON"),
+        (damage_card, r"data_card\.json is damaged: it is not valid JSON"),
         (damage_environment, r"environment\.json is damaged: it does not hold"),
         (remove_card, r"data_card\.json is missing"),
         (remove_config, r"config\.toml is missing, but rounds were completed"),

@@ -11,6 +11,25 @@ from tff_keyboard.storage.errors import UserError
 
 _NUMBERS = [0, 1, 127, 128, 255, 65_535, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1]
 _WORDS = [b"null", b"1e999", b"-1", b"[[[[", b"NaN", b"true", b'""', b"(", b"\n", b"\xff"]
+DEEP_JSON = {
+    "unclosed": b"[" * 100_000,
+    "unclosed objects": b'{"a":' * 50_000,
+    "for a recursive reader": b'{"a":' + b"[" * 400 + b"]" * 400 + b"}",
+    "long number": b'{"a":' + b"9" * 5000 + b"}",
+    "number beyond a float": b'{"a":' + b"9" * 400 + b"}",
+}
+_WORDS += [b"[" * 2000, b'{"":' * 2000, b"[" * 120 + b"]" * 120, b"9" * 400, b"9" * 5000]
+ESCAPES = "\x1b[31mX\x1b]0;t\x07\x9b2J\r\n\nerror: fake\u202e\u2066\u2028\x85"
+_WORDS += [ESCAPES.encode()]
+
+
+def _nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 _PIECES = st.one_of(
     st.binary(min_size=1, max_size=8),
     st.sampled_from(_WORDS),
@@ -49,6 +68,9 @@ _VALUES = st.sampled_from(
         [[]],
         [1] * 5,
         {"a": 1},
+        _nested(120),
+        10**400,
+        ESCAPES,
     ]
 )
 

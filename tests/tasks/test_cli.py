@@ -11,6 +11,7 @@ import pytest
 from tasks import __main__ as console
 from tasks import cli, options
 from tests.support.console import answers
+from tff_keyboard.host import output
 from tff_keyboard.storage.errors import DataError
 
 HELP = [["--help"], *([name, "--help"] for name in console.TASKS)]
@@ -170,3 +171,8 @@ def test_memory_that_runs_out_is_one_line(capsys, error):
     (line,) = capsys.readouterr().err.splitlines()
     assert "out of memory" in line
     assert line.endswith("Run the same command again to resume.")
+
+
+def test_warnings_become_one_line_without_control_characters():
+    line = output.warning_line(UserWarning("two\nlines\x1b[2J \u202e"))
+    assert line == "warning: two lines[2J\n"

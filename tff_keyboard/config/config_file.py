@@ -25,9 +25,8 @@ from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
 from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.schedule_config import Cosine
-from tff_keyboard.storage import shipped_files
+from tff_keyboard.storage import shipped_files, toml
 from tff_keyboard.storage.errors import ConfigError
-from tff_keyboard.storage.toml import tomllib
 
 BASE = "base"
 _WITH_SCHEDULE = ("server", "client", "central")  # tables
@@ -139,7 +138,7 @@ def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
       config: The config.
       recorded: The config that the run recorded (TOML), or None for a new run.
     """
-    begun = tomllib.loads(recorded) if recorded else {}
+    begun = toml.parse(recorded) if recorded else {}
     found: dict[str, Any] = {}
     for name in _WITH_SCHEDULE:
         table = getattr(config, name)
@@ -188,8 +187,8 @@ def _read(path: pathlib.Path, above: Sequence[pathlib.Path]) -> str:
 
 def _parse(text: str, origin: str) -> Toml:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return toml.parse(text)
+    except toml.InvalidTomlError as error:
         raise ConfigError(f"{origin}: not valid TOML: {error}.") from None
 
 
@@ -236,8 +235,8 @@ def _add_override(above: Toml, override: str) -> None:
     name, equals, raw = override.partition("=")
     keys = name.strip().split(".")
     try:
-        value = tomllib.loads(f"value = {raw.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = toml.parse(f"value = {raw.strip()}")["value"]
+    except toml.InvalidTomlError:
         value = raw.strip()
     is_key = len(keys) > 1 or isinstance(value, dict)
     if not equals or not is_key or not all(keys):

@@ -16,7 +16,7 @@ import pathlib
 import re
 from collections.abc import Iterable, Mapping
 
-from tff_keyboard.storage import errors, files
+from tff_keyboard.storage import errors, files, json_text
 
 PAD = 0
 BOS = 1
@@ -227,7 +227,7 @@ class Vocabulary:
         try:
             if lines[0] != _FORMAT or lines[-1] != "":
                 raise ValueError("The first line is wrong, or the last line is incomplete.")
-            rules = NormalisationRules(**json.loads(_header(lines[1], "rules")))
+            rules = NormalisationRules(**json_text.parse(_header(lines[1], "rules")))
             size = int(_header(lines[2], "size"))
             fingerprint = _header(lines[3], "fingerprint")
             vocabulary = cls(lines[4:-1], rules)
@@ -235,7 +235,8 @@ class Vocabulary:
                 raise ValueError("Size or fingerprint differ from the header.")
         except (ValueError, TypeError, IndexError) as error:
             raise errors.DataError(
-                f"{source}: not a complete vocabulary file: {error} Run `prepare` again."
+                f"{source}: not a complete vocabulary file ({errors.in_one_line(error)}). Run "
+                "`prepare` again."
             ) from None
         return vocabulary
 

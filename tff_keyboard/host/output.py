@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from tff_keyboard.storage import errors
+
 
 class PipeSafeStream:
     """A text stream that passes on its output until the pipe is closed, and then discards it.
@@ -56,5 +58,5 @@ def ignore_broken_pipe() -> Iterator[None]:
 
 
 def warning_line(message: Warning | str, *unused: object, **unused_too: object) -> str:
-    """Formats a warning without the source line, for `warnings.formatwarning`."""
-    return f"warning: {' '.join(str(message).split())}\n"
+    """Formats a warning as one line without control characters, for `warnings.formatwarning`."""
+    return f"warning: {errors.printable(str(message), max_characters=None)}\n"

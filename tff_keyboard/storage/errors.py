@@ -6,6 +6,24 @@ package.
 """
 
 
+def printable(text: str, *, max_characters: int | None = 200) -> str:
+    """Returns text of an outside party, such as a server, as one line that is safe to print.
+
+    A terminal obeys control characters: escape sequences change its title, its colours or lines
+    that were printed before, and characters for bidirectional text swap the order of letters. This
+    function removes all of them. White space of any kind becomes one space.
+
+    Args:
+      text: Any text.
+      max_characters: Longest result, in characters; None for any length.
+
+    >>> printable("\\x1b[31mred\\n\\nerror: \\u202egpj.exe")
+    '[31mred error: gpj.exe'
+    """
+    visible = "".join(letter for letter in text if letter.isprintable() or letter.isspace())
+    return " ".join(visible.split())[:max_characters]
+
+
 def in_one_line(error: Exception) -> str:
     """Returns the message of a Python error, cut to 200 characters and escaped.
 

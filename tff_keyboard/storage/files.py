@@ -6,13 +6,12 @@ target is not changed.
 """
 
 import contextlib
-import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-from tff_keyboard.storage import errors, in_progress
+from tff_keyboard.storage import errors, in_progress, json_text
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -144,11 +143,10 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 
     Raises `RunDirectoryError` if the file is missing, cannot be read, or has no JSON object.
     """
-    text = read_text(path)
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        raise damaged(path, "it is not JSON") from None
+        content = json_text.parse(read_bytes(path))
+    except json_text.InvalidJsonError as error:
+        raise damaged(path, str(error)) from None
     if not isinstance(content, dict):
         raise damaged(path, "it does not hold a JSON object")
     return content

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from tff_keyboard.storage import errors, files
+from tff_keyboard.storage import errors, files, json_text
 
 Value: TypeAlias = float | int | str
 Row: TypeAlias = dict[str, Value]
@@ -103,8 +103,8 @@ def _scan(path: pathlib.Path) -> tuple[list[Row], str]:
 
 def _row(line: bytes) -> Row | None:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+        row = json_text.parse(line)
+    except json_text.InvalidJsonError:
         return None
     if not isinstance(row, dict) or type(row.get(ROUND)) is not int:
         return None

@@ -1,14 +1,13 @@
 """`model.json`, the description of a saved model. Read without TensorFlow."""
 
-import json
 import os
 import pathlib
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.storage import directories, metrics_rows, names, shipped_files
-from tff_keyboard.storage.errors import SavedModelError
+from tff_keyboard.storage import directories, json_text, metrics_rows, names, shipped_files
+from tff_keyboard.storage.errors import SavedModelError, printable
 
 FORMAT = "tff-keyboard model 1"
 
@@ -30,7 +29,7 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
         directory = inner if (inner / names.MODEL_DESCRIPTION).exists() else directory
     path = directory / names.MODEL_DESCRIPTION
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = json_text.parse(path.read_bytes())
     except FileNotFoundError:
         raise SavedModelError(
             f"{directory}: there is no saved model ({names.MODEL_DESCRIPTION} is missing). "
@@ -38,14 +37,14 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
         ) from None
     except OSError as error:
         raise SavedModelError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise SavedModelError(f"{path}: is damaged: not valid JSON. {_WAY_OUT}") from None
+    except json_text.InvalidJsonError as error:
+        raise SavedModelError(f"{path}: is damaged: {error}. {_WAY_OUT}") from None
     fields = {"name": str, "vocabulary_size": int, "options": dict, "sha256": dict}
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         found = description.get("format") if isinstance(description, dict) else None
         raise SavedModelError(
-            f"{path}: the format must be {FORMAT!r}, got {found!r}. Another version wrote the "
-            f"file, or it is damaged. {_WAY_OUT}"
+            f"{path}: the format must be {FORMAT!r}, got {printable(repr(found))}. Another version "
+            f"wrote the file, or it is damaged. {_WAY_OUT}"
         )
     for field, kind in fields.items():
         if not isinstance(description.get(field), kind):

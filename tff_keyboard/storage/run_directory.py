@@ -31,9 +31,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
-from tff_keyboard.storage import directories, environment, files, in_progress, metrics_rows, names
+from tff_keyboard.storage import (
+    directories,
+    environment,
+    files,
+    in_progress,
+    json_text,
+    metrics_rows,
+    names,
+    toml,
+)
 from tff_keyboard.storage.errors import RunDirectoryError
-from tff_keyboard.storage.toml import tomllib
 
 
 class RunDirectory:
@@ -126,7 +134,7 @@ class RunDirectory:
             run._remove_leftovers()
             if run.exists():
                 text = of_this_version(run.config_text(), str(run.config_path))
-                before = flatten(tomllib.loads(text))
+                before = flatten(toml.parse(text))
                 run._check_same(before, config_text, data_card_text, vocabulary_text, may_change)
                 run._warn_about_environment()
             else:
@@ -175,8 +183,8 @@ class RunDirectory:
         """
         text = files.read_text(self.config_path)
         try:
-            tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            toml.parse(text)
+        except toml.InvalidTomlError as error:
             raise files.damaged(self.config_path, f"it is not valid TOML ({error})") from None
         return text
 
@@ -314,9 +322,9 @@ class RunDirectory:
         vocabulary_text: str | None,
         may_change: Sequence[str],
     ) -> None:
-        now = flatten(tomllib.loads(config_text))
+        now = flatten(toml.parse(config_text))
         _check_equal("config", self.config_path, before, now, may_change)
-        now = flatten(json.loads(data_card_text))
+        now = flatten(json_text.parse(data_card_text))
         _check_equal("data", self.data_card_path, flatten(self.data_card()), now, ())
         if vocabulary_text is not None and files.read_text(self.vocabulary_path) != vocabulary_text:
             raise RunDirectoryError(

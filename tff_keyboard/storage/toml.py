@@ -1,10 +1,55 @@
-"""The TOML reader: `tomllib`, or its predecessor `tomli` if Python is older than 3.11."""
+"""Parses TOML from files, with `tomllib`, or its predecessor `tomli` before Python 3.11.
+
+`tomllib.loads` raises a `RecursionError` for deeply nested text, and a plain `ValueError` for a
+number of thousands of digits. Shorter numbers fail later, when they become floats. `parse` raises
+one kind of error for all of these.
+"""
 
 import sys
+from typing import Any
+
+from tff_keyboard.storage import json_text
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = ["tomllib"]
+InvalidTomlError = tomllib.TOMLDecodeError  # a `ValueError`
+
+MAX_DEPTH = json_text.MAX_DEPTH
+_LONG_NUMBER = "A whole number does not fit into 64 bits"
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Returns the tables of a TOML text.
+
+    Raises:
+      InvalidTomlError: If the text is not TOML, is nested deeper than `MAX_DEPTH`, or has a whole
+        number that does not fit into 64 bits. The message quotes at most one character of the text.
+
+    >>> parse("[train]\\nrounds = 3")
+    {'train': {'rounds': 3}}
+    """
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)  # noqa: TID251
+    except InvalidTomlError:
+        raise
+    except RecursionError:
+        raise InvalidTomlError(f"Nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError:  # Python limits the digits of a number
+        raise InvalidTomlError(_LONG_NUMBER) from None
+    level: list[Any] = [tables]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list | int)
+        ]
+        if any(isinstance(child, int) and not -(2**63) <= child < 2**64 for child in level):
+            raise InvalidTomlError(_LONG_NUMBER)
+        level = [child for child in level if not isinstance(child, int)]
+    if level:
+        raise InvalidTomlError(f"Nested deeper than {MAX_DEPTH} levels")
+    return tables

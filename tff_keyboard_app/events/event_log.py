@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, json_text
 from tff_keyboard.storage.errors import DataError
 
 VERSION = 1
@@ -130,8 +130,8 @@ def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:
 
 def _strip_of(line: bytes, path: str | os.PathLike[str], number: int) -> Strip:
     try:
-        return Strip.from_json(json.loads(line))
-    except (ValueError, RecursionError) as error:
+        return Strip.from_json(json_text.parse(line))
+    except ValueError as error:
         rule = str(error) if type(error) is ValueError else "it is not valid JSON"
         raise DataError(f"{path}, line {number}: {rule}. Remove the line.") from None
 

@@ -11,7 +11,7 @@ import os
 import pathlib
 
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, json_text
 from tff_keyboard.storage.errors import DataError
 
 _FORMATS = "tff-keyboard word cache "
@@ -20,7 +20,7 @@ FORMAT = f"{_FORMATS}2"
 # default half life and floor can contain. The cache of a user takes about 30 kB.
 MAX_BYTES = 24_000_000
 
-_BROKEN = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
+_BROKEN = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
 
 
 class DamagedCacheError(DataError):
@@ -75,7 +75,7 @@ def load(path: str | os.PathLike[str]) -> WordCache:
             raise ValueError("it is empty")
         if len(data) > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
-        content = json.loads(text.decode("utf-8", errors="surrogatepass"))
+        content = json_text.parse(text.decode("utf-8", errors="surrogatepass"))
         cache = WordCache(content["half_life"], content["floor"])
         cache.restore(content["words"], content["pairs"], content["uses"], content["kept"])
     except _BROKEN as error:

@@ -13,7 +13,7 @@ import json
 import pathlib
 from collections.abc import Callable, Mapping
 
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, json_text
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard_app.personalisation.person import PersonResult
 
@@ -42,7 +42,7 @@ class Records:
             self._check(self._header, content[0])
         for number, line in enumerate(content[1:], start=2):
             try:
-                row = json.loads(line)
+                row = json_text.parse(line)
                 client = row.pop("person")
                 self.results[client] = PersonResult(**row)
             except (ValueError, TypeError, KeyError, AttributeError):
@@ -84,7 +84,7 @@ class Records:
 
     def _check(self, header: Mapping[str, object], line: bytes) -> None:
         try:
-            found = json.loads(line)
+            found = json_text.parse(line)
         except ValueError:
             found = None
         if not isinstance(found, dict) or found.get("format") != FORMAT:

@@ -17,7 +17,7 @@ import pathlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, json_text
 from tff_keyboard.storage.errors import DataError, ProgramError
 
 CATEGORIES = ("chat", "social", "web", "other")  # Hard et al. 2018, Table 2
@@ -154,11 +154,18 @@ class ClientCache:
         query = "select candidates from examples where candidates is not null"
         words, hits = 0, dict.fromkeys(ks, 0)
         with self._told():
-            for (row,) in self._connection.execute(query):
-                for word, shown in json.loads(row):
+            rows = self._connection.execute(query).fetchall()
+        try:
+            for (row,) in rows:
+                for word, shown in json_text.parse(row):
                     words += 1
                     for k in ks:
                         hits[k] += word in shown[:k]
+        except (ValueError, TypeError):
+            raise DataError(
+                f"{self._path}: has candidates that are damaged. Move the file away to start with "
+                "an empty cache."
+            ) from None
         return DecoderRecall(words, hits)
 
     def _keep_newest(self, limit: int) -> None:
@@ -195,7 +202,7 @@ def read_typed(path: pathlib.Path) -> list[Example]:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    examples.append(Example(**json.loads(line)))
+                    examples.append(Example(**json_text.parse(line)))
                 except (ValueError, TypeError) as error:
                     why = str(error) if isinstance(error, DataError) else "fields of an example"
                     raise DataError(

@@ -6,10 +6,10 @@ download continues where it stopped. A rejected request raises `Refused` and is 
 
 import contextlib
 import http.client
-import json
 import os
 import pathlib
 import random
+import re
 import ssl
 import time
 import urllib.parse
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import ProgramError, UsageError
+from tff_keyboard.storage import files, json_text
+from tff_keyboard.storage.errors import ProgramError, UsageError, printable
 from tff_keyboard_fleet.wire import keys, messages
 from tff_keyboard_fleet.wire.messages import (
     Accepted,
@@ -37,6 +37,7 @@ LARGEST_DOWNLOAD = 64 * 2**20  # bytes
 _TIMEOUT_SECONDS = 60.0  # of one read or write
 _PATIENCE_SECONDS = 60.0  # longest wait between tries
 _PIECE = 2**16
+_SECONDS = re.compile("[0-9]{1,9}")  # in `Retry-After`
 
 
 class ServerUnavailable(ProgramError):
@@ -198,7 +199,8 @@ class RoundClient:
                     "Pass --ca=FILE, the server's certificate."
                 ) from None
             except (OSError, http.client.HTTPException) as error:
-                why, after = str(error) or type(error).__name__, 0.0
+                # The error quotes an answer that is not HTTP.
+                why, after = printable(str(error)) or type(error).__name__, 0.0
             self.close()
             if after > _PATIENCE_SECONDS:
                 break
@@ -208,13 +210,13 @@ class RoundClient:
 def _refusal(answer: http.client.HTTPResponse) -> Exception:
     """Returns the error for an answer with another status than expected."""
     content: Any = None
-    with contextlib.suppress(ValueError):
-        content = json.loads(answer.read(messages.LONGEST_JSON))
+    with contextlib.suppress(json_text.InvalidJsonError):
+        content = json_text.parse(answer.read(messages.LONGEST_JSON))
     retry_after = answer.headers.get("Retry-After", "")
-    after = int(retry_after) if retry_after.isdecimal() else None
+    after = int(retry_after) if _SECONDS.fullmatch(retry_after) else None
     code = content.get("code") if isinstance(content, dict) else None
     if code in messages.REFUSALS:
-        return Refused(code, str(content.get("message", ""))[:200], after)
+        return Refused(code, printable(str(content.get("message", ""))), after)
     if answer.status in (502, 503, 504):  # sent by a proxy
         return Refused("busy", f"HTTP {answer.status}", after)
     return ProgramError(f"The server's answer does not follow the protocol (HTTP {answer.status}).")

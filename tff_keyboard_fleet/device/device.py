@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from tff_keyboard.host.progress import step
-from tff_keyboard.storage.errors import ExportError, ProgramError
+from tff_keyboard.storage.errors import ExportError, ProgramError, printable
 from tff_keyboard_fleet.device import apply_patch, eligibility, training_process
 from tff_keyboard_fleet.device.cache import ClientCache
 from tff_keyboard_fleet.device.client import RoundClient
@@ -75,7 +75,7 @@ class Device:
         self._known = known
         self._min_devices_in_sum = min_devices_in_sum
         self._train = train
-        self._say = say
+        self._print = say
         self._clock = clock
         self._masked: MaskedUpload | None = None
 
@@ -333,6 +333,10 @@ class Device:
         if self._store.take(model):
             self._say(f"fetched {size / 1e6:.2f} MB, hash verified")
 
+    def _say(self, line: str) -> None:
+        """Prints a line, which may have text of the server: from a refusal, a plan or a graph."""
+        self._print(printable(line, max_characters=None))
+
     def _refused(self, error: Refused) -> float:
         self._say(f"not taken: {error}")
         if error.code == "forged_token":  # the server has a new key
@@ -362,7 +366,7 @@ class Device:
     def _plan(self, data: bytes) -> Plan:
         try:
             plan = Plan.from_bytes(data)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ExportError(f"This device cannot follow the plan ({error}).") from None
         sums = plan.secure_sums
         count = min_honest_in_sum(sums.degree, sums.threshold, colluding=0) if sums else 1

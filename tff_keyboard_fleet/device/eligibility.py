@@ -7,10 +7,9 @@ idle, locale, version of the keyboard; and enough text, and enough time since th
 """
 
 import dataclasses
-import json
 import pathlib
 
-from tff_keyboard.storage import typed_json
+from tff_keyboard.storage import json_text, typed_json
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard_fleet.wire.plan import Conditions
 
@@ -43,7 +42,9 @@ def read_facts(path: pathlib.Path) -> DeviceFacts:
       UsageError: If the file has no such facts.
     """
     try:
-        facts: DeviceFacts = typed_json.read(DeviceFacts, json.loads(path.read_bytes()), "facts")
+        facts: DeviceFacts = typed_json.read(
+            DeviceFacts, json_text.parse(path.read_bytes()), "facts"
+        )
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UsageError(f"{path}: does not have the state of a device ({why}).") from None

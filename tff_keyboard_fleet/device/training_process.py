@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tff_keyboard.host import children
-from tff_keyboard.storage import files, typed_json
+from tff_keyboard.storage import files, json_text, typed_json
 from tff_keyboard.storage.errors import ExportError, UserError
 from tff_keyboard_fleet.wire import messages
 from tff_keyboard_fleet.wire.messages import UploadHeader
@@ -92,7 +92,7 @@ def run_in_child(job: Job, seconds: float) -> Done:
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise ExportError(f"Training failed: {lines[-1][:200]}")
-    result: Done = typed_json.read(Done, json.loads(done.stdout), "done")
+    result: Done = typed_json.read(Done, json_text.parse(done.stdout), "done")
     return result
 
 
@@ -174,7 +174,7 @@ def encoded(delta: "np.ndarray", plan: Plan, assignment: str) -> bytes:
 
 def main() -> int:
     """Reads a job from stdin, prints the result, and returns the exit code."""
-    job: Job = typed_json.read(Job, json.load(sys.stdin), "job")
+    job: Job = typed_json.read(Job, json_text.parse(sys.stdin.read()), "job")
     try:
         print(json.dumps(typed_json.plain(do(job))))
     except UserError as error:

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard_fleet.round_server import rounds
 from tff_keyboard_fleet.round_server.round_store import RoundStore
@@ -292,10 +293,10 @@ class SecureRoundStore(RoundStore):
         query = "SELECT payload FROM uploads WHERE number=? AND attempt=? AND assignment=?"
         for assignment, device, step, body in rows:
             if assignment is None:
-                _close(found, step, [bytes.fromhex(x) for x in json.loads(body)])
+                _close(found, step, [bytes.fromhex(x) for x in json_text.parse(body)])
             elif step == _REPORT:
                 (payload,) = self._db.one(query, now.number, now.attempt, assignment)
-                self._report(found, device, payload, json.loads(body))
+                self._report(found, device, payload, json_text.parse(body))
             else:
                 _apply(found, device, messages.decode(secure_steps.STEPS[step], body))
         return found

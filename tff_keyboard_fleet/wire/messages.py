@@ -22,7 +22,7 @@ import math
 import re
 from typing import Any, TypeVar
 
-from tff_keyboard.storage import typed_json
+from tff_keyboard.storage import json_text, typed_json
 
 PROTOCOL = 1
 LONGEST_JSON = 64 * 1024  # bytes of a request, or of the header of an upload
@@ -217,10 +217,10 @@ def decode(cls: type[_Message], data: bytes) -> _Message:
     if len(data) > LONGEST_JSON:
         raise Refused("too_large", f"JSON of more than {LONGEST_JSON} bytes")
     try:
-        found: _Message = typed_json.read(cls, json.loads(data), cls.__name__)
+        found: _Message = typed_json.read(cls, json_text.parse(data), cls.__name__)
         numbers = [v for v in vars(found).values() if isinstance(v, int | float)]
         _require(all(map(math.isfinite, numbers)), cls.__name__, "of finite numbers")
-    except (ValueError, RecursionError, OverflowError) as error:
+    except (ValueError, OverflowError) as error:
         what = str(error) if type(error) is ValueError else "not JSON"
         raise Refused("bad_json", what) from None
     return found

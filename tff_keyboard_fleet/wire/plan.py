@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 
-from tff_keyboard.storage import typed_json
+from tff_keyboard.storage import json_text, typed_json
 from tff_keyboard_fleet.wire.messages import MASKED, PROTOCOL, QUANTISED, RAW, require_sha256
 
 SUMS_PROTOCOL = 2  # version 1 had no step `confirm`; its devices reject a plan with this field
@@ -153,7 +153,7 @@ class Plan:
           ValueError: If it is not a plan, has another protocol version, or needs a feature that
             this version does not have.
         """
-        plan: Plan = typed_json.read(cls, json.loads(data), "plan")
+        plan: Plan = typed_json.read(cls, json_text.parse(data), "plan")
         known = {
             "protocol": (plan.protocol, (PROTOCOL,)),
             "codec.name": (plan.codec.name, (RAW, QUANTISED, MASKED)),

@@ -178,7 +178,7 @@ def _mark(folder: pathlib.Path, facts: Mapping[str, str | float]) -> None:
         files.make_directory(folder)
         files.write_atomically(path, [json.dumps(facts).encode()])
         return
-    before = json.loads(path.read_text(encoding="utf-8"))
+    before = files.read_json(path)
     if before != facts:
         raise UsageError(
             f"{folder} was started with {before}, which is {facts} now. Pass another --workdir."

@@ -20,7 +20,6 @@ import argparse
 import dataclasses
 import gzip
 import io
-import json
 import os
 import pathlib
 import re
@@ -32,7 +31,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tff_keyboard.models import saved_model
-from tff_keyboard.storage import files, names
+from tff_keyboard.storage import files, json_text, names, npz
 
 _STEPS = 127  # on either side of zero
 _TATOEBA = "Common Voice (CC0), Tatoeba (CC BY 2.0 FR)"
@@ -116,9 +115,9 @@ def compressed(weights: Mapping[str, np.ndarray]) -> bytes:
 def write_initial_model(run: pathlib.Path, out: pathlib.Path) -> None:
     """Writes the model of a run as `out`, with rounded weights."""
     saved = run / names.MODEL
-    with np.load(saved / names.WEIGHTS, allow_pickle=False) as archive:
-        weights = compressed({name: rounded(archive[name]) for name in archive.files})
-    description = json.loads((saved / names.MODEL_DESCRIPTION).read_text("utf-8"))
+    arrays = npz.read_arrays(saved / names.WEIGHTS)
+    weights = compressed({name: rounded(value) for name, value in arrays.items()})
+    description = json_text.parse((saved / names.MODEL_DESCRIPTION).read_bytes())
     saved_model.write_files(out, description, weights, (saved / names.VOCABULARY).read_bytes())
 
 

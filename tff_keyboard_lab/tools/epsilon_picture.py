@@ -8,7 +8,6 @@ are joined; crosses are single seeds.
 """
 
 import argparse
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from matplotlib.figure import Figure
 
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.report import charts
+from tff_keyboard.storage import json_text
 
 PANELS = ("recall_at_1_no_eos", "perplexity")
 _PEOPLE = "held_out"
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("study", type=pathlib.Path, help="JSON file that the study wrote")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG file to write")
     flags = parser.parse_args(arguments)
-    draw(json.loads(flags.study.read_text())["rows"], flags.out)
+    draw(json_text.parse(flags.study.read_text())["rows"], flags.out)
 
 
 if __name__ == "__main__":

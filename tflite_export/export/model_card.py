@@ -6,7 +6,6 @@ evaluation of the run. If something was not measured, the card says so and names
 measures it. The card is Markdown for people; programs read the manifest.
 """
 
-import json
 import pathlib
 from collections.abc import Mapping
 
@@ -14,7 +13,7 @@ from tff_keyboard.evaluation.metrics.metric_table import HEADLINES
 from tff_keyboard.evaluation.report import slice_text
 from tff_keyboard.evaluation.results.result import Evaluation
 from tff_keyboard.host.text_table import aligned, joined
-from tff_keyboard.storage import names
+from tff_keyboard.storage import json_text, names
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.export import private_runs
 from tflite_export.format.manifest_content import Manifest, Parity
@@ -96,7 +95,7 @@ def _data(run_dir: pathlib.Path) -> str:
     if not path.is_file():
         return f"{_NOT_KNOWN}: the run has no data card."
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        card = json_text.parse(path.read_bytes())
         rows = [["population", "clients", "messages", "words", "OOV"]]
         # The card must not publish exact counts of the users on whom a private run was trained.
         withheld = ("train", "train_later") if private_runs.is_private(run_dir) else ()
@@ -115,7 +114,7 @@ def _data(run_dir: pathlib.Path) -> str:
             for entry in card["inputs"]
         ]
         source = str(card["options"]["source"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise ExportError(f"{path}: damaged. Restore it, or train again.") from None
     facts = [("source", source), *(("input", line) for line in sources)]
     return f"{_list(facts)}\n\n```\n{aligned(rows)}\n```"
@@ -127,8 +126,8 @@ def _worth(metrics: Metrics, run_dir: pathlib.Path) -> str:
         return "Not measured. Run `tff-keyboard evaluate` on held-out clients and export again."
     figures = _figures(metrics)
     try:
-        evaluation = Evaluation.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError):
+        evaluation = Evaluation.from_json(json_text.parse(path.read_bytes()))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return figures
     text = evaluation.text
     return (

@@ -1,7 +1,6 @@
 """The run that is exported: its model and its records."""
 
 import dataclasses
-import json
 import pathlib
 
 from tff_keyboard import config as config_lib
@@ -11,7 +10,7 @@ from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy.claims import statement
 from tff_keyboard.privacy.ledger import lineage
-from tff_keyboard.storage import names
+from tff_keyboard.storage import json_text, names
 from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
 from tff_keyboard.storage.run_directory import RunDirectory
 from tflite_export.export import private_runs
@@ -84,7 +83,7 @@ class TrainedRun:
         evaluation = self.directory / names.evaluation("held_out")
         if evaluation.is_file():
             try:
-                metrics = json.loads(evaluation.read_text(encoding="utf-8"))["metrics"]
+                metrics = json_text.parse(evaluation.read_bytes())["metrics"]
             except (ValueError, KeyError, TypeError):
                 raise ExportError(
                     f"{evaluation}: not the result of an evaluation. Evaluate the run again."

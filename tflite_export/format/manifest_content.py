@@ -10,7 +10,7 @@ import json
 import pathlib
 
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, NormalisationRules
-from tff_keyboard.storage import typed_json
+from tff_keyboard.storage import json_text, typed_json
 from tff_keyboard.storage.errors import ExportError
 
 FORMAT = "tff-keyboard export 1"
@@ -254,8 +254,8 @@ def parse(data: bytes, path: pathlib.Path) -> Manifest:
       ExportError: If `data` is not a valid manifest. `data` may be any bytes.
     """
     try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
+        content = json_text.parse(data)
+    except json_text.InvalidJsonError:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ExportError(f"{path}: not a manifest of format {FORMAT!r}. Export the model again.")

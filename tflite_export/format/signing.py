@@ -16,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 
 FORMAT = "tff-keyboard signature 1"
@@ -81,11 +82,11 @@ def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, na
       CheckFailed: If it is not.
     """
     try:
-        content = json.loads(signature)
+        content = json_text.parse(signature)
         if content["format"] != FORMAT:
             raise ValueError("another format")
         signed_by, found = str(content["public_key_sha256"]), bytes.fromhex(content["signature"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise CheckFailed(f"{name}: not a signature file of format {FORMAT!r}.") from None
     if signed_by != key_id(key):
         raise CheckFailed(

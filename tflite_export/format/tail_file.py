@@ -14,7 +14,6 @@ the file may come from another person.
 
 import base64
 import binascii
-import json
 import zlib
 from collections.abc import Container
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, of_steps, steps_of
+from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import vocabulary_file
 
@@ -44,13 +44,13 @@ def decode(data: bytes, vocabulary: Vocabulary, name: str = "lexicon") -> TailLe
     """
     try:
         header, packed = vocabulary_file.checked_body(data, FORMAT).split(b"\n", 1)
-        count = json.loads(header)["words"]
+        count = json_text.parse(header)["words"]
         if type(count) is not int or not 0 < count <= _MAX_WORDS:
             raise ValueError(f"it does not have 1 to {_MAX_WORDS:,} words")
         words, steps = vocabulary_file.unpack(packed, count, bytes_a_word=1)
         lexicon = of_steps(words, np.frombuffer(steps, np.uint8))
         lexicon.check_beyond(vocabulary)
-    except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
+    except (ValueError, TypeError, KeyError, zlib.error) as error:
         raise ExportError(
             f"{name}: not a complete lexicon ({error}). Export the model again."
         ) from None

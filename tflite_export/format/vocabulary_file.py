@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Sequence
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import ExportError, in_one_line
 
 FORMAT = b"tff-keyboard sorted vocabulary 2"
@@ -97,7 +98,7 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
     """
     try:
         header_line, packed = checked_body(data, FORMAT).split(b"\n", 1)
-        header = json.loads(header_line)
+        header = json_text.parse(header_line)
         size = header["size"]
         if type(size) is not int or not NUM_SPECIAL < size <= _MAX_ROWS:
             raise ValueError(f"it does not have {NUM_SPECIAL + 1} to {_MAX_ROWS:,} rows")
@@ -105,7 +106,7 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
         vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules(**header["rules"]))
         if vocabulary.fingerprint != header["fingerprint"]:
             raise ValueError("the fingerprint differs from the header")
-    except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
+    except (ValueError, TypeError, KeyError, zlib.error) as error:
         raise ExportError(
             f"{name}: not a complete vocabulary file ({in_one_line(error)}). Export the model "
             "again."

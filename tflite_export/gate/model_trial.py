@@ -16,6 +16,7 @@ import signal
 import time
 from typing import NoReturn
 
+from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import CheckFailed, ExportError, UserError
 from tflite_export.format import signatures
 from tflite_export.runtime import interpreters, training_step
@@ -99,8 +100,8 @@ def _problem(path: pathlib.Path, said: bytes) -> str:
         process.
     """
     try:
-        problem = json.loads(said)
-    except (ValueError, RecursionError):
+        problem = json_text.parse(said)
+    except json_text.InvalidJsonError:
         problem = None
     if not isinstance(problem, str):
         raise CheckFailed(f"{path}: crashes the interpreter (no answer). Do not use this file.")

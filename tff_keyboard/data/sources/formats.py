@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 import pathlib
 import re
 import sqlite3
@@ -21,7 +20,7 @@ from tff_keyboard.data.sources.exports import (
 from tff_keyboard.data.sources.messages import Message, ParserState, Typed
 from tff_keyboard.data.sources.tables import csv_files, json_lines, parquet_files
 from tff_keyboard.data.sources.tables.columns import WantedColumns
-from tff_keyboard.storage import errors
+from tff_keyboard.storage import errors, json_text
 
 _HEAD_BYTES = 1 << 16
 TABLES = {
@@ -119,8 +118,8 @@ def _json_format(head: _Head) -> Source:
             return "discord"
         return "slack" if head.has("ts", "type") and not head.has("body") else "jsonl"
     try:
-        first = json.loads(head.text.partition("\n")[0])
-    except (ValueError, RecursionError):
+        first = json_text.parse(head.text.partition("\n")[0])
+    except ValueError:
         first = None
     if isinstance(first, dict) and not {"messages", "chats"} & first.keys():
         return "jsonl"

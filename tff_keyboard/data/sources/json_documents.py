@@ -1,7 +1,6 @@
 """Reads whole files into memory, plain or gzip, and parses the JSON in them."""
 
 import gzip
-import json
 import pathlib
 import zlib
 from collections.abc import Iterable, Iterator
@@ -9,7 +8,7 @@ from typing import Any, BinaryIO, cast
 
 from tff_keyboard.data.sources.lines import GZIP_MAGIC, require_not_utf16, unreadable
 from tff_keyboard.data.sources.messages import ParserState
-from tff_keyboard.storage import errors
+from tff_keyboard.storage import errors, json_text
 
 _CHUNK_BYTES = 1 << 16
 
@@ -54,20 +53,17 @@ def read_json(path: pathlib.Path) -> object:
     if not content.strip():
         raise errors.DataError(f"{path}: the file is empty. Pass a file with messages.")
     try:
-        return json.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        return json_text.parse(content)
+    except json_text.NotUtf8Error as error:
         raise errors.DataError(
-            f"{path}:{line}: the line is not UTF-8. Convert the file (iconv -f LATIN1 -t UTF-8)."
+            f"{path}:{error.line}: the line is not UTF-8. Convert the file (iconv -f LATIN1 -t "
+            "UTF-8)."
         ) from None
-    except json.JSONDecodeError as error:
+    except json_text.InvalidJsonError as error:
+        if error.line is None:
+            raise errors.DataError(f"{path}: {error}. Export it again.") from None
         raise errors.DataError(
-            f"{path}:{error.lineno}: the file is not valid JSON from here on. Export or copy it "
-            "again."
-        ) from None
-    except (ValueError, RecursionError):  # a huge integer, or a thousand brackets
-        raise errors.DataError(
-            f"{path}: the JSON has a number that is too large, or is nested too deeply. Export it "
+            f"{path}:{error.line}: the file is not valid JSON from here on. Export or copy it "
             "again."
         ) from None
 

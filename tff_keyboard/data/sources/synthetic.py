@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tff_keyboard.data.sources.messages import Message
-from tff_keyboard.storage.toml import tomllib
+from tff_keyboard.storage import toml
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPTION = re.compile(r"\[([^\]]*)\]")
@@ -47,7 +47,7 @@ class PhraseBook:
 def phrase_book() -> PhraseBook:
     """Returns the phrases of `synthetic_phrases.toml`, read once."""
     path = pathlib.Path(__file__).with_name("synthetic_phrases.toml")
-    found = tomllib.loads(path.read_text(encoding="utf-8"))
+    found = toml.parse(path.read_text(encoding="utf-8"))
     found["topics"] = {topic: lines.splitlines() for topic, lines in found["topics"].items()}
     found["replies"] = found["replies"].splitlines()
     return PhraseBook(**found)

@@ -1,13 +1,12 @@
 """The data card of a client store: its content, and the digests that verify it."""
 
 import hashlib
-import json
 import pathlib
 from typing import Any, cast
 
 from typing_extensions import NotRequired, TypedDict
 
-from tff_keyboard.storage import directories, errors, names
+from tff_keyboard.storage import directories, errors, json_text, names
 
 CARD_FORMAT = 1
 
@@ -102,7 +101,7 @@ def read_card(directory: pathlib.Path) -> Card:
     directories.restore(directory)
     path = directory / names.DATA_CARD
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        card = json_text.parse(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         if not directory.exists():
             raise errors.DataError(
@@ -115,8 +114,8 @@ def read_card(directory: pathlib.Path) -> Card:
         ) from None
     except OSError as error:
         raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
-    except ValueError:
-        raise errors.DataError(f"{path}: is damaged. {way_out}") from None
+    except ValueError as error:
+        raise errors.DataError(f"{path}: is damaged: {error}. {way_out}") from None
     if not isinstance(card, dict) or card.get("format") != CARD_FORMAT:
         raise errors.DataError(f"{path}: is not a data card of format {CARD_FORMAT}. {way_out}")
     for field, kind in (("file_bytes", dict), ("vocabulary", dict), ("store_sha256", str)):

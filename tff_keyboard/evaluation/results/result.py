@@ -18,7 +18,6 @@ order.
 
 import dataclasses
 import functools
-import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -32,6 +31,7 @@ from tff_keyboard.evaluation.statistics.clients import Spread, spread
 from tff_keyboard.evaluation.statistics.jackknife import Interval, effective_number
 from tff_keyboard.evaluation.statistics.reliability import Bin, reliability
 from tff_keyboard.evaluation.statistics.sums import Sums
+from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import DataError
 
 FORMAT = "tff-keyboard evaluation 4"
@@ -212,8 +212,8 @@ def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], agai
     Raises `DataError` if the file cannot be read, is damaged, or has an unknown version.
     """
     try:
-        return parse(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return parse(json_text.parse(path.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
             f"{path}: this version cannot read these results. Run `{again}` again."
         ) from None

@@ -44,6 +44,7 @@ from tff_keyboard.data.vocabulary import (
 )
 from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram, CompactTable
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey, NGramTable
+from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import DataError, in_one_line
 
 FORMAT = b"tff-keyboard n-gram 1"
@@ -153,7 +154,7 @@ def decode(data: bytes, name: str = "n-gram") -> tuple[CompactNGram, Vocabulary]
     """
     try:
         return _decode(data)
-    except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
+    except (ValueError, TypeError, KeyError, zlib.error) as error:
         why = in_one_line(error)
         raise DataError(f"{name}: not a complete n-gram file ({why}). Write it again.") from None
 
@@ -177,7 +178,7 @@ def _decode(data: bytes) -> tuple[CompactNGram, Vocabulary]:
     end = content.find(b"\n", start, start + _LONGEST_HEADER)
     if end < 0:
         raise ValueError("it has no header")
-    header = _Header(**json.loads(content[start:end]))
+    header = _Header(**json_text.parse(content[start:end]))
     header.check(len(content) - end - 1)
     bounds = np.cumsum([end + 1, *header.part_bytes])
     stored = [content[a:b] for a, b in itertools.pairwise(bounds)]

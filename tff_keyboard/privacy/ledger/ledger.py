@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from tff_keyboard.config.reading import tables
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, json_text
 from tff_keyboard.storage.errors import CheckFailed, ConfigError, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -223,7 +223,7 @@ def _digest(line: bytes) -> str:
 
 
 def _body(line: bytes) -> dict[str, Any]:
-    content = json.loads(line)
+    content = json_text.parse(line)
     return {k: v for k, v in content.items() if k not in ("previous", "checksum")}
 
 
@@ -234,7 +234,7 @@ def _read(path: pathlib.Path) -> tuple[list[bytes], LedgerHeader]:
     previous = ""
     for number, line in enumerate(lines, start=1):
         try:
-            content = json.loads(line)
+            content = json_text.parse(line)
             sound = (
                 isinstance(content, dict)
                 and content.get("checksum") == _checksum(content)

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
-from tff_keyboard.storage import names
+from tff_keyboard.storage import names, toml
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.storage.toml import tomllib
 
 
 def ancestors(
@@ -66,7 +65,7 @@ def run_of(path: pathlib.Path) -> RunDirectory | None:
 
 def initial_model_of(run: RunDirectory) -> str:
     """Returns `model.initial_model` of a run's config; "" for random weights."""
-    return tomllib.loads(run.config_text()).get("model", {}).get("initial_model", "")
+    return toml.parse(run.config_text()).get("model", {}).get("initial_model", "")
 
 
 def ledger_of(model: pathlib.Path) -> pathlib.Path:
@@ -80,7 +79,7 @@ def ledger_of(model: pathlib.Path) -> pathlib.Path:
 
 def rehearses(run: RunDirectory) -> bool:
     """Checks if the clients of a run may train on text of a general corpus."""
-    table = tomllib.loads(run.config_text()).get("fine_tuning", {}) if run.exists() else {}
+    table = toml.parse(run.config_text()).get("fine_tuning", {}) if run.exists() else {}
     return bool(table.get("general_store"))
 
 

@@ -5,10 +5,9 @@ import pathlib
 from typing import Literal
 
 from tff_keyboard.config.reading.tables import Table, build
-from tff_keyboard.storage import shipped_files
+from tff_keyboard.storage import shipped_files, toml
 from tff_keyboard.storage.checks import require
 from tff_keyboard.storage.errors import ConfigError
-from tff_keyboard.storage.toml import tomllib
 
 FILE = shipped_files.ROOT / "configs" / "reference.toml"
 
@@ -64,7 +63,7 @@ class Corpus(Table, path="corpora"):
 def corpora(path: pathlib.Path = FILE) -> tuple[Corpus, ...]:
     """Returns all corpora of the file."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("corpora", ())
+        tables = toml.parse(path.read_text(encoding="utf-8")).get("corpora", ())
         return tuple(build(Corpus, table, "corpora") for table in tables)
     except OSError as error:
         raise ConfigError(

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow_federated as tff
 import tree
 
-from tff_keyboard.storage import errors, files, in_progress, names
+from tff_keyboard.storage import errors, files, in_progress, json_text, names
 
 _MAGIC = b"tff-keyboard checkpoint 1\n"
 _NUMERIC_KINDS = "biufc"
@@ -181,7 +181,10 @@ def _decode(content: bytes, path: pathlib.Path, version: int, template: Any) -> 
     if content[:magic_end] != _MAGIC or hashlib.sha256(body).hexdigest().encode() != checksum:
         raise damaged
     header_end = content.index(b"\n", body_start) + 1
-    header = json.loads(content[body_start:header_end])
+    try:
+        header = json_text.parse(content[body_start:header_end])
+    except json_text.InvalidJsonError:
+        raise damaged from None
     if header["version"] != version:  # the file was renamed
         raise damaged
     expected = [_specification(name, array) for name, array in _leaves(template)]

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug import exceptions, routing, wrappers
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
+from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import ProgramError, UserError
 from tff_keyboard_app.keyboard.server.server_access import HOST, Key, OwnersOnly
 from tff_keyboard_app.keyboard.server.server_connections import Server
@@ -258,8 +259,8 @@ def _body_of(request: wrappers.Request) -> Mapping[str, Any]:
     if request.mimetype != "application/json":
         raise exceptions.UnsupportedMediaType("The content type must be application/json.")
     try:
-        body = json.loads(request.get_data(as_text=False))
-    except (ValueError, RecursionError):
+        body = json_text.parse(request.get_data(as_text=False))
+    except json_text.InvalidJsonError:
         raise exceptions.BadRequest("The body is not valid JSON.") from None
     if not isinstance(body, dict):
         raise exceptions.BadRequest("The body must be a JSON object.")

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.damage import DEEP_JSON
 from tests.support.examples import examples
 from tff_keyboard_fleet.round_server.serving import RoundServer
 from tff_keyboard_fleet.tests.round_server.test_app import MODEL, World
 from tff_keyboard_fleet.tests.support.devices import key_of
-from tff_keyboard_fleet.wire import keys, weights
+from tff_keyboard_fleet.wire import keys, messages, weights
 
 PATHS = st.sampled_from(
     [
@@ -44,6 +45,7 @@ FIELDS = ("protocol", "population", "plan", "token", "assignment", "weight", "lo
 MESSAGES = JSON | st.dictionaries(st.sampled_from([*FIELDS, "shape"]), JSON)
 BODIES = st.one_of(
     st.binary(max_size=300),
+    st.sampled_from([data[: messages.LONGEST_JSON] for data in DEEP_JSON.values()]),
     MESSAGES.map(lambda found: json.dumps(found).encode()),
     st.builds(
         lambda head, rest, off: (len(head) + off).to_bytes(4, "big") + head + rest,

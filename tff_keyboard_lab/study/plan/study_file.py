@@ -35,9 +35,8 @@ from typing import Literal
 from tff_keyboard.config.reading import tables
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.model_specs import references
-from tff_keyboard.storage import checks
+from tff_keyboard.storage import checks, toml
 from tff_keyboard.storage.errors import ConfigError
-from tff_keyboard.storage.toml import tomllib
 
 Population = Literal["validation", "held_out", "general"]
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
@@ -205,7 +204,7 @@ def load(path: pathlib.Path) -> Study:
       ConfigError: If it is not valid. The message names file and key.
     """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = toml.parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.") from None
     except ValueError as error:  # no UTF-8, or no TOML

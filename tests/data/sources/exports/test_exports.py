@@ -255,7 +255,7 @@ def test_slack(tmp_path):
         (b"", "the file is empty"),
         (b'{"a":\n zebra}', ":2: the file is not valid JSON"),
         (b"[\n\n\xff]", ":3: the line is not UTF-8"),
-        (b"[" * 100_000, "a number that is too large, or"),
+        (b"[" * 100_000, "it is nested deeper than 100 levels. Export it again"),
         (gzip.compress(b"[]" * 9999, mtime=0)[:-12], "the gzip file ends early"),
     ],
 )

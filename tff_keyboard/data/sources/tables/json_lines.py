@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import json
 import pathlib
 from collections.abc import Iterable, Iterator
 
@@ -10,6 +9,7 @@ from tff_keyboard.data.sources import json_documents, lines
 from tff_keyboard.data.sources.messages import ParserState, Typed
 from tff_keyboard.data.sources.tables import columns
 from tff_keyboard.data.sources.tables.columns import Columns, WantedColumns
+from tff_keyboard.storage import json_text
 
 
 def read_messages(
@@ -59,8 +59,8 @@ def _parsed(
 ) -> Iterator[tuple[int, object]]:
     for number, line in numbered:
         try:
-            yield number, json.loads(line)
-        except (ValueError, RecursionError):  # also for an integer with thousands of digits
+            yield number, json_text.parse(line)
+        except json_text.InvalidJsonError:
             reading.bad_line(
                 path,
                 number,
