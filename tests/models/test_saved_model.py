@@ -2,15 +2,23 @@
 
 import errno
 import gc
+import io
 import json
 import os
+import pathlib
 import resource
 import sys
+import tracemalloc
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support.damage import DEEP_JSON, ESCAPES, damaged, damaged_json, is_one_line
+from tests.support.examples import examples
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model, saved_model
 from tff_keyboard.models.saved_model import load_model, save_model
@@ -167,6 +175,40 @@ def with_bias(value):
     return damage
 
 
+def with_members(**members):
+    """Returns a damage: some arrays are other bytes, unpacked from a small archive."""
+
+    def damage(directory):
+        path = directory / "weights.npz"
+        sound = {f"{name}.npy": value for name, value in np.load(path).items()}
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, value in sound.items():
+                file = io.BytesIO()
+                np.save(file, value)
+                archive.writestr(name, members.get(name.removesuffix(".npy"), file.getvalue()))
+        record_digest(directory, "weights.npz")
+
+    return damage
+
+
+def header_of(*shape):
+    file = io.BytesIO()
+    layout = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, layout)
+    return file.getvalue()
+
+
+def deep_description(directory):
+    (directory / "model.json").write_bytes(DEEP_JSON["unclosed"])
+
+
+def as_large_as_a_bias(directory):
+    """The sizes are sides of weights, but a model of these sizes does not fit into the memory."""
+    size = 4 * 10**6
+    save_weights(directory, {**np.load(directory / "weights.npz"), "bias": np.zeros(size, "f4")})
+    change_description(directory, options={"units": size, "embedding_size": size})
+
+
 def not_an_archive(directory):
     (directory / "weights.npz").write_bytes(b"PK of another kind")
     record_digest(directory, "weights.npz")
@@ -203,6 +245,26 @@ DAMAGES = {
     "other shape": (with_bias(np.zeros(3, np.float32)), "must be float32"),
     "other type": (with_bias(np.zeros(12)), "is float64"),
     "not finite": (with_bias(np.full(12, np.inf, np.float32)), "not finite"),
+    "deep json": (deep_description, "model.json: is damaged: it is nested deeper than 100 levels"),
+    "deep options": (
+        lambda d: (d / "model.json").write_bytes(b'{"options":' + b"[" * 400 + b"]" * 400 + b"}"),
+        "model.json: is damaged: it is nested deeper than 100 levels",
+    ),
+    "escape codes": (
+        lambda d: change_description(d, format=ESCAPES),
+        "model.json: the format must be 'tff-keyboard model 1', got '\\x1b[31mX",
+    ),
+    "10^12 floats": (
+        with_members(bias=header_of(10**12) + bytes(48)),
+        "weights.npz: cannot be read: 'bias' declares 4,000,000,000,000 bytes, but the archive has "
+        "48 for it",
+    ),
+    "a bomb": (
+        with_members(bias=header_of(25 * 2**20) + bytes(100 * 2**20)),
+        "weights.npz: cannot be read: its arrays declare 104,858,020 bytes, more than",
+    ),
+    "a small bomb": (with_members(bias=header_of(2**20) + bytes(2**22)), "is float32 [1048576]"),
+    "sizes of one side": (as_large_as_a_bias, "must be float32 [7, 4000000]"),
     "not an archive": (not_an_archive, "weights.npz: cannot be read"),
 }
 
@@ -222,3 +284,37 @@ def test_the_shipped_base_model_is_whole(monkeypatch, tmp_path):
     model, vocabulary = load_model("models/base")
     assert len(vocabulary) == model.vocabulary_size == 10_000
     assert model.count_params() == 1_412_250
+
+
+@given(st.data())
+@examples(60)
+@pytest.mark.parametrize("name", ["model.json", "weights.npz", "vocabulary.txt"])
+def test_damaged_files_are_read_or_one_line(name, tmp_path_factory, data):
+    directory = tmp_path_factory.mktemp("fuzzed") / "model"
+    save_model(directory, build(), VOCABULARY)
+    path = directory / name
+    if name == "model.json" and data.draw(st.booleans()):
+        path.write_bytes(data.draw(damaged_json(json.loads(path.read_text()))))
+    else:
+        path.write_bytes(data.draw(damaged(path.read_bytes())))
+    if name != "model.json":
+        record_digest(directory, name)
+    assert is_one_line(lambda: load_model(directory))
+
+
+@pytest.mark.parametrize("damage", ["10^12 floats", "a bomb", "a small bomb", "sizes of one side"])
+def test_sizes_are_checked_before_memory_is_used(damage, directory):
+    DAMAGES[damage][0](directory)
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    in_use = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    tracemalloc.start()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + 2**30, limit[1]))
+    try:
+        with pytest.raises(SavedModelError):
+            load_model(directory)
+        growth = tracemalloc.get_traced_memory()[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+        tracemalloc.stop()
+    # The digests read the whole file, whose last case has 16 MB.
+    assert growth < 8 * 2**20 + 2 * (directory / "weights.npz").stat().st_size

@@ -31,8 +31,8 @@ from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts, TextF
 from tff_keyboard.evaluation.statistics.sums import Sums
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.predictors.predictor import Predictor
-from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import DataError, DivergedError
+from tff_keyboard.storage import files, npz
+from tff_keyboard.storage.errors import DataError, DivergedError, SavedModelError
 from tff_keyboard.storage.run_directory import RunDirectory
 
 _DIGEST_LETTERS = 12
@@ -242,12 +242,18 @@ def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
 def weights_digest(path: pathlib.Path) -> str:
     """Returns the digest of names and values in `model/weights.npz`, without the archive's dates.
 
-    Raises `OSError` if the run has no weights yet.
+    Raises `OSError` if the run has no weights yet, and `SavedModelError` if they are damaged.
     """
     checksum = hashlib.sha256()
-    with np.load(RunDirectory(path).weights) as arrays:
-        for name in sorted(arrays.files):
-            array = np.ascontiguousarray(arrays[name])
-            checksum.update(f"{name}{array.dtype.str}{array.shape}".encode())
-            checksum.update(array.tobytes())
+    weights = RunDirectory(path).weights
+    try:
+        arrays = npz.read_arrays(weights)
+    except npz.InvalidArchiveError as error:
+        raise SavedModelError(
+            f"{weights}: cannot be read: {error}. Run the command that saved the model again."
+        ) from None
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        checksum.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        checksum.update(array.tobytes())
     return checksum.hexdigest()[:_DIGEST_LETTERS]

@@ -14,16 +14,17 @@ import io
 import json
 import os
 import pathlib
-import zipfile
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.registry import build_model
-from tff_keyboard.storage import directories, names
-from tff_keyboard.storage.errors import SavedModelError
+from tff_keyboard.storage import directories, names, npz
+from tff_keyboard.storage.errors import SavedModelError, printable
 from tff_keyboard.storage.model_description import (
     FORMAT,
     read_description,
@@ -35,7 +36,7 @@ Path = str | os.PathLike[str]
 
 def weights_by_name(model: NextWordModel) -> dict[str, np.ndarray]:
     """Returns name -> weight in `trainable_variables` order."""
-    named = {v.name.split("/")[-1].split(":")[0]: v.numpy() for v in model.trainable_variables}
+    named = {_name_of(v): v.numpy() for v in model.trainable_variables}
     assert len(named) == len(model.trainable_variables), "weight names must be unique"
     return named
 
@@ -130,17 +131,24 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
                 "Copy the directory again, or train again."
             )
     sizes = {"vocabulary_size": description["vocabulary_size"], **description["options"]}
-    weights = _read_weights(directory / names.WEIGHTS)
-    _check_sizes(directory, sizes, weights)
+    path = directory / names.WEIGHTS
     try:
+        headers = npz.read_headers(path)
+        _check_sizes(directory, sizes, headers)
+        _check_headers(headers, _expected_shapes(directory, description["name"], sizes), path)
+        # Only now it is known how much memory the model needs.
         model = build_model(
             description["name"],
             seed=None,  # every weight is overwritten below
             **sizes,
         )
-    except (TypeError, ValueError) as error:
-        raise SavedModelError(f"{directory / names.MODEL_DESCRIPTION}: {error}") from None
-    _assign(model, weights, directory / names.WEIGHTS)
+        _assign(model, npz.read_arrays(path), path)
+    except npz.InvalidArchiveError as error:
+        raise SavedModelError(
+            f"{path}: cannot be read: {error}. Run the command that saved the model again."
+        ) from None
+    except OSError as error:
+        raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
     vocabulary = Vocabulary.load(directory / names.VOCABULARY)
     if len(vocabulary) != description["vocabulary_size"]:
         raise SavedModelError(
@@ -154,10 +162,10 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
 
 
 def _check_sizes(
-    directory: pathlib.Path, sizes: Mapping[str, object], weights: dict[str, np.ndarray]
+    directory: pathlib.Path, sizes: Mapping[str, object], headers: dict[str, npz.ArrayHeader]
 ) -> None:
-    """Rejects sizes that no weight has, before a model of that size is allocated."""
-    largest = max((size for value in weights.values() for size in value.shape), default=0)
+    """Rejects sizes that no weight has."""
+    largest = max((size for header in headers.values() for size in header.shape), default=0)
     for name, value in sizes.items():
         if isinstance(value, int) and value > largest:
             raise SavedModelError(
@@ -167,30 +175,53 @@ def _check_sizes(
             )
 
 
-def _read_weights(path: pathlib.Path) -> dict[str, np.ndarray]:
+def _expected_shapes(
+    directory: pathlib.Path, name: str, sizes: Mapping[str, Any]
+) -> dict[str, tuple[int, ...]]:
+    """Returns name -> shape of the weights of the model that `model.json` describes.
+
+    A model in a graph that is never run has variables with shapes, but without memory.
+    """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
+        with tf.Graph().as_default():
+            model = build_model(name, seed=None, **sizes)
+            return {
+                _name_of(variable): tuple(variable.shape) for variable in model.trainable_variables
+            }
+    except (TypeError, ValueError) as error:
+        raise SavedModelError(
+            f"{directory / names.MODEL_DESCRIPTION}: {printable(str(error))}"
+        ) from None
+
+
+def _check_headers(
+    headers: Mapping[str, npz.ArrayHeader],
+    expected: Mapping[str, tuple[int, ...]],
+    path: pathlib.Path,
+) -> None:
+    if set(headers) != set(expected):
+        has = printable(str(sorted(headers)))
+        raise SavedModelError(
+            f"{path}: has the weights {has}, but the model has {sorted(expected)}."
+        )
+    for name, header in headers.items():
+        if header.shape != expected[name] or header.dtype != np.float32:
+            raise SavedModelError(
+                f"{path}: {name!r} is {header}, but must be float32 {list(expected[name])}."
+            )
 
 
 def _assign(model: NextWordModel, weights: dict[str, np.ndarray], path: pathlib.Path) -> None:
-    expected = weights_by_name(model)
-    if set(weights) != set(expected):
-        raise SavedModelError(
-            f"{path}: has the weights {sorted(weights)}, but the model has {sorted(expected)}."
-        )
     for name, value in weights.items():
-        if value.shape != expected[name].shape or value.dtype != np.float32:
-            raise SavedModelError(
-                f"{path}: {name!r} is {value.dtype} {list(value.shape)}, but must be float32 "
-                f"{list(expected[name].shape)}."
-            )
         if not np.isfinite(value).all():
             raise SavedModelError(f"{path}: {name!r} has values that are not finite.")
-    for variable, name in zip(model.trainable_variables, expected, strict=True):
-        variable.assign(weights[name])
+    for variable in model.trainable_variables:
+        variable.assign(weights[_name_of(variable)])
+
+
+def _name_of(variable: Any) -> str:
+    name: str = variable.name.split("/")[-1].split(":")[0]
+    return name
 
 
 def _sha256(path: pathlib.Path) -> str:

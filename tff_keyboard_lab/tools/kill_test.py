@@ -23,9 +23,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
-from tff_keyboard.storage import names
+from tff_keyboard.storage import names, npz
 from tff_keyboard_lab.tools import process_tree
 
 COMPARED = (f"{names.MODEL}/*", names.METRICS, names.METRICS_TABLE, names.LEDGER)
@@ -44,11 +42,9 @@ def digests(run: pathlib.Path) -> dict[str, str]:
 def _digest(path: pathlib.Path) -> str:
     checksum = hashlib.sha256()
     if path.suffix == ".npz":  # the archive contains dates
-        with np.load(path) as arrays:
-            for name in sorted(arrays.files):
-                array = arrays[name]
-                checksum.update(f"{name}{array.dtype.str}{array.shape}".encode())
-                checksum.update(array.tobytes())
+        for name, array in sorted(npz.read_arrays(path).items()):
+            checksum.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            checksum.update(array.tobytes())
     else:
         checksum.update(path.read_bytes())
     return checksum.hexdigest()

@@ -13,8 +13,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
+from tff_keyboard.storage import npz
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
@@ -74,9 +73,12 @@ def account(
 
 
 def num_parameters(run_path: pathlib.Path) -> int:
-    """Returns the number of parameters of a run's model. Raises `OSError` if there is no model."""
-    with np.load(RunDirectory(run_path).weights) as arrays:
-        return sum(int(arrays[name].size) for name in arrays.files)
+    """Returns the number of parameters of a run's model.
+
+    Raises `OSError` if there is no model, and `npz.InvalidArchiveError` if it is damaged.
+    """
+    headers = npz.read_headers(RunDirectory(run_path).weights)
+    return sum(header.size for header in headers.values())
 
 
 def _uploaded(row: Mapping[str, Any]) -> int:
