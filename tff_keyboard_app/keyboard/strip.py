@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import OOV
+from tff_keyboard.predictors.locking import Lock, locked
 from tff_keyboard.predictors.predictor import Suggestion
 from tff_keyboard_app.keyboard import apostrophes, sentences, truecase, typing_session
 from tff_keyboard_app.keyboard.apostrophes import Apostrophes
@@ -92,7 +93,7 @@ class _Correction:
 
 
 class StripKeyboard:
-    """A model with the rules of a keyboard. Not thread-safe, like the model.
+    """A model with the rules of a keyboard. Several threads may use it, like the model.
 
     Args:
       predictor: The model.
@@ -160,10 +161,17 @@ class StripKeyboard:
         self._apostrophes = Apostrophes(predictor, self._ids, chosen if chosen == self.code else "")
         self._spaces = MissingSpaces(predictor, frequencies, self._ids, self.language.keys[-1])
 
+    @property
+    def lock(self) -> Lock:
+        """The lock of the model. A strip holds it, so that no other thread changes the words."""
+        return self.predictor.lock
+
+    @locked
     def offers(self, word: str) -> bool:
         """Returns whether a word that is not in the vocabulary may be on the strip."""
         return word in self._own.ids and word not in self._blocklist
 
+    @locked
     def strip_for(self, text: str, after: str = "") -> SlottedStrip:
         """Returns the suggestions for the text before the cursor, each in its place.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.predictors.hybrid.word_cache import WordCache, may_be_learnt
+from tff_keyboard.predictors.locking import Lock, locked
 from tff_keyboard.storage import exclusive_file
 from tff_keyboard.storage.errors import ExportError
 from tff_keyboard_app.keyboard import cache_file, sentences
@@ -19,9 +20,7 @@ from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 
 class UserHistory:
-    """The words of one owner, shared by one or several keyboards.
-
-    Not thread-safe, like the keyboards.
+    """The words of one owner, shared by one or several keyboards. Several threads may use it.
 
     Args:
       keyboards: The keyboards. Those that do not learn are ignored.
@@ -45,10 +44,16 @@ class UserHistory:
             )
 
     @property
+    def lock(self) -> Lock:
+        """The lock of the cache."""
+        return self.cache.lock
+
+    @property
     def can_learn(self) -> bool:
         """Whether any of the keyboards can learn."""
         return bool(self._keyboards)
 
+    @locked
     def learn(self, text: str, kept: Iterable[str] = (), *, learn: bool = True) -> None:
         """Learns a message that was sent.
 
@@ -79,6 +84,7 @@ class UserHistory:
         words = self._keyboards[0].network.words_of(run)
         return [word if may_be_learnt(run) else None for word in words]
 
+    @locked
     def forget(self, text: str) -> tuple[list[str], list[str]]:
         """Forgets every word of a text, as if it had never been typed.
 
@@ -96,11 +102,13 @@ class UserHistory:
         self._save()
         return forgotten, [word for word in words if word not in forgotten]
 
+    @locked
     def forget_all(self) -> None:
         """Empties the cache. Raises the errors of `forget`."""
         self.cache.forget_all()
         self._save()
 
+    @locked
     def personal_dictionary(self) -> list[tuple[str, int]]:
         """Returns the words that some table lacks, with uses; those typed most and latest first."""
         tables = [keyboard.vocabulary for keyboard in self._keyboards]

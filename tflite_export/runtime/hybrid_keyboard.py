@@ -14,6 +14,7 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor, rows_in
 from tff_keyboard.predictors.hybrid.mixture import MixtureWeights
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
+from tff_keyboard.predictors.locking import locked
 from tff_keyboard.predictors.ngram import ngram_file
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.predictor import Suggestion
@@ -25,7 +26,7 @@ from tflite_export.runtime.keyboard_predictor import KeyboardPredictor, Strip
 
 
 class HybridKeyboard(HybridPredictor):
-    """The hybrid of an export. Not thread-safe.
+    """The hybrid of an export. Several threads may use it; see `KeyboardPredictor`.
 
         keyboard = tk.runtime.open_keyboard("keyboard.tflite")  # with keyboard.ngram next to it
         keyboard.learn(["see", "you", "later"])
@@ -69,6 +70,7 @@ class HybridKeyboard(HybridPredictor):
         """See `KeyboardPredictor.context_and_prefix`."""
         return self.network.context_and_prefix(text)
 
+    @locked
     def strip_for(self, text: str, k: int = 3) -> Strip:
         """See `KeyboardPredictor.strip_for`."""
         start = time.perf_counter()

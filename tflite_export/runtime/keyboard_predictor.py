@@ -15,6 +15,7 @@ import numpy as np
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD, Vocabulary
+from tff_keyboard.predictors.locking import Lock, locked
 from tff_keyboard.predictors.predictor import Suggestion, best_words, context_ids
 from tff_keyboard.predictors.prefix_index import PrefixIndex
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, completed
@@ -80,7 +81,10 @@ class KeyboardPredictor:
         print(keyboard.suggest(["see", "you"], prefix="l", k=3))
 
     It keeps the states of the last context: a further word costs one step, and deleting a word
-    costs none. Not thread-safe; use one instance for each thread.
+    costs none.
+
+    Several threads may use a keyboard. Its methods take turns: each holds `lock` while it runs. For
+    suggestions on several processors at a time, open one keyboard for each thread.
 
     Args:
       model_path: The `.tflite` file; its vocabulary and manifest must be next to it or packed into
@@ -96,6 +100,7 @@ class KeyboardPredictor:
       manifest: The manifest of the export.
       index: Index of the file's own vocabulary.
       tail: Words that are not in the table, for completion; set by `open_keyboard`.
+      lock: Hold it in a `with` block to make several calls without another thread's in between.
 
     Raises:
       ExportError: If a file is missing, damaged or does not belong to the others.
@@ -110,6 +115,7 @@ class KeyboardPredictor:
         runtime: str | None = None,
     ):
         self.path = shipped_files.found(pathlib.Path(model_path))
+        self.lock = Lock()
         self.tail: TailLexicon | None = None
         self._native: Libcifg | None = None
         self.manifest, self._words = manifests.load_checked(self.path)
@@ -156,12 +162,13 @@ class KeyboardPredictor:
                 f"{self.path}: has no signature {name!r}. Export the model again"
                 + (", with --trainable." if name in signatures.TRAINING_SIGNATURES else ".")
             )
-        return Signature(self.path, name, self._interpreter)
+        return Signature(self.path, name, self._interpreter, self.lock)
 
     def encode(self, words: Sequence[str]) -> list[int]:
         """Returns BOS and the ids of normalised words in the file's own order, for signatures."""
         return context_ids(self._words, words)
 
+    @locked
     def reset(self) -> None:
         """Forgets the typed text."""
         self._ids: list[int] = []
@@ -198,6 +205,7 @@ class KeyboardPredictor:
         """Returns all words of a text, normalised."""
         return self._tokenizer.tokenize_one(text)
 
+    @locked
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`.
 
@@ -219,6 +227,7 @@ class KeyboardPredictor:
         ranked = [(words[i], float(p)) for i, p in zip(ids, best, strict=True)]
         return completed(ranked, self.tail, prefix, float(probabilities[OOV]), k)
 
+    @locked
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """Returns the probabilities [V] float32 of the next word, in ids of `vocabulary`.
 
@@ -229,6 +238,7 @@ class KeyboardPredictor:
         probabilities = self._probabilities_at(position)
         return probabilities if self._own_order else probabilities[self._to_file]
 
+    @locked
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """See `Predictor.log_probabilities`. Ids and columns are those of `vocabulary`.
 
@@ -245,6 +255,7 @@ class KeyboardPredictor:
             scores[positions] = self._log_softmax(h)[index[positions] - start][:, self._to_file]
         return scores
 
+    @locked
     def read_states_with(self, library: pathlib.Path) -> None:
         """Lets libcifg compute the states of `log_probabilities`, which is several times as fast.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_keyboard.predictors.locking import Lock
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import signatures
 from tflite_export.format.manifest_content import ManifestModel
@@ -22,13 +23,23 @@ Shapes = dict[str, list[int] | None]  # None: any
 class Signature:
     """A signature of a file, called with arrays.
 
+    An interpreter is not thread-safe: calls from two threads at a time end the process. So every
+    call holds the lock of the interpreter.
+
+    Args:
+      path: The file, for messages.
+      name: Name of the signature.
+      interpreter: The interpreter of the file.
+      lock: Lock of the interpreter, the same for all of its signatures.
+
     Raises:
       ExportError: If the interpreter rejects a call.
     """
 
-    def __init__(self, path: pathlib.Path, name: str, interpreter: Any):
+    def __init__(self, path: pathlib.Path, name: str, interpreter: Any, lock: Lock):
         self._path = path
         self._name = name
+        self._lock = lock
         with self._errors_named():
             self._runner = interpreter.get_signature_runner(name)
 
@@ -52,7 +63,8 @@ class Signature:
     @contextlib.contextmanager
     def _errors_named(self) -> Iterator[None]:
         try:
-            yield
+            with self._lock:
+                yield
         except (RuntimeError, ValueError) as error:
             raise ExportError(
                 f"{self._path}: the interpreter cannot run `{self._name}` ({first_line(error)}). "

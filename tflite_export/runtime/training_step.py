@@ -35,8 +35,11 @@ def train_sequence(predictor: KeyboardPredictor, ids: Sequence[int], learning_ra
         more.
     """
     train = predictor.signature(signatures.TRAIN)
-    out = train(tokens=np.array([ids], np.int32), learning_rate=np.array(learning_rate, np.float32))
-    predictor.reset()
+    with predictor.lock:  # no suggestion between the step and the reset
+        out = train(
+            tokens=np.array([ids], np.int32), learning_rate=np.array(learning_rate, np.float32)
+        )
+        predictor.reset()
     loss = float(out["loss"])
     if not math.isfinite(loss):
         raise ExportError(

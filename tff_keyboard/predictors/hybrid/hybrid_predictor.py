@@ -25,6 +25,7 @@ import numpy as np
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, Vocabulary
 from tff_keyboard.predictors.hybrid import mixture
 from tff_keyboard.predictors.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCache, may_be_learnt
+from tff_keyboard.predictors.locking import Lock, locked
 from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.predictor import Predictor, Suggestion, best_with_prefix, context_ids
@@ -103,7 +104,9 @@ class CacheTable:
 
 
 class HybridPredictor:
-    """A predictor with the mixture of network, n-gram and cache. Not thread-safe.
+    """A predictor with the mixture of network, n-gram and cache.
+
+    Several threads may use it, one at a time. While a method runs, it holds `lock`.
 
     Args:
       network: A Keras model or an exported file.
@@ -142,6 +145,7 @@ class HybridPredictor:
         self._lately_changes = -1
         self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # context of the n-gram
 
+    @locked
     def learn(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
         """Learns the normalised words of a sent message, except words that are never learnt.
 
@@ -150,6 +154,7 @@ class HybridPredictor:
         learnable = [word if word and may_be_learnt(word) else None for word in message]
         self.cache.observe(learnable, kept)
 
+    @locked
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`. The result may include words of the cache and the lexicon."""
         scores = self.next_word(context)
@@ -163,6 +168,7 @@ class HybridPredictor:
         best += zip(extras[first:end], scores[size + first : size + end].tolist(), strict=True)
         return completed(best, self.tail, prefix, float(self.without_cache(context)[OOV]), k)
 
+    @locked
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """Returns the probabilities of all words after a context, float32.
 
@@ -194,11 +200,13 @@ class HybridPredictor:
         self._lately[tuple(words)] = scores, models
         return scores
 
+    @locked
     def without_cache(self, context: Sequence[str]) -> np.ndarray:
         """Returns the part of `next_word` from the two models, [V] float32."""
         self.next_word(context)
         return self._lately[tuple(context)][1]
 
+    @locked
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """See `Predictor.log_probabilities`. Uses the current cache."""
         size = len(self.vocabulary)
@@ -218,6 +226,7 @@ class HybridPredictor:
         with np.errstate(divide="ignore"):
             return np.log(result, out=result)
 
+    @locked
     def parts(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the probabilities of the two models for a batch, without the cache.
 
@@ -240,6 +249,12 @@ class HybridPredictor:
         return network, ngram, mixture.matched_orders(nodes)
 
     @property
+    def lock(self) -> Lock:
+        """The lock of the cache, which several keyboards may share."""
+        return self.cache.lock
+
+    @property
+    @locked
     def table(self) -> CacheTable:
         """The current content of the cache."""
         if self._table is None or self._table_changes != self.cache.changes:

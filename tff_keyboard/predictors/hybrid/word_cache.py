@@ -22,6 +22,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from tff_keyboard.data.vocabulary import is_mask
+from tff_keyboard.predictors.locking import Lock, locked
 
 EDGE = ""  # before the first word of a message, and after its last
 KAPPA = 1.0  # occurrences; weight of the unigram against the counts of a pair
@@ -65,6 +66,7 @@ class WordCache:
       pairs: Counts of the words after each word; `EDGE` as a first word is the start of a message.
       uses: How often each word was typed since it is remembered, without `EDGE`.
       kept: Words for which the owner rejected a correction.
+      lock: Held while the content changes. Hold it while you read several attributes.
       changes: Incremented whenever the content changes, so that derived values can be cached.
 
     Raises:
@@ -77,6 +79,7 @@ class WordCache:
                 f"`half_life` must be in [1, {LONGEST_HALF_LIFE:,}] words and `floor` in [2^-20, "
                 f"1), got {half_life} and {floor}."
             )
+        self.lock = Lock()
         self.half_life = half_life
         self.floor = floor
         self.words: Counts = {}
@@ -91,6 +94,7 @@ class WordCache:
         """C, in occurrences: about the number of typed words, until decay dominates."""
         return self._total / UNIT
 
+    @locked
     def observe(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
         """Learns the normalised words of a sent message; None is a gap.
 
@@ -114,6 +118,7 @@ class WordCache:
         self.kept |= set(kept) & set(message) & self.uses.keys()
         self._changed()
 
+    @locked
     def forget(self, words: Iterable[str]) -> None:
         """Changes the cache as if these words had been gaps in every observed message."""
         for word in set(words) - {EDGE}:
@@ -126,6 +131,7 @@ class WordCache:
         self.pairs = {first: row for first, row in self.pairs.items() if row}
         self._changed()
 
+    @locked
     def forget_all(self) -> None:
         """Removes everything from the cache."""
         self.words, self.pairs, self.uses, self.kept = {}, {}, {}, set()
@@ -142,6 +148,7 @@ class WordCache:
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
+    @locked
     def restore(
         self, words: Counts, pairs: dict[str, Counts], uses: Counts, kept: Iterable[str]
     ) -> None:
