@@ -163,7 +163,7 @@ class RunDirectory:
         """
         if not self.exists():
             return False
-        aggregation = tomllib.loads(self.config_text()).get("aggregation", {})
+        aggregation = toml.parse(self.config_text()).get("aggregation", {})
         return aggregation.get("privacy", {}).get("type", "none") != "none"
 
     @property
