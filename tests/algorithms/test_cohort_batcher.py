@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms import cohort_batcher
+from tff_keyboard.algorithms.rounds.noised import NoisedProcess
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.models import build_model
 from tff_keyboard.training.build import build_process
@@ -66,20 +67,19 @@ def config_of(*overrides):
 
 
 @functools.cache
-def built(*overrides, joined=False):
-    """A process, built once: that takes longest here."""
-    return process_of(config_of(*overrides), joined=joined)
+def delivered():
+    """A process in packs, as a training on this machine hands it out."""
+    return cohort_batcher.prepare_process(process_of(config_of(), joined=True), clients_per_pack=3)
 
 
-@functools.cache
-def delivered(*overrides):
-    """The same in packs, as a training on this machine hands it out."""
-    return cohort_batcher.prepare_process(built(*overrides, joined=True), clients_per_pack=3)
+def with_noise(config, process):
+    """As `build.round_transforms` wraps it, with noise of the test's own."""
+    return NoisedProcess(process, noise_of_rounds) if config.aggregation.is_private else process
 
 
 def process_of(config, **options):
     model = build_model("cifg", vocabulary_size=VOCABULARY, seed=1, units=UNITS, embedding_size=DIM)
-    return build_process(config, model, build_noise=noise_of_rounds, **options)
+    return build_process(config, model, **options)
 
 
 def noise_of_rounds(size):
@@ -129,15 +129,16 @@ def test_a_round_changes_the_weights():
 @pytest.mark.parametrize("rule", ["mean", *RULES])
 def test_rounds_equal_stock_tff(rule, stock_tff):
     config = config_of(*RULES.get(rule, ()))
-    process, joined = process_of(config), process_of(config, joined=True)
-    prepared = cohort_batcher.prepare_process(joined, clients_per_pack=3)
+    process = with_noise(config, process_of(config))
+    prepared = cohort_batcher.prepare_process(process_of(config, joined=True), clients_per_pack=3)
     assert prepared.packed is not None
+    in_packs = with_noise(config, prepared.process)
     state = process.initialize()
     for round_num in (1, 2):
         clients = cohort(round_num)
         with stock_tff():
             expected = process.next(state, [batches_lib.batches_dataset(c) for c in clients])
-        output = prepared.process.next(state, prepared.batcher(clients, [1] * CLIENTS))
+        output = in_packs.next(state, prepared.batcher(clients, [1] * CLIENTS))
         if rule in HASHED:
             assert_close(output.metrics["client_work"], expected.metrics["client_work"])
             break

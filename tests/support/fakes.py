@@ -136,11 +136,11 @@ class NumpyOutput(NamedTuple):
 
 def numpy_cohort(round_num: int):
     """A cohort of three vectors for `NumpyProcess`: a pure function of the round."""
-    from tff_keyboard.training.loop import read_ahead
+    from tff_keyboard.algorithms.rounds.round_process import RoundInput
 
     generator = np.random.default_rng([7, round_num])
     datasets = list(generator.normal(size=(3, NUM_FEATURES)))
-    return read_ahead.RoundInput(datasets, {"clients": 3, "cohort": digest(datasets)[:8]})
+    return RoundInput(datasets, {"clients": 3, "cohort": digest(datasets)[:8]})
 
 
 def tiny_process():
@@ -251,13 +251,11 @@ def tiny_dataset(seed, num_examples: int = 6, batch_size: int = 2):
 
 def tiny_cohort(round_num: int, num_clients: int = 4):
     """A cohort for `tiny_process`: a pure function of the round."""
-    from tff_keyboard.training.loop import read_ahead
+    from tff_keyboard.algorithms.rounds.round_process import RoundInput
 
     clients = np.random.default_rng([11, round_num]).choice(20, num_clients, replace=False)
     datasets = [tiny_dataset([13, client], 4 + client % 5) for client in clients]
-    return read_ahead.RoundInput(
-        datasets, {"clients": num_clients, "cohort": "-".join(map(str, clients))}
-    )
+    return RoundInput(datasets, {"clients": num_clients, "cohort": "-".join(map(str, clients))})
 
 
 def digest(structure) -> str:

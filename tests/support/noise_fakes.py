@@ -1,6 +1,6 @@
 """Private processes with noise from a key of the test's own."""
 
-from tff_keyboard.aggregators.private.host_noise import NoisedProcess
+from tff_keyboard.algorithms.rounds.noised import NoisedProcess
 from tff_keyboard.privacy.mechanisms import mechanism as mechanism_lib
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
 

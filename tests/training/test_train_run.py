@@ -8,6 +8,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.support.fakes import tiny_config
+from tff_keyboard.algorithms.rounds.round_process import RoundInput
 from tff_keyboard.config import dump
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models.saved_model import load_model
@@ -71,7 +72,7 @@ def test_saved_model_is_from_the_configured_round(store, tmp_path, final_model, 
             model,
             build_run_settings(config),
             process=Counting(shapes),
-            round_input=lambda round_num: ([], {"clients": 0, "tokens": 3}),
+            round_input=lambda round_num: RoundInput([], {"clients": 0, "tokens": 3}),
             evaluate=evaluate,
         )
     saved, vocabulary = load_model(tmp_path / "run")

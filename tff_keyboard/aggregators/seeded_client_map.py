@@ -7,7 +7,7 @@ neither the order of clients nor the number of workers matters.
 This is for uses without a privacy guarantee: client noise (FedAtt's eq. 6) and random rounding. The
 generator is Philox 4x32: fast and identical on every machine, but not cryptographic, and its
 normals end at 5.678 standard deviations. The privacy mechanisms use another source of noise
-(`host_noise.py`).
+(`algorithms/rounds/noised.py`).
 """
 
 import collections

@@ -23,7 +23,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.algorithms.fine_tuning import lwf
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
-from tff_keyboard.algorithms.round_process import RoundOutput
+from tff_keyboard.algorithms.rounds.round_process import RoundInput, RoundOutput
 from tff_keyboard.algorithms.variable_model import TrainingStep
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
@@ -213,8 +213,8 @@ class PooledInputs:
         per_message = self.tokens_per_epoch / len(self._lengths)
         return max(1, math.ceil(tokens / (per_message * self.messages_per_round)))
 
-    def round_input(self, round_num: int) -> tuple[list[np.ndarray], Row]:
-        """Returns `(batches, facts)` of a round >= 1.
+    def round_input(self, round_num: int) -> RoundInput:
+        """Returns the batches of a round >= 1, [messages, time + 1] int32 each, and facts.
 
         Facts: trained messages and targets, and passes over the pooled text so far.
         """
@@ -232,7 +232,7 @@ class PooledInputs:
             seed=(self._seed, round_num),
             long_messages=self._long_messages,
         )
-        return round_batches, self._facts(round_num, chosen, general)
+        return RoundInput(round_batches, self._facts(round_num, chosen, general))
 
     def _chosen(self, round_num: int) -> list[int]:
         """Returns the messages of a round."""

@@ -7,14 +7,14 @@ and the config.
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.algorithms.client_packing import load_balancing, round_form
-from tff_keyboard.algorithms.client_packing.packed_process import PackedProcess
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError
+from tff_keyboard.algorithms.rounds.packed import PackedProcess
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data import elements
 from tff_keyboard.execution.engine import Engine
@@ -23,13 +23,14 @@ from tff_keyboard.execution.engine import Engine
 # docs/performance.md. It balances packs and changes nothing else.
 _TOKENS_PER_CLIENT = 60
 
+
 # (batches of each client, [messages, time + 1] int32 arrays; tokens of each) -> input of `next`.
-RoundInput: TypeAlias = Callable[[Sequence[Sequence[np.ndarray]], Sequence[int]], list[Any]]
+MakeDatasets: TypeAlias = Callable[[Sequence[Sequence[np.ndarray]], Sequence[int]], list[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
 class CohortBatcher:
-    """Makes the input of `next` from a cohort: a `RoundInput` of two steps, which can be pickled.
+    """Makes the input of `next` from a cohort: `MakeDatasets` in two steps. It can be pickled.
 
     `plan` needs only the sizes of the clients, and `make` needs only the clients of one pack, so
     `make` can run on another node.
@@ -65,26 +66,12 @@ class CohortBatcher:
         return [elements.join(split, batches_lib.ELEMENT_SPEC)] if self.is_joined else split
 
 
-@runtime_checkable
-class ProcessAround(Protocol):
-    """A process with additional steps before or after the rounds of another process.
-
-    Attributes:
-      process: The inner process.
-    """
-
-    process: Any
-
-    def around(self, process: Any, /) -> Any:
-        """Returns this process around another form of `process`, with the same states."""
-
-
 class PreparedProcess(NamedTuple):
-    """A process as the training runs it, and its `CohortBatcher`."""
+    """A learning process as the training runs it, and its `CohortBatcher`."""
 
     process: Any
     batcher: CohortBatcher
-    packed: PackedProcess | None  # inside of `process`; None without packs
+    packed: PackedProcess | None  # the process; None without packs
 
     def pop_aggregation_seconds(self) -> float | None:
         """Returns `PackedProcess.pop_aggregation_seconds`, or None if it is not measured."""
@@ -97,15 +84,10 @@ def prepare_process(
     """Returns the process as the training runs it, and the `CohortBatcher` of its clients.
 
     Args:
-      process: A learning process or a `ProcessAround`.
+      process: A learning process.
       clients_per_pack: Largest number of clients of a pack, >= 0. 0 means 16 packs per round.
       engine: Computes the packs. None means threads of this process.
     """
-    if isinstance(process, ProcessAround):
-        _, batcher, packed = prepare_process(
-            process.process, clients_per_pack=clients_per_pack, engine=engine
-        )
-        return PreparedProcess(process.around(packed or process.process), batcher, packed)
     try:
         packed = PackedProcess(process, engine)
     except CannotPackError as error:

@@ -1,4 +1,19 @@
-"""Composes a learning process of its parts: broadcast, client work, aggregation, server step."""
+"""Composes a learning process of its parts: broadcast, client work, aggregation, server step.
+
+The server step, with the function of TFF that does it:
+
+    update d     the result of the aggregator: the aggregated (initial minus trained) weights
+    finalizer    `tff.learning.templates.build_apply_optimizer_finalizer`
+    optimizer    takes d as the gradient: w <- w - server_optimizer(d). `optimizers.py` builds it
+                 from the table [server]: `tff.learning.optimizers.build_sgdm`, `build_adam`, ...
+    rejection    if d has NaN or infinity, weights and optimizer remain as they are, and the metric
+                 `finalizer/update_non_finite` is 1
+    rate         part of the finalizer's state; `rounds/scheduled.py` sets it before each round
+    noise        in d already: the aggregator adds the noise that `rounds/noised.py` put into its
+                 state
+
+`rounds/packed.py` runs this step as `form.update` of TFF's `MapReduceForm`.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators.private.host_noise import with_noise
 from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
+from tff_keyboard.algorithms.rounds.noised import with_noise
 from tff_keyboard.privacy.accounting import accounting
 
 

@@ -6,7 +6,8 @@ and `tasks/options.py` know a whole `RunConfig`. All other modules take plain va
     check_best_metric, open_stores     checks and stores before anything is built
     open_engine                        threads of this process, or the nodes of a cluster
     build_initial_model                the Keras model before training
-    build_process                      client work, aggregator, server optimizer, and privacy noise
+    build_process                      client work, aggregator and server optimizer
+    round_transforms                   what is wrapped around the process: noise, rates, averaging
     build_aggregator                   the aggregator alone, with its protection
     build_central_process              training on pooled text
     build_cohorts, build_pooled        the data of each round
@@ -32,7 +33,7 @@ Every factory is weighted. If privacy needs equal clients, the factory drops the
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 import tensorflow as tf
@@ -53,11 +54,6 @@ from tff_keyboard.aggregators.guards.update_guard import (
     zero_or_one,
 )
 from tff_keyboard.aggregators.guards.weight_cap import WeightCapFactory
-from tff_keyboard.aggregators.private.host_noise import (
-    ContentTags,
-    NoisedProcess,
-    NoiseOfRound,
-)
 from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregators.processes import Factory
 from tff_keyboard.aggregators.robust_mean import MedianFactory, TrimmedMeanFactory
@@ -72,8 +68,10 @@ from tff_keyboard.algorithms.fedmed.process import build_fedmed
 from tff_keyboard.algorithms.fine_tuning import lwf
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
-from tff_keyboard.algorithms.round_process import RoundProcess
-from tff_keyboard.algorithms.schedules import ScheduledProcess
+from tff_keyboard.algorithms.rounds import noised
+from tff_keyboard.algorithms.rounds.averaged import AveragedProcess
+from tff_keyboard.algorithms.rounds.round_process import RoundProcess, RoundTransform
+from tff_keyboard.algorithms.rounds.scheduled import RatesOfRound, ScheduledProcess
 from tff_keyboard.config import ConfigError, RunConfig, to_dict
 from tff_keyboard.config.resume_policy import numerics_config
 from tff_keyboard.config.sections import aggregation_config as tables
@@ -115,7 +113,6 @@ from tff_keyboard.training.train_run import LAST, RunSettings
 # Fields of `[aggregation.privacy]` for the ledger and the noise key, not for the aggregator
 _OF_RUNS = ("delta", "noise_secret", "fixed_nonce")
 
-BuildNoise: TypeAlias = Callable[[int], NoiseOfRound]
 Names: TypeAlias = Sequence[str] | None
 Process: TypeAlias = tff.learning.templates.LearningProcess
 WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
@@ -409,8 +406,6 @@ def build_process(
     initial_model: NextWordModel,
     *,
     wrap_client_work: WrapClientWork | None = None,
-    build_noise: BuildNoise | None = None,
-    content: ContentTags | None = None,
     joined: bool = False,
     takes_sums: bool = False,
 ) -> RoundProcess:
@@ -420,9 +415,6 @@ def build_process(
       config: Config of the run.
       initial_model: Model before training.
       wrap_client_work: Changes the work of clients, for simulations of attacks.
-      build_noise: `run_privacy.RunPrivacy.build_noise`, for a private run with noise.
-      content: How the noise of a round depends on its data. None if the noise key determines the
-        data of every round, as the recorded client store does in a simulation.
       joined: Whether clients may have joined batches (`data/elements.py`), which is faster. Work
         without such a form (FedSGD, wrapped work) gets single
         batches in any case. The type of `next` shows the form.
@@ -430,7 +422,7 @@ def build_process(
         (`tff_keyboard_fleet/on_devices`).
 
     Raises:
-      ValueError: Options exclude each other, or a private run has no noise.
+      ValueError: Options exclude each other.
     """
     aggregation = config.aggregation
     weights = weights_by_name(initial_model)
@@ -477,41 +469,61 @@ def build_process(
             wrap_client_work=wrap_client_work,
             joined=joined and wrap_client_work is None,
         )
-    process = with_initial_weights(process, list(weights.values()))
-    privacy = aggregation.privacy
-    if not isinstance(privacy, MechanismConfig) or not privacy.noise_multiplier:
-        return process
-    if build_noise is None:
-        raise ValueError(
-            "A run with privacy noise requires `build_noise`, the noise of its key. See "
-            "`build_privacy`."
-        )
-    return NoisedProcess(process, build_noise, content)
+    return with_initial_weights(process, list(weights.values()))
 
 
-def with_schedules(
-    process: RoundProcess, config: RunConfig, *, of_clients: bool = True
-) -> RoundProcess:
-    """Returns `process` with the learning rates of each round, or `process` if they are constant.
+def round_transforms(
+    config: RunConfig, privacy: RunPrivacy | None, *, is_on_devices: bool = False
+) -> list[RoundTransform]:
+    """Returns what is wrapped around the packed learning process of a run, the innermost first.
 
     Args:
-      process: A learning process.
       config: Config of the run.
-      of_clients: Whether its clients train here. Clients on devices get their rates from a plan.
+      privacy: Noise key and mechanism of a private run.
+      is_on_devices: Whether clients are devices. They get their learning rates from a plan. Other
+        devices may upload to a round of a run that is restored from a backup, so the noise of each
+        round depends on its uploads.
     """
+    transforms: list[RoundTransform] = []
+    if privacy is not None and privacy.key is not None:
+        content = noised.content_of_data(privacy.key.key) if is_on_devices else None
+        build_noise = privacy.mechanism.keyed_noise(privacy.key.key)
+        transforms.append(
+            functools.partial(noised.NoisedProcess, build_noise=build_noise, content=content)
+        )
     scheduled: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
-    if of_clients and isinstance(config.client, FedAvgClient):
+    if not is_on_devices and isinstance(config.client, FedAvgClient):
         scheduled["client_work"] = config.client
-    if all(schedules.is_constant(table.schedule) for table in scheduled.values()):
-        return process
+    if not all(schedules.is_constant(table.schedule) for table in scheduled.values()):
+        transforms.append(functools.partial(ScheduledProcess, rates=_rates_of(scheduled)))
+    return [*transforms, *_averaging(config)]
 
-    def rates(round_num: int) -> dict[str, float]:
-        return {
-            part: table.learning_rate * schedules.factor(table.schedule, round_num)
-            for part, table in scheduled.items()
-        }
 
-    return ScheduledProcess(process, rates)
+def central_transforms(config: RunConfig) -> list[RoundTransform]:
+    """Returns what is wrapped around the central training of a run, the innermost first."""
+    table = config.client if isinstance(config.central, CentralSgd) else config.central
+    assert isinstance(table, FedAvgClient | CentralAdam)  # `build_central_process` checks it
+    transforms: list[RoundTransform] = []
+    if not schedules.is_constant(table.schedule):
+        rates = _rates_of({"optimizer": table})
+        transforms.append(functools.partial(ScheduledProcess, rates=rates))
+    return [*transforms, *_averaging(config)]
+
+
+def _averaging(config: RunConfig) -> list[RoundTransform]:
+    if isinstance(config.averaging, NoAverage):
+        return []
+    return [functools.partial(AveragedProcess, averaging=config.averaging)]
+
+
+def _rates_of(
+    optimizers_of_parts: Mapping[str, ServerConfig | FedAvgClient | CentralAdam],
+) -> RatesOfRound:
+    """Returns the learning rate of each part of a state, as a function of the round."""
+    return lambda round_num: {
+        part: table.learning_rate * schedules.factor(table.schedule, round_num)
+        for part, table in optimizers_of_parts.items()
+    }
 
 
 def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProcess:
@@ -539,17 +551,8 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
             )
         teacher = _build_model(config, model.vocabulary_size, seed=None)
         teacher.set_weights(model.get_weights())
-        process = CentralTraining(model, optimizer, teacher, method.true_label_weight)
-    else:
-        process = CentralTraining(model, optimizer)
-    table: FedAvgClient | CentralAdam = (
-        client if isinstance(config.central, CentralSgd) else config.central
-    )
-    if schedules.is_constant(table.schedule):
-        return process
-    return ScheduledProcess(
-        process, lambda t: {"optimizer": table.learning_rate * schedules.factor(table.schedule, t)}
-    )
+        return CentralTraining(model, optimizer, teacher, method.true_label_weight)
+    return CentralTraining(model, optimizer)
 
 
 def build_rehearsal(config: RunConfig, general_store: ClientStore | None) -> Rehearsal | None:
@@ -683,7 +686,6 @@ def build_run_settings(config: RunConfig) -> RunSettings:
     """Returns the values of a config that `train_run` needs."""
     return RunSettings(
         train=config.train,
-        averaging=config.averaging,
         evaluate_every=config.evaluation.every,
         is_private=config.aggregation.is_private,
     )

@@ -8,6 +8,7 @@ import dataclasses
 import pathlib
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.config import RunConfig, with_rounds
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.metrics_rows import Row
@@ -60,7 +61,7 @@ def train_central(
             store,
             model,
             build.build_run_settings(config),
-            process=process,
+            process=chain(process, build.central_transforms(config)),
             round_input=pooled.round_input,
             evaluate=build.build_validation(config, store, general_store),
         )

@@ -5,12 +5,13 @@ Cohorts also depend on the run's key if it has one.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from tff_keyboard.algorithms.cohort_batcher import CohortBatcher, RoundInput
+from tff_keyboard.algorithms.cohort_batcher import CohortBatcher, MakeDatasets
 from tff_keyboard.algorithms.cohorts import Cohort, CohortSampler, sampling_weights
+from tff_keyboard.algorithms.rounds.round_process import RoundInput
 from tff_keyboard.config.sections.learning_config import ClientConfig
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 from tff_keyboard.data import batches
@@ -81,10 +82,8 @@ class CohortInputs:
         """Returns the number of clients that can be drawn."""
         return len(self.client_ids)
 
-    def round_input(
-        self, round_num: int, batcher: RoundInput | None = None
-    ) -> tuple[list[Any], Row]:
-        """Returns `(data, facts)` of a round >= 1: the batches of all reporting clients.
+    def round_input(self, round_num: int, batcher: MakeDatasets | None = None) -> RoundInput:
+        """Returns the batches of all reporting clients of a round >= 1, and facts.
 
         `batcher` converts them to the input of the learning process; without it the data is one
         dataset per client. Facts: clients selected, dropped and reporting; messages and tokens of
@@ -101,7 +100,7 @@ class CohortInputs:
         ]
         batcher = batcher or CohortBatcher()
         facts = self._facts(cohort, reporting, rehearsed, examples, sum(sizes))
-        return batcher(clients, sizes), facts
+        return RoundInput(batcher(clients, sizes), facts)
 
     def round_plan(self, round_num: int, batcher: CohortBatcher) -> tuple[list[list[int]], Row]:
         """Returns `(groups, facts)` of a round: clients, by index, for each `batcher.make`.

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.algorithms.round_process import RoundProcess
+from tff_keyboard.algorithms.rounds.averaged import IterateWeights
+from tff_keyboard.algorithms.rounds.round_process import RoundInput, RoundProcess
 from tff_keyboard.config.resume_policy import MAY_CHANGE
-from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
 from tff_keyboard.config.sections.privacy_config import MechanismConfig, Privacy
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.store.client_store import ClientStore
@@ -27,13 +27,11 @@ from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.loop import (
     best_round,
     checkpoints,
-    read_ahead,
     release,
     round_clock,
     training_loop,
     withheld,
 )
-from tff_keyboard.training.loop.averaged_process import AveragedProcess, IterateWeights
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
 LAST = "last"  # prefix of metrics of the last model, if validation is of the average
@@ -45,13 +43,11 @@ class RunSettings:
 
     Attributes:
       train: The table `[train]`.
-      averaging: Whether the saved model is an average of the models of many rounds.
       evaluate_every: Rounds between validations, >= 1.
       is_private: Whether metrics that come directly from the clients' text are withheld.
     """
 
     train: TrainConfig
-    averaging: Averaging
     evaluate_every: int
     is_private: bool
 
@@ -103,10 +99,12 @@ def open_run(
 
 def of_both(
     evaluate: Callable[[int, Any], Mapping[str, Any]],
-) -> Callable[[int, IterateWeights], Row]:
-    """Returns an `evaluate` of two models: the average, and the last as `last/<name>`."""
+) -> Callable[[int, Any], Mapping[str, Any]]:
+    """Returns an `evaluate` that also takes two models: the average, and the last as `last/...`."""
 
-    def evaluate_both(round_num: int, weights: IterateWeights) -> Row:
+    def evaluate_both(round_num: int, weights: Any) -> Mapping[str, Any]:
+        if not isinstance(weights, IterateWeights):
+            return evaluate(round_num, weights)
         last = evaluate(round_num, weights.last)
         return {
             **evaluate(round_num, weights.average),
@@ -123,7 +121,7 @@ def train_run(
     settings: RunSettings,
     *,
     process: RoundProcess,
-    round_input: Callable[[int], tuple[Any, Mapping[str, Any]]],
+    round_input: Callable[[int], RoundInput],
     evaluate: Callable[[int, Any], Mapping[str, Any]],
     hooks: Sequence[training_loop.Hook] = (),
     pop_aggregation_seconds: Callable[[], float | None] = lambda: None,
@@ -137,7 +135,7 @@ def train_run(
       store: The client store.
       model: Takes the weights of the best or the last round, and is saved.
       settings: The values of the config, see `build.build_run_settings`.
-      process: The trained process. With `averaging`, the average of its models is kept here.
+      process: The trained process, with all that is wrapped around it (`round_process.chain`).
       round_input: Returns the clients' data of a round >= 1, and facts for the row of metrics.
       evaluate: Returns validation metrics of a round and model weights.
       hooks: Get each round before its release.
@@ -151,9 +149,6 @@ def train_run(
       ProgramError: See `TrainingLoop.run`.
     """
     train, is_private = settings.train, settings.is_private
-    if not isinstance(settings.averaging, NoAverage):
-        process = AveragedProcess(process, settings.averaging)
-        evaluate = of_both(evaluate)
     # The duration of a round reveals facts about its clients.
     mode = files.OWNER_ONLY if is_private else files.ANYONE
     metrics = release.MetricsRelease(run.metrics_jsonl, run.metrics_csv)
@@ -166,14 +161,14 @@ def train_run(
         managers = [withheld.WithholdingRelease(run.withheld_jsonl, managers)]
     result = training_loop.TrainingLoop(
         process=process,
-        cohort_source=lambda round_num: read_ahead.RoundInput(*round_input(round_num)),
+        cohort_source=round_input,
         total_rounds=train.rounds,
         checkpoint_manager=checkpoints.CheckpointManager(run.checkpoints, train.keep_checkpoints),
         release_managers=managers,
         timings_manager=release.TimingsRelease(
             run.timings_csv, round_clock.TIMING_COLUMNS, mode=mode
         ),
-        evaluate=evaluate,
+        evaluate=of_both(evaluate),
         evaluate_every=settings.evaluate_every,
         best_metric=best_round.BestMetric.of_config(train),
         checkpoint_every=train.checkpoint_every,

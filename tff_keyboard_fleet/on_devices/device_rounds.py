@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from tff_keyboard.algorithms.rounds.averaged import held_weights
+from tff_keyboard.algorithms.rounds.round_process import RoundInput
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.training.loop import training_loop
-from tff_keyboard.training.loop.averaged_process import held_weights
 from tff_keyboard_fleet.on_devices import upload_work
 from tff_keyboard_fleet.round_server.app import delta_of
 from tff_keyboard_fleet.round_server.blobs import Blobs
@@ -77,7 +78,7 @@ class DeviceRounds:
         """`Codec.name` of every plan."""
         return self._plan_of(1).codec.name
 
-    def round_input(self, round_num: int) -> tuple[list[Any], Row]:
+    def round_input(self, round_num: int) -> RoundInput:
         """Waits for the uploads of a round, and returns its data and facts.
 
         Raises:
@@ -113,7 +114,7 @@ class DeviceRounds:
             "cohort": cohort.hexdigest()[:16],
             "attempts": round_.attempt,
         }
-        return self._hand_over(elements), facts
+        return RoundInput(self._hand_over(elements), facts)
 
     def restart_after(self, round_num: int) -> None:
         """Starts or resumes the run after a round whose checkpoint is on disk."""

@@ -15,22 +15,21 @@ from typing import Protocol
 
 import numpy as np
 
-from tff_keyboard import config as config_lib
-from tff_keyboard.aggregators.private import host_noise
-from tff_keyboard.algorithms import cohort_batcher, federated_evaluation
-from tff_keyboard.config import RunConfig, with_rounds
+from tff_keyboard.algorithms import federated_evaluation
+from tff_keyboard.algorithms.cohort_batcher import prepare_process
+from tff_keyboard.algorithms.rounds.round_process import chain
+from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.rule_config import FedMedConfig
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
-from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.storage import files
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import build
 from tff_keyboard.training.loop import training_loop
-from tff_keyboard.training.train_run import open_run, recorded_config, train_run
+from tff_keyboard.training.open_training import open_training
 from tff_keyboard_fleet.on_devices.device_rounds import DeviceRounds
 from tff_keyboard_fleet.on_devices.served_config import (
     as_decoded,
@@ -87,28 +86,11 @@ def serve_federated(
       ConfigError, DataError, SavedModelError: If the config, the store or the initial model does
       not fit.
     """
-    config = as_served(config)
-    build.check_best_metric(config)
-    store, general_store = build.open_stores(config)
-    config = with_rounds(config, recorded_config(workdir))
-    text, mechanism = config_lib.dump(config), config.aggregation.privacy
-    with (
-        open_run(workdir, text, mechanism, store, general_store, trains_on_store=False) as run,
-        build.open_engine(config, [store, general_store]) as engine,
-    ):
-        progress.step("building the round")
-        model = build.build_initial_model(config, store.vocabulary)
+    served = as_served(config)
+    with open_training(served, workdir, max_seats=round_settings_of(served).max_seats) as training:
+        config, run, store, model = training.config, training.run, training.store, training.model
         initial = weights_by_name(model)
-        privacy = build.build_privacy(
-            config,
-            run,
-            store,
-            model,
-            client_ids=None,  # devices check in by themselves
-            selected_per_round=round_settings_of(config).max_seats,
-        )
-        noise_key = privacy.key if privacy else None
-        process = build.build_process(
+        learning_process = build.build_process(
             as_decoded(config),
             model,
             wrap_client_work=functools.partial(
@@ -116,17 +98,17 @@ def serve_federated(
                 uniform_weights=config.aggregation.client_weighting == "uniform",
                 tells_loss=isinstance(config.aggregation.rule, FedMedConfig),
             ),
-            build_noise=privacy.build_noise if privacy else None,
-            # Other devices may upload to a round of a run that is restored from a backup.
-            content=host_noise.content_of_data(noise_key.key) if noise_key else None,
             takes_sums=config.devices.secure_sums,
         )
-        prepared = cohort_batcher.prepare_process(
-            process, clients_per_pack=config.execution.clients_per_pack, engine=engine
+        prepared = prepare_process(
+            learning_process,
+            clients_per_pack=config.execution.clients_per_pack,
+            engine=training.engine,
         )
+        transforms = build.round_transforms(config, training.privacy, is_on_devices=True)
         evaluator = federated_evaluation.FederatedEvaluator(
             build.build_model_fn(config, len(store.vocabulary), evaluation=True),
-            engine=engine,
+            engine=training.engine,
         )
         parameters = model.count_params()
         folder = run.round_server
@@ -155,12 +137,6 @@ def serve_federated(
                 graph=graph_hash,
                 is_private=config.aggregation.is_private,
             )
-            hooks: list[training_loop.Hook] = [rounds]
-            if privacy:
-                ledger = LedgerHook(
-                    run.privacy_ledger, privacy.header, content_tag=host_noise.last_content_tag
-                )
-                hooks.insert(0, ledger)
             key = keys.open_key(folder / SERVER_KEY)
             app = RoundApplication(
                 round_store,
@@ -175,15 +151,13 @@ def serve_federated(
                 clock,
             )
             with serve(app), contextlib.closing(rounds):
-                return train_run(
-                    run,
-                    store,
-                    model,
-                    build.build_run_settings(config),
-                    process=build.with_schedules(prepared.process, config, of_clients=False),
+                return training.train(
+                    process=chain(prepared.process, transforms),
                     round_input=rounds.round_input,
-                    evaluate=build.build_validation(config, store, general_store, evaluator),
-                    hooks=hooks,
+                    evaluate=build.build_validation(
+                        config, store, training.general_store, evaluator
+                    ),
+                    hooks=[rounds],
                     pop_aggregation_seconds=prepared.pop_aggregation_seconds,
                     around_lines=lambda lines: _then(lines, rounds.released),
                 )

@@ -15,9 +15,9 @@ from tff_keyboard.aggregators.private.adaptive_clip import (
     clip_with_norm,
     delta_noise_multiplier,
 )
-from tff_keyboard.aggregators.private.host_noise import NoisedProcess, map_query_states
 from tff_keyboard.aggregators.private.noised_sum import EMPTY_ROUND, NoiseSlot
 from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
+from tff_keyboard.algorithms.rounds.noised import NoisedProcess, map_query_states
 from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, named
 from tff_keyboard.privacy.mechanisms.noise_streams import (
@@ -135,7 +135,7 @@ def test_the_count_of_unclipped_clients_has_noise_of_its_own():
         noise[0], noise[-1] = first, last
         private = NoisedProcess(
             built("gaussian_adaptive", 1.5),
-            lambda _, noise=noise: lambda round_num, tags: noise,
+            lambda _, noise=noise: lambda round_num: noise,
         )
         outputs = run(private, 2)
         unclipped = np.clip((inside + count_stddev * last) / CLIENTS + 0.5, 0, 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_keyboard.aggregators.private.host_noise import digest_of_data
+from tff_keyboard.algorithms.rounds.noised import digest_of_data
 from tff_keyboard.privacy.mechanisms import noise_content, noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import BltMechanism, Gaussian, GaussianAdaptive, Tree
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw

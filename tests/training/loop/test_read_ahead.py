@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from tff_keyboard.training.loop.read_ahead import ReadAhead, RoundInput
+from tff_keyboard.algorithms.rounds.round_process import RoundInput
+from tff_keyboard.training.loop.read_ahead import ReadAhead
 
 
 def test_prepares_the_next_round_while_this_one_is_used():

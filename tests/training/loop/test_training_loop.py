@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from tests.support import fakes
+from tff_keyboard.algorithms.rounds.round_process import RoundInput
 from tff_keyboard.storage import metrics_rows, run_directory
 from tff_keyboard.training.loop import (
     best_round,
     checkpoints,
     errors,
-    read_ahead,
     release,
     round_clock,
     training_loop,
@@ -392,7 +392,7 @@ def test_errors_of_the_cohort_source_come_out(tmp_path):
 def test_two_metrics_of_one_name(tmp_path):
     def source(round_num):
         facts = {"client_work/train/loss": 1.0}
-        return read_ahead.RoundInput(fakes.numpy_cohort(round_num).datasets, facts)
+        return RoundInput(fakes.numpy_cohort(round_num).datasets, facts)
 
     with pytest.raises(errors.ProgramError, match="'client_work/train/loss'"):
         train(tmp_path, cohort_source=source)

@@ -89,7 +89,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
 
     Every client counts: a client that sends zeros still adds e^-B to the denominators, as the proof
     requires. TensorFlow draws the noise of a round unless `with_noise` supplies it. `with_noise`
-    computes the noise in double precision from a secret key (`aggregators/private/host_noise.py`).
+    computes the noise in double precision from a secret key (`algorithms/rounds/noised.py`).
     The state is TFF's `DPAggregatorState`; its event is `GaussianDpEvent(noise_multiplier)`.
     Measurements: `dp_query_metrics` and `dp` of the mechanism, and `noisy_attention_total`, which
     has for each layer the noisy sum of attention weights. A client with full attention adds 1 to

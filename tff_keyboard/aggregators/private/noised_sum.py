@@ -3,11 +3,11 @@
     result = (sum_k clip(delta_k, C) + z C w_t) / denominator
 
 w_t is the round's noise in units of one draw: independent, from a tree, or correlated. The server
-puts it into the query's state before each round (`host_noise.py`), computed from the run's key in
-double precision (`privacy/mechanisms/noise_streams.py`), and the query removes it again. One graph
-therefore serves every mechanism, and neither key nor draws nor noise buffers are in a checkpoint. A
-round without its own noise never releases a sum: independent noise is drawn by TensorFlow
-(`draws_noise`), and any other round fails.
+puts it into the query's state before each round (`algorithms/rounds/noised.py`), computed from the
+run's key in double precision (`privacy/mechanisms/noise_streams.py`), and the query removes it
+again. One graph therefore serves every mechanism, and neither key nor draws nor noise buffers are
+in a checkpoint. A round without its own noise never releases a sum: independent noise is drawn by
+TensorFlow (`draws_noise`), and any other round fails.
 
 With an adaptive clip norm each record has one more number, noised by the last number of w_t.
 

@@ -4,7 +4,7 @@ The denominator of the mean is the report goal, not the number of reports, becau
 private. Client weights are ignored. Zeroing by a quantile without noise, which
 `tff.learning.dp_aggregator` adds by default, is not offered, because no accounting covers it. The
 noise of a round (independent, from a tree, or correlated) is put into the state before the round
-(`host_noise.py`).
+(`algorithms/rounds/noised.py`).
 """
 
 from typing import Any, Literal

@@ -1,19 +1,10 @@
 """Prepares the data of the next round while the current one is computed."""
 
-import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent import futures
-from typing import Any
 
-
-@dataclasses.dataclass(frozen=True)
-class RoundInput:
-    """Input of one round."""
-
-    datasets: list[Any]
-    facts: Mapping[str, float | int | str] = dataclasses.field(default_factory=dict)
-
+from tff_keyboard.algorithms.rounds.round_process import RoundInput
 
 CohortSource = Callable[[int], RoundInput]
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import tensorflow_federated as tff
 
-from tff_keyboard.algorithms.round_process import RoundProcess
+from tff_keyboard.algorithms.rounds.round_process import RoundProcess
 from tff_keyboard.host import interruption
 from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
 from tff_keyboard.training.loop import best_round, checkpoints, errors, read_ahead, release

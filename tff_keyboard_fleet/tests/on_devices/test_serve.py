@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.fakes import tiny_config
-from tff_keyboard.aggregators.private import host_noise
+from tff_keyboard.algorithms.rounds import noised
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
@@ -170,7 +170,7 @@ def weights_of(run):
 @pytest.mark.parametrize("rule", RULES)
 def test_served_rounds_match_train(rule, store, tmp_path, monkeypatch):
     # The noise of devices depends on their uploads, the noise of a simulation on the store.
-    monkeypatch.setattr(host_noise, "content_of_data", lambda key: None)
+    monkeypatch.setattr(noised, "content_of_data", lambda key: None)
     config = tiny_config(store, *PLAIN, "train.rounds=4", *RULES[rule])
     people = recorded_training(config, tmp_path / "train", monkeypatch)
     fleet = Fleet(people, config, len(ClientStore(store).vocabulary))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.fakes import tiny_config
-from tff_keyboard.aggregators.private import host_noise
+from tff_keyboard.algorithms.rounds import noised
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard_fleet.on_devices.serve import serve_federated
 from tff_keyboard_fleet.tests.on_devices import test_serve
@@ -52,7 +52,7 @@ class SecureFleet(Fleet):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_served_secure_sums_match_train(rule, store, tmp_path, monkeypatch):
-    monkeypatch.setattr(host_noise, "content_of_data", lambda key: None)  # as in `test_serve`
+    monkeypatch.setattr(noised, "content_of_data", lambda key: None)  # as in `test_serve`
     config = tiny_config(store, *SECURE, *RULES[rule])
     people = test_serve.recorded_training(config, tmp_path / "train", monkeypatch)
     fleet = SecureFleet(people, config, len(ClientStore(store).vocabulary))

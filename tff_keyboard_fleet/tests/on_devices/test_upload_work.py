@@ -8,10 +8,10 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_keyboard.algorithms import variable_model
-from tff_keyboard.algorithms.client_packing.packed_process import PackedProcess
 from tff_keyboard.algorithms.client_training import build_client_training
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.composition import compose_process
+from tff_keyboard.algorithms.rounds.packed import PackedProcess
 from tff_keyboard_fleet.on_devices import upload_work
 from tff_keyboard_fleet.on_devices.upload_work import build_upload_work, element, hand_over
 

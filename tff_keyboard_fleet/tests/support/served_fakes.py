@@ -147,7 +147,7 @@ class DyingStore(RoundStore):
 
 def train(folder, serve, die=lambda place: None):
     """Trains in a folder. `serve(app)` is a context in which devices reach the application."""
-    from tff_keyboard.training.loop import checkpoints, read_ahead, release, training_loop
+    from tff_keyboard.training.loop import checkpoints, release, training_loop
     from tff_keyboard_fleet.on_devices.device_rounds import DeviceRounds
 
     class Checkpoints(checkpoints.CheckpointManager):
@@ -180,7 +180,7 @@ def train(folder, serve, die=lambda place: None):
 
         loop = training_loop.TrainingLoop(
             process=MeanProcess(die),
-            cohort_source=lambda round_num: read_ahead.RoundInput(*rounds.round_input(round_num)),
+            cohort_source=rounds.round_input,
             total_rounds=ROUNDS,
             checkpoint_manager=Checkpoints(folder / "checkpoints"),
             release_managers=[release.MetricsRelease(folder / "rows.jsonl", folder / "rows.csv")],

@@ -6,7 +6,7 @@ import tensorflow_federated as tff
 
 from tests.support.noise_fakes import KEY
 from tests.support.truth import canary_audit
-from tff_keyboard.aggregators.private.host_noise import NoisedProcess
+from tff_keyboard.algorithms.rounds.noised import NoisedProcess
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import BltConfig, GaussianConfig
 from tff_keyboard.privacy.accounting import accounting

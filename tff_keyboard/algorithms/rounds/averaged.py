@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow_federated as tff
 
-from tff_keyboard.algorithms.round_process import RoundOutput, RoundProcess
+from tff_keyboard.algorithms.rounds.round_process import RoundOutput, RoundProcess
 from tff_keyboard.config.sections.averaging_config import ExponentialAverage
 
 

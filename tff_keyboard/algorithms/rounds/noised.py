@@ -10,7 +10,6 @@ rounds so far, so that a state is enough to continue, and a state with another h
 with other noise.
 """
 
-import copy
 import dataclasses
 import hashlib
 import secrets
@@ -67,12 +66,6 @@ class NoisedProcess:
         self._noise = build_noise(self._size)
         self._content = content
 
-    def around(self, process: Any) -> "NoisedProcess":
-        """Returns the same noise for another form of the same process, with the same states."""
-        other = copy.copy(self)
-        other.process = process
-        return other
-
     def initialize(self) -> Any:
         """Returns the initial state, with an empty slot."""
         return self._emptied(self._initial, ())
@@ -93,7 +86,8 @@ class NoisedProcess:
                 )
             digest = self._content.digest(arguments)
             tags.append(noise_content.next_tag(self._content.key, tags, digest))
-        filled = _with_slot(state, round_num, self._noise(round_num, tags))
+        noise = self._noise(round_num, tags) if tags else self._noise(round_num)
+        filled = _with_slot(state, round_num, noise)
         output = self.process.next(filled, *arguments)
         return _replaced(output, state=self._emptied(output.state, tags))
 

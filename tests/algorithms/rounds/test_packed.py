@@ -11,8 +11,8 @@ import tensorflow_federated as tff
 
 from tests.support import fakes
 from tff_keyboard.algorithms.client_packing import round_form
-from tff_keyboard.algorithms.client_packing.packed_process import PackedProcess
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError, RoundForm, make_pack
+from tff_keyboard.algorithms.rounds.packed import PackedProcess
 from tff_keyboard.execution.engine import LocalEngine
 
 ROUNDS = 2

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
+from tff_keyboard.algorithms.rounds.averaged import AveragedProcess
 from tff_keyboard.config.sections.averaging_config import ExponentialAverage
-from tff_keyboard.training.loop.averaged_process import AveragedProcess
 
 ModelWeights = tff.learning.models.ModelWeights
 

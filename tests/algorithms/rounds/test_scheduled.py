@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tff_keyboard.algorithms.schedules import ScheduledProcess
+from tff_keyboard.algorithms.rounds.scheduled import ScheduledProcess
 
 
 class State(NamedTuple):

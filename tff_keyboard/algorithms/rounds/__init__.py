@@ -1,0 +1,1 @@
+"""Processes that compute rounds, and the processes that are wrapped around them."""
