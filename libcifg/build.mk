@@ -8,7 +8,7 @@ FUZZ_SECONDS := 600
 HEADERS := $(wildcard $(HERE)cifg/*.h) $(HERE)cifg.h
 # No contraction: with it, machines that multiply and add at once would compute other bits.
 CXXFLAGS := -std=c++17 -Os -Wall -Wextra -ffp-contract=off -fno-rtti -fvisibility=hidden \
-	-fvisibility-inlines-hidden -ffunction-sections -fdata-sections
+	-fvisibility-inlines-hidden -ffunction-sections -fdata-sections -pthread
 LDFLAGS := -shared -s -Wl,--gc-sections -Wl,-z,noseparate-code -Wl,--build-id=none -Wl,--version-script=$(HERE)cifg.map
 SANITIZERS := -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 ONE := bytes sha256 inflate json flatbuffer model_file kernels network training unicode tokenizer \
@@ -35,7 +35,16 @@ $(OUT)/train: $(HERE)tests/train.cc $(HERE)cifg.cc $(HEADERS)
 
 $(OUT)/strips_checked: $(HERE)tests/strips.cc $(HERE)cifg.cc $(HEADERS)
 	@mkdir -p $(OUT)
-	$(CXX) -std=c++17 $(SANITIZERS) $(HERE)tests/strips.cc $(HERE)cifg.cc -o $@
+	$(CXX) -std=c++17 -pthread $(SANITIZERS) $(HERE)tests/strips.cc $(HERE)cifg.cc -o $@
+
+# Eight threads with one keyboard.
+$(OUT)/threads: $(HERE)tests/threads.cc $(HERE)cifg.cc $(HEADERS)
+	@mkdir -p $(OUT)
+	$(CXX) $(CXXFLAGS) $(STATIC) $(HERE)tests/threads.cc $(HERE)cifg.cc -o $@
+
+$(OUT)/threads_checked: $(HERE)tests/threads.cc $(HERE)cifg.cc $(HEADERS)
+	@mkdir -p $(OUT)
+	$(CXX) -std=c++17 -g -O1 -pthread -fsanitize=thread $(HERE)tests/threads.cc $(HERE)cifg.cc -o $@
 
 $(OUT)/libcifg_jni.so: $(HERE)jni/cifg_jni.cc $(HERE)cifg.cc $(HEADERS)
 	@mkdir -p $(OUT)
@@ -50,7 +59,7 @@ WASM_EXPORTS := malloc free cifg_open_files cifg_strip cifg_tokens cifg_id_of ci
 $(OUT)/page/cifg.wasm: $(HERE)page/wasm.cc $(HERE)cifg.cc $(HEADERS)
 	@mkdir -p $(OUT)/page
 	clang++ --target=wasm32-wasi -mexec-model=reactor -std=c++17 -O2 -msimd128 -ffp-contract=off \
-	  -fno-exceptions -fno-rtti -fvisibility=hidden -DCIFG_NO_FILES -Wl,--strip-all \
+	  -fno-exceptions -fno-rtti -fvisibility=hidden -DCIFG_NO_FILES -DCIFG_NO_THREADS -Wl,--strip-all \
 	  $(WASM_EXPORTS:%=-Wl,--export=%) $(HERE)page/wasm.cc $(HERE)cifg.cc -o $@
 $(OUT)/page/index.html: $(OUT)/page/cifg.wasm $(wildcard $(HERE)page/*.js $(SERVER_PAGE)/*)
 	cp $(SERVER_PAGE)/* $(HERE)page/*.js $(MODEL:.tflite=).* $(OUT)/page/

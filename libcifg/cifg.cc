@@ -2,21 +2,44 @@
 #include "cifg.h"
 
 #include <cstdio>
+#include <forward_list>
 #include <memory>
 #include <new>
+#ifndef CIFG_NO_THREADS
+#include <thread>
+#endif
 
 #include "cifg/keyboard.h"
 
-struct cifg_keyboard {
-  cifg::Keyboard keyboard;
+namespace {
+
+constexpr const char* kNoMemory = "there is not enough memory";
+
+#ifdef CIFG_NO_THREADS
+using ThreadId = int;
+ThreadId this_thread() { return 0; }
+#else
+using ThreadId = std::thread::id;
+ThreadId this_thread() { return std::this_thread::get_id(); }
+#endif
+
+// What the last call of a thread returned. Another thread's call leaves it as it is.
+struct Answer {
+  ThreadId thread;
   const char* error = "";  // of those that need no memory
   std::string text;
   std::vector<cifg::Suggestion> suggestions;
 };
 
-namespace {
+}  // namespace
 
-constexpr const char* kNoMemory = "there is not enough memory";
+struct cifg_keyboard {
+  cifg::Keyboard keyboard;
+  std::forward_list<Answer> answers;  // of the threads that have called it, the newest first
+  bool lacked_memory = false;  // for the answer of a thread
+};
+
+namespace {
 
 void tell(const char* message, char* error, size_t size) {
   if (error && size) std::snprintf(error, size, "%s", message);
@@ -49,21 +72,52 @@ const char* caught(Work work) {
 #endif
 }
 
-int set_error(cifg_keyboard* k, const char* error) {
-  k->error = error ? error : "";
-  return error ? -1 : 0;
+// Returns the answer of this thread, or null if it has made no call.
+const Answer* answer_of(const cifg_keyboard* k) {
+  const ThreadId thread = this_thread();
+  for (const Answer& answer : k->answers) {
+    if (answer.thread == thread) return &answer;
+  }
+  return nullptr;
 }
 
-template <typename Work>
-int guarded(cifg_keyboard* k, Work work) {
+using Call = const char* (*)(void* work, Answer& answer);
+
+int run_guarded(cifg_keyboard* k, Call call, void* work) {
+  const cifg::Guard guard(k->keyboard.mutex());
+  Answer* answer = const_cast<Answer*>(answer_of(k));
   bool is_through = false;
   const char* error = caught([&] {
-    const char* found = work();
+    if (!answer) answer = &k->answers.emplace_front(Answer{this_thread(), "", {}, {}});
+    const char* found = call(work, *answer);
     is_through = true;
     return found;
   });
   if (!is_through) k->keyboard.reset();
-  return set_error(k, error);
+  if (answer) answer->error = error ? error : "";
+  if (!answer) k->lacked_memory = true;
+  return error ? -1 : 0;
+}
+
+// Runs `work` with the answer of this thread while no other thread uses the keyboard. `work` returns
+// an error or null. One function does this for all kinds of work, so that the library stays small.
+template <typename Work>
+int guarded(cifg_keyboard* k, Work work) {
+  const Call call = [](void* found, Answer& answer) -> const char* {
+    return (*static_cast<Work*>(found))(answer);
+  };
+  return run_guarded(k, call, &work);
+}
+
+// Returns the text that `make` makes, as the answer of this thread, or null if that fails.
+template <typename Make>
+const char* text_of(cifg_keyboard* k, Make make) {
+  const char* text = nullptr;
+  guarded(k, [&](Answer& answer) {
+    answer.text = make();
+    return text = answer.text.c_str(), nullptr;
+  });
+  return text;
 }
 
 cifg::Bytes bytes_of(const cifg_bytes& bytes) {
@@ -94,11 +148,11 @@ bool are_finite(const float* values, size_t size) {
   return sum == 0;
 }
 
-int give(cifg_keyboard* k, cifg_suggestion* out) {
-  for (size_t i = 0; i < k->suggestions.size(); ++i) {
-    out[i] = {k->suggestions[i].word.c_str(), k->suggestions[i].probability};
+int give(const Answer& answer, cifg_suggestion* out) {
+  for (size_t i = 0; i < answer.suggestions.size(); ++i) {
+    out[i] = {answer.suggestions[i].word.c_str(), answer.suggestions[i].probability};
   }
-  return static_cast<int>(k->suggestions.size());
+  return static_cast<int>(answer.suggestions.size());
 }
 
 #ifndef CIFG_NO_FILES
@@ -143,9 +197,10 @@ cifg_keyboard* cifg_open_files(const cifg_files* files, char* error, size_t erro
   if (!k) return tell(kNoMemory, error, error_size), nullptr;
   const cifg::Parts parts = {bytes_of(files->model), bytes_of(files->vocabulary),
                              bytes_of(files->manifest), bytes_of(files->ngram), bytes_of(files->tail)};
-  const int status = guarded(k, [&] { return k->text = k->keyboard.open(parts), nullptr; });
-  if (status == 0 && k->text.empty()) return k;
-  tell(status < 0 ? k->error : k->text.c_str(), error, error_size);
+  std::string why;
+  const int status = guarded(k, [&](Answer&) { return why = k->keyboard.open(parts), nullptr; });
+  if (status == 0 && why.empty()) return k;
+  tell(status < 0 ? cifg_error(k) : why.c_str(), error, error_size);
   delete k;
   return nullptr;
 }
@@ -161,7 +216,11 @@ cifg_keyboard* cifg_open(const char* path, char* error, size_t error_size) {
 
 void cifg_close(cifg_keyboard* k) { delete k; }
 
-const char* cifg_error(const cifg_keyboard* k) { return k->error; }
+const char* cifg_error(const cifg_keyboard* k) {
+  const cifg::Guard guard(k->keyboard.mutex());
+  if (const Answer* answer = answer_of(k)) return answer->error;
+  return k->lacked_memory ? kNoMemory : "";  // "" if this thread has made no call
+}
 
 cifg_sizes cifg_get_sizes(const cifg_keyboard* k) {
   auto& network = const_cast<cifg_keyboard*>(k)->keyboard.network();
@@ -186,40 +245,46 @@ void cifg_set_nfkc(cifg_keyboard* k, cifg_nfkc nfkc, void* user) {
 }
 
 int cifg_strip(cifg_keyboard* k, const char* text, int count, cifg_suggestion* out, const char** prefix) {
-  const int status = guarded(k, [&] {
+  int number = 0;
+  if (prefix) *prefix = "";
+  const int status = guarded(k, [&](Answer& answer) {
     cifg::Strip strip = k->keyboard.strip(text, count);
-    k->suggestions = std::move(strip.suggestions);
-    k->text = std::move(strip.prefix);
-    return nullptr;
+    answer.suggestions = std::move(strip.suggestions);
+    answer.text = std::move(strip.prefix);
+    if (prefix) *prefix = answer.text.c_str();
+    return number = give(answer, out), nullptr;
   });
-  if (prefix) *prefix = status == 0 ? k->text.c_str() : "";
-  return status == 0 ? give(k, out) : status;
+  return status == 0 ? number : status;
 }
 
 int cifg_predict(cifg_keyboard* k, const char* words, const char* prefix, int count, cifg_suggestion* out) {
-  const int status = guarded(k, [&] {
-    k->suggestions = k->keyboard.suggest(lines_of(words), prefix ? prefix : "", count);
-    return nullptr;
+  int number = 0;
+  const int status = guarded(k, [&](Answer& answer) {
+    answer.suggestions = k->keyboard.suggest(lines_of(words), prefix ? prefix : "", count);
+    return number = give(answer, out), nullptr;
   });
-  return status == 0 ? give(k, out) : status;
+  return status == 0 ? number : status;
 }
 
 const char* cifg_tokens(cifg_keyboard* k, const char* text) {
-  const int status = guarded(k, [&] { return k->text = joined(k->keyboard.tokens(text)), nullptr; });
-  return status == 0 ? k->text.c_str() : nullptr;
+  return text_of(k, [&] { return joined(k->keyboard.tokens(text)); });
 }
 
 int32_t cifg_id_of(const cifg_keyboard* k, const char* word) { return k->keyboard.vocabulary().id_of(word); }
 
 const char* cifg_word_of(cifg_keyboard* k, int32_t id) {
   const cifg::Vocabulary& vocabulary = k->keyboard.vocabulary();
-  if (id < cifg::kNumSpecial || id >= vocabulary.size()) return set_error(k, "the id is no word's"), nullptr;
-  const int status = guarded(k, [&] { return k->text = vocabulary.word(id), nullptr; });
-  return status == 0 ? k->text.c_str() : nullptr;
+  const char* word = nullptr;
+  guarded(k, [&](Answer& answer) -> const char* {
+    if (id < cifg::kNumSpecial || id >= vocabulary.size()) return "the id is no word's";
+    answer.text = vocabulary.word(id);
+    return word = answer.text.c_str(), nullptr;
+  });
+  return word;
 }
 
 int cifg_step(cifg_keyboard* k, int32_t token, float* c, float* h) {
-  return guarded(k, [&]() -> const char* {
+  return guarded(k, [&](Answer&) -> const char* {
     cifg::Network& network = k->keyboard.network();
     cifg::State state = {{c, c + network.units()}, {h, h + network.dim()}};
     if (!state.is_finite()) return "the state has a value that is not finite";
@@ -231,7 +296,7 @@ int cifg_step(cifg_keyboard* k, int32_t token, float* c, float* h) {
 }
 
 int cifg_logits(cifg_keyboard* k, const float* h, float* out) {
-  return guarded(k, [&]() -> const char* {
+  return guarded(k, [&](Answer&) -> const char* {
     cifg::Network& network = k->keyboard.network();
     if (!are_finite(h, network.dim())) return "the state has a value that is not finite";
     network.logits(h, out);
@@ -240,28 +305,29 @@ int cifg_logits(cifg_keyboard* k, const float* h, float* out) {
 }
 
 int cifg_train(cifg_keyboard* k, const int32_t* tokens, size_t count, float learning_rate, float* loss) {
-  k->keyboard.reset();
-  return guarded(k, [&]() -> const char* {
+  return guarded(k, [&](Answer&) -> const char* {
+    k->keyboard.reset();
     if (!are_finite(&learning_rate, 1)) return "the learning rate is not finite";
     return cifg::Training(k->keyboard.network()).step(tokens, count, learning_rate, loss);
   });
 }
 
 int64_t cifg_weights(cifg_keyboard* k, const char* name, float* out, size_t size) {
-  cifg::Network& network = k->keyboard.network();
-  const std::vector<float>* found = network.is_trainable() ? network.weight(name) : nullptr;
-  const int status = guarded(k, [&]() -> const char* {
+  int64_t number = 0;
+  const int status = guarded(k, [&](Answer&) -> const char* {
+    cifg::Network& network = k->keyboard.network();
+    const std::vector<float>* found = network.is_trainable() ? network.weight(name) : nullptr;
     if (!found) return "the model has no such weights; it needs --trainable";
-    return out && size < found->size() ? "there is too little room for the weights" : nullptr;
+    if (out && size < found->size()) return "there is too little room for the weights";
+    if (out) std::copy(found->begin(), found->end(), out);
+    return number = static_cast<int64_t>(found->size()), nullptr;
   });
-  if (status < 0) return status;
-  if (out) std::copy(found->begin(), found->end(), out);
-  return static_cast<int64_t>(found->size());
+  return status < 0 ? status : number;
 }
 
 int cifg_set_weights(cifg_keyboard* k, const char* name, const float* values, size_t size) {
-  k->keyboard.reset();
-  return guarded(k, [&]() -> const char* {
+  return guarded(k, [&](Answer&) -> const char* {
+    k->keyboard.reset();
     cifg::Network& network = k->keyboard.network();
     std::vector<float>* found = network.is_trainable() ? network.weight(name) : nullptr;
     if (!found) return "the model has no such weights; it needs --trainable";
@@ -273,7 +339,7 @@ int cifg_set_weights(cifg_keyboard* k, const char* name, const float* values, si
 }
 
 int cifg_learn(cifg_keyboard* k, const char* words, const char* kept) {
-  return guarded(k, [&]() -> const char* {
+  return guarded(k, [&](Answer&) -> const char* {
     if (!k->keyboard.is_hybrid()) return "the model learns no words; it needs --ngram";
     k->keyboard.learn(lines_of(words), lines_of(kept));
     return nullptr;
@@ -281,17 +347,16 @@ int cifg_learn(cifg_keyboard* k, const char* words, const char* kept) {
 }
 
 int cifg_forget(cifg_keyboard* k, const char* word) {
-  return guarded(k, [&] {
+  return guarded(k, [&](Answer&) {
     word ? k->keyboard.cache().forget(word) : k->keyboard.cache().forget_all();
     return nullptr;
   });
 }
 
 const char* cifg_cache(cifg_keyboard* k) {
-  const int status = guarded(k, [&] { return k->text = k->keyboard.cache().write(), nullptr; });
-  return status == 0 ? k->text.c_str() : nullptr;
+  return text_of(k, [&] { return k->keyboard.cache().write(); });
 }
 
 int cifg_set_cache(cifg_keyboard* k, const void* data, size_t size) {
-  return guarded(k, [&] { return k->keyboard.cache().read(bytes_of({data, size})); });
+  return guarded(k, [&](Answer&) { return k->keyboard.cache().read(bytes_of({data, size})); });
 }

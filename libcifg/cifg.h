@@ -1,10 +1,16 @@
 /* libcifg: an export of tff-keyboard as a keyboard, without any other library.
  *
  * Strings are UTF-8 and end with a NUL byte; lists of words are one string with a line feed between
- * words (no word contains one). A returned `const char*` stays valid until the next call with the
- * same keyboard. A keyboard serves one thread at a time. No function throws or aborts: a function
- * that fails returns NULL or a number below 0, and `cifg_error` returns the reason in one line. If
- * it is built with -fno-exceptions, as for WebAssembly, it aborts when memory runs out.
+ * words (no word contains one). A returned `const char*` stays valid until the next call of the same
+ * thread with the same keyboard. No function throws or aborts: a function that fails returns NULL or
+ * a number below 0, and `cifg_error` returns the reason in one line. If it is built with
+ * -fno-exceptions, as for WebAssembly, it aborts when memory runs out.
+ *
+ * Threads: several threads may call the functions of one keyboard. The calls take turns: a call waits
+ * until the call of another thread has returned. Each thread has its own results and its own error. A
+ * keyboard keeps the last result of every thread that has called it. Call `cifg_close` when no other
+ * call with the keyboard is running or will follow. If it is built with CIFG_NO_THREADS, as for
+ * WebAssembly, a keyboard belongs to one thread.
  * docs/phone/integrate.md has examples; docs/phone/format.md explains what each call computes.
  */
 #ifndef CIFG_H_
@@ -53,7 +59,7 @@ CIFG_API cifg_keyboard* cifg_open(const char* path, char* error, size_t error_si
 /* Opens an export in memory, likewise. */
 CIFG_API cifg_keyboard* cifg_open_files(const cifg_files* files, char* error, size_t error_size);
 CIFG_API void cifg_close(cifg_keyboard* keyboard);
-/* Returns why the last call failed; "" if it did not. */
+/* Returns why the last call of this thread failed; "" if it did not. */
 CIFG_API const char* cifg_error(const cifg_keyboard* keyboard);
 CIFG_API cifg_sizes cifg_get_sizes(const cifg_keyboard* keyboard);
 

@@ -10,12 +10,26 @@
 #pragma once
 
 #include <memory>
+#ifndef CIFG_NO_THREADS
+#include <mutex>
+#endif
 
 #include "ngram.h"
 #include "training.h"
 #include "word_cache.h"
 
 namespace cifg {
+
+// CIFG_NO_THREADS is for machines without threads, such as WebAssembly.
+#ifdef CIFG_NO_THREADS
+struct Mutex {};
+struct Guard {
+  explicit Guard(Mutex&) {}
+};
+#else
+using Mutex = std::recursive_mutex;
+using Guard = std::lock_guard<Mutex>;
+#endif
 
 struct Suggestion {
   std::string word;
@@ -32,6 +46,8 @@ struct Parts {
   Bytes model, vocabulary, manifest, ngram, tail;
 };
 
+// Several threads may call a keyboard after `open`: its methods take turns. Whoever uses what
+// `network` and `cache` return holds the lock: `const Guard guard(keyboard.mutex())`.
 class Keyboard {
  public:
   static constexpr int kMostSuggestions = 1000;
@@ -53,22 +69,31 @@ class Keyboard {
     return "";
   }
 
+  Mutex& mutex() const { return mutex_; }
   Network& network() { return network_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
   WordCache& cache() { return cache_; }
   bool is_hybrid() const { return is_hybrid_; }
-  void set_nfkc(Tokenizer::Nfkc nfkc) { tokenizer_.set_nfkc(std::move(nfkc)); }
+  void set_nfkc(Tokenizer::Nfkc nfkc) {
+    const Guard guard(mutex_);
+    tokenizer_.set_nfkc(std::move(nfkc));
+  }
 
   // Forgets the states of the last text. Call it after the weights have changed.
-  void reset() { ids_.clear(), states_.clear(), probabilities_.clear(), scored_ = false; }
+  void reset() {
+    const Guard guard(mutex_);
+    ids_.clear(), states_.clear(), probabilities_.clear(), scored_ = false;
+  }
 
   std::vector<std::string> tokens(std::string_view text) const {
+    const Guard guard(mutex_);
     return tokenizer_.tokens(decode_utf8(text));
   }
 
   // Returns the finished words of a text, and the normalised start of the unfinished word. A word
   // is unfinished if one more letter would still belong to it. Only the end of a long text is read.
   std::vector<std::string> context_and_prefix(std::string_view text, std::string& prefix) const {
+    const Guard guard(mutex_);
     std::u32string end = end_of(decode_utf8(text));
     end += U'x';
     std::vector<std::string> words = tokenizer_.tokens(std::move(end));
@@ -81,6 +106,7 @@ class Keyboard {
   }
 
   Strip strip(std::string_view text, int count) {
+    const Guard guard(mutex_);
     Strip found;
     const std::vector<std::string> context = context_and_prefix(text, found.prefix);
     found.suggestions = suggest(context, found.prefix, count);
@@ -92,6 +118,7 @@ class Keyboard {
   std::vector<Suggestion> suggest(const std::vector<std::string>& context, std::string_view prefix,
                                   int count) {
     if (count < 1) return {};
+    const Guard guard(mutex_);
     count = std::min(count, kMostSuggestions);
     score(context);
     const PlaceRange range = vocabulary_.words().range(prefix);
@@ -117,6 +144,7 @@ class Keyboard {
   // "" is a gap, and so is a word that is not UTF-8, because a cache file cannot hold it. Hybrids
   // only.
   void learn(std::vector<std::string> words, const std::vector<std::string>& kept) {
+    const Guard guard(mutex_);
     for (std::string& word : words) {
       if (!is_utf8(word) || !may_be_learnt(word)) word.clear();
     }
@@ -355,6 +383,7 @@ class Keyboard {
     }
   }
 
+  mutable Mutex mutex_;
   Network network_;
   Vocabulary vocabulary_;
   Tokenizer tokenizer_;

@@ -265,6 +265,31 @@ class TestOtherBuilds:
         for model in (vectors.MODEL, exports["int8-rows"]):
             assert checked[model] == lines[model]
 
+    @pytest.mark.parametrize(
+        "build",
+        [
+            "threads",
+            pytest.param(
+                "threads_checked",
+                marks=pytest.mark.skipif(not shutil.which("g++"), reason="no g++"),
+            ),
+        ],
+        ids=["plain", "ThreadSanitizer"],
+    )
+    def test_eight_threads_have_the_strips_of_one(self, built, inputs, exports, build):
+        program = libcifg.make(build, built)
+        for lines in self.run_threads(inputs, exports, program):
+            assert lines == "all right\n"
+
+    @staticmethod
+    def run_threads(inputs, exports, program):
+        for model in (vectors.MODEL, *exports.values()):
+            done = subprocess.run(
+                [program, model, inputs / "texts"], capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, ""), done.stdout
+            yield done.stdout
+
     # With flags of somebody else, too, who does not know that products must be rounded.
     @pytest.mark.parametrize("options", [[], ["CXXFLAGS=-std=c++17 -O2 -Wno-psabi"]])
     @NEEDS_EMULATOR

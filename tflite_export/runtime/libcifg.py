@@ -64,7 +64,9 @@ def _said(error: bytes) -> str:
 
 
 class Libcifg:
-    """An open export, packed or with its files next to it. Not thread-safe.
+    """An open export, packed or with its files next to it.
+
+    Several threads may use it until `close`. The library lets their calls take turns.
 
     Args:
       library: A `libcifg.so` of `make native`.
