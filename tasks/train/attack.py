@@ -1,10 +1,11 @@
 """Measures how well aggregators resist attacks: trains the same config with and without attackers.
 
-tff-keyboard attack --config=configs/features/equal_clients.toml --workdir=runs/attack --unprotected
+tff-keyboard attack --config=configs/features/equal_clients.toml --workdir=runs/attack \\
+    --unprotected --attacks=weight_lie,sign_flip
 
 A seeded share of the clients attacks. Each attacker is drawn independently, and acts alone
 (`tff_keyboard_lab/attacks/attackers.py`) or knows all honest updates of the round
-(`tff_keyboard_lab/attacks/collusion.py`).
+(`tff_keyboard_lab/attacks/collusion.py`). The latter need --allow-tff-server.
 docs/attacks.md describes the attacks. All runs use the same cohorts, data and seeds. Pass --config
 several times to compare aggregators.
 
@@ -30,7 +31,11 @@ from tff_keyboard.host import quiet
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
-from tff_keyboard_lab.attacks.attack_names import ATTACK_NAMES, AttackName
+from tff_keyboard_lab.attacks.attack_names import (
+    ATTACK_NAMES,
+    AttackName,
+    check_server_is_allowed,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,11 @@ class Options(TaskOptions):
     unprotected: Annotated[
         bool, "Also run each aggregator without zeroing and clipping. NaN is still rejected."
     ] = False
+    allow_tff_server: Annotated[
+        bool,
+        "Start TFF's own server, which colluding attacks need. It listens on all network "
+        "interfaces, without a password, while the command runs.",
+    ] = False
     set: Annotated[
         tuple[str, ...], "Override a key of every config: `section.key=value`. Repeatable."
     ] = ()
@@ -59,6 +69,7 @@ class Options(TaskOptions):
             raise UsageError(
                 "Two --config files have the same name, so their runs would share a directory."
             )
+        check_server_is_allowed(self.attacks, self.allow_tff_server)
 
 
 def run(options: Options) -> None:
@@ -76,6 +87,7 @@ def run(options: Options) -> None:
         attacks=options.attacks,
         share=options.share,
         unprotected=options.unprotected,
+        allow_tff_server=options.allow_tff_server,
     )
     print(attack_report.table(rows))
     print(f"\nAll figures: {options.workdir / names.ATTACKS}")

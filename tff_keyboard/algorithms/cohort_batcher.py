@@ -13,11 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.algorithms.client_packing import load_balancing, round_form
+from tff_keyboard.algorithms.client_packing.local_context import NOT_LOCAL
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError
 from tff_keyboard.algorithms.rounds.packed import PackedProcess
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data import elements
 from tff_keyboard.execution.engine import Engine
+from tff_keyboard.storage.errors import printable
 
 # Cost of a client besides its tokens (weights, update, protections, sums), in tokens; see
 # docs/performance.md. It balances packs and changes nothing else.
@@ -79,7 +81,11 @@ class PreparedProcess(NamedTuple):
 
 
 def prepare_process(
-    process: Any, *, clients_per_pack: int = 0, engine: Engine | None = None
+    process: Any,
+    *,
+    clients_per_pack: int = 0,
+    engine: Engine | None = None,
+    allow_tff_server: bool = False,
 ) -> PreparedProcess:
     """Returns the process as the training runs it, and the `CohortBatcher` of its clients.
 
@@ -87,10 +93,20 @@ def prepare_process(
       process: A learning process.
       clients_per_pack: Largest number of clients of a pack, >= 0. 0 means 16 packs per round.
       engine: Computes the packs. None means threads of this process.
+      allow_tff_server: Whether a process that cannot be packed is returned as it is. Its rounds
+        need a default context that runs them, such as `local_context(allow_tff_server=True)`.
+
+    Raises:
+      CannotPackError: If the process cannot be packed, and no server is allowed.
     """
     try:
         packed = PackedProcess(process, engine)
     except CannotPackError as error:
+        if not allow_tff_server:
+            reason = printable(str(error)).rstrip(".")
+            raise CannotPackError(
+                f"Cannot train clients in packs: {reason}. {NOT_LOCAL}."
+            ) from error
         print(
             "Cannot train clients in packs, so they train in TFF's own context, which is slower "
             f"and starts a server process: {error}"

@@ -8,6 +8,12 @@ import tensorflow_federated as tff
 _STATELESS_SOURCES = ("Placeholder", "Const", "VarHandleOp")
 
 
+def is_tensorflow(computation: tff.Computation) -> bool:
+    """Checks if a computation is a TensorFlow graph, and not built of TFF's own operators."""
+    proto = tff.framework.ConcreteComputation.get_proto(computation)
+    return bool(proto.WhichOneof("computation") == "tensorflow")
+
+
 class GraphPiece:
     """The graph of a `tff.tensorflow.computation`, ready to be inserted in the current graph.
 

@@ -184,8 +184,13 @@ def _check_general_clients(store: ClientStore, general: ClientStore) -> None:
 
 
 @contextlib.contextmanager
-def open_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> Iterator[Engine]:
+def open_engine(
+    config: RunConfig, stores: Sequence[ClientStore | None], *, allow_tff_server: bool = False
+) -> Iterator[Engine]:
     """Yields the engine of `[execution]`, and makes this process TFF's default context.
+
+    Computations that cannot run in this process go to TFF's own server if `allow_tff_server`, and
+    raise `CannotPackError` otherwise.
 
     Raises:
       ClusterError: The cluster cannot compute this run.
@@ -193,7 +198,7 @@ def open_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> Iter
     execution = config.execution
     threading_options.use_one_thread_an_operation()
     here = LocalEngine(execution.threads)
-    tff.framework.set_default_context(LocalContext(here))
+    tff.framework.set_default_context(LocalContext(here, allow_tff_server=allow_tff_server))
     with contextlib.closing(here):
         if execution.engine == "local":
             yield here

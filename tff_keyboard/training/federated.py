@@ -14,7 +14,11 @@ from tff_keyboard.training.open_training import open_training
 
 
 def train_federated(
-    config: RunConfig, workdir: pathlib.Path, *, wrap_client_work: WrapClientWork | None = None
+    config: RunConfig,
+    workdir: pathlib.Path,
+    *,
+    wrap_client_work: WrapClientWork | None = None,
+    allow_tff_server: bool = False,
 ) -> Row:
     """Trains in `workdir`, or resumes the training there.
 
@@ -23,6 +27,9 @@ def train_federated(
       workdir: The run directory.
       wrap_client_work: Changes the work of clients, for simulations of attacks. The run directory
         does not record it, so a resumed run must get the same one.
+      allow_tff_server: Whether rounds that cannot run in this process run in TFF's own server,
+        which listens on all network interfaces, without a password. No config needs it, but some
+        `wrap_client_work` do.
 
     Returns:
       The last row of metrics.
@@ -32,7 +39,7 @@ def train_federated(
       DataError: The store does not fit.
       SavedModelError: The initial model does not fit.
     """
-    with open_training(config, workdir) as training:
+    with open_training(config, workdir, allow_tff_server=allow_tff_server) as training:
         config, store, privacy = training.config, training.store, training.privacy
         learning_process = build.build_process(
             config, training.model, wrap_client_work=wrap_client_work, joined=True
@@ -41,6 +48,7 @@ def train_federated(
             learning_process,
             clients_per_pack=config.execution.clients_per_pack,
             engine=training.engine,
+            allow_tff_server=allow_tff_server,
         )
         batcher = prepared.batcher
         cohorts = build.build_cohorts(

@@ -75,7 +75,11 @@ class OpenTraining:
 
 @contextlib.contextmanager
 def open_training(
-    config: RunConfig, workdir: pathlib.Path, *, max_seats: int | None = None
+    config: RunConfig,
+    workdir: pathlib.Path,
+    *,
+    max_seats: int | None = None,
+    allow_tff_server: bool = False,
 ) -> Iterator[OpenTraining]:
     """Opens a federated training in `workdir`, which is new or resumed.
 
@@ -84,6 +88,7 @@ def open_training(
       workdir: The run directory.
       max_seats: The largest number of devices of a round, if clients are devices, which check in by
         themselves. None if clients are drawn from the client store.
+      allow_tff_server: See `train_federated`.
 
     Raises:
       ConfigError: The config does not fit.
@@ -100,7 +105,9 @@ def open_training(
         open_run(
             workdir, text, mechanism, store, general_store, trains_on_store=not is_on_devices
         ) as run,
-        build.open_engine(config, [store, general_store]) as engine,
+        build.open_engine(
+            config, [store, general_store], allow_tff_server=allow_tff_server
+        ) as engine,
     ):
         progress.step("building the round")
         model = build.build_initial_model(config, store.vocabulary)

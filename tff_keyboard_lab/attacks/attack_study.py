@@ -31,6 +31,7 @@ from tff_keyboard_lab.attacks.attack_names import (
     COLLUDING,
     TARGET,
     TRIGGER,
+    check_server_is_allowed,
 )
 from tff_keyboard_lab.attacks.attack_report import POPULATIONS, Row, figures
 
@@ -45,6 +46,7 @@ def study_attacks(
     attacks: Sequence[str] = ATTACK_NAMES,
     share: float = 0.1,
     unprotected: bool = False,
+    allow_tff_server: bool = False,
 ) -> list[Row]:
     """Trains and evaluates the runs that are not finished, and writes the results after each run.
 
@@ -56,15 +58,18 @@ def study_attacks(
         text, attackers claim so much that they get the largest share of the cohorts that
         `train.max_sampling_ratio` allows.
       unprotected: Whether each aggregator is also run without zeroing and clipping.
+      allow_tff_server: Whether the attacks of `COLLUDING` may start TFF's own server, which listens
+        on all network interfaces, without a password. They cannot run without it.
 
     Raises:
       ConfigError: If a config fixes its nonce, has no client work, or has too few words for a
         backdoor.
-      UsageError: If WORKDIR has runs of another attack.
+      UsageError: If WORKDIR has runs of another attack, or an attack needs the server.
     """
     rules = variants(configs, unprotected)
     for config in configs.values():
         _check(config, has_backdoor=bool(set(attacks) & set(BACKDOORS)))
+    check_server_is_allowed(attacks, allow_tff_server)
     for rule, config in rules.items():  # all of them before the first training
         for attack in attacks:
             seed = config.train.seed
@@ -74,7 +79,9 @@ def study_attacks(
         clean: dict[str, Evaluation] | None = None
         for attack in (CLEAN, *dict.fromkeys(attacks)):
             print(f"== {rule}, {attack}", flush=True)
-            path = _train(config, workdir / rule / attack, attack, share)
+            path = _train(
+                config, workdir / rule / attack, attack, share, allow_tff_server=allow_tff_server
+            )
             results = {people: kept_evaluation(path, people) for people in POPULATIONS}
             run_rows = RunDirectory(path).all_rows()
             shows_hit = attack in BACKDOORS or (attack == CLEAN and set(attacks) & set(BACKDOORS))
@@ -120,7 +127,14 @@ def variants(configs: Mapping[str, RunConfig], unprotected: bool) -> dict[str, R
     return trainings
 
 
-def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -> pathlib.Path:
+def _train(
+    config: RunConfig,
+    folder: pathlib.Path,
+    attack: str,
+    share: float,
+    *,
+    allow_tff_server: bool = False,
+) -> pathlib.Path:
     """Trains in `folder`/run unless that is finished, and returns its path."""
     wrap = None
     if attack in COLLUDING:
@@ -134,7 +148,12 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
             share=share_of_cohorts(config.train, share),
             seed=config.train.seed,
         )
-    train_federated(config, folder / "run", wrap_client_work=wrap)
+    train_federated(
+        config,
+        folder / "run",
+        wrap_client_work=wrap,
+        allow_tff_server=allow_tff_server and attack in COLLUDING,
+    )
     return folder / "run"
 
 

@@ -11,13 +11,14 @@ import tensorflow_federated as tff
 from tests.support import fakes, session_context
 from tff_keyboard.algorithms.client_packing import local_context
 from tff_keyboard.algorithms.client_packing.local_context import LocalContext
+from tff_keyboard.algorithms.client_packing.round_form import CannotPackError
 
 SERVER, CLIENTS = (tff.FederatedType(np.float32, p) for p in (tff.SERVER, tff.CLIENTS))
 
 
 @pytest.fixture
 def context(monkeypatch):
-    """A context that refuses to start TFF's own."""
+    """A context that fails if TFF's own would start."""
 
     def refuse(self, comp, arg):
         raise AssertionError("it went to TFF's own runtime")
@@ -93,38 +94,113 @@ def test_a_learning_process_with_a_dataset_for_each_client():
     assert np.abs(output.state["weights"]).sum() > 0
 
 
-def test_unsupported_computations_go_to_tff(monkeypatch):
+DOUBLED = tff.tensorflow.computation(lambda x: 2 * x, np.float32)
+
+
+@tff.federated_computation(CLIENTS)
+def at_clients(values):
+    return tff.federated_map(DOUBLED, values)
+
+
+@tff.tensorflow.computation(tff.SequenceType(np.float32))
+def of_sequence(values):
+    return values.reduce(0.0, lambda a, b: a + b)
+
+
+@tff.federated_computation(np.float32)
+def of_operators(value):
+    return value, value
+
+
+@tff.federated_computation
+def value_at_clients():
+    return tff.federated_value(1.0, tff.CLIENTS)
+
+
+@tff.federated_computation(CLIENTS)
+def broadcast_after_mean(values):
+    pairs = values, tff.federated_broadcast(tff.federated_mean(values))
+    types = (np.float32, np.float32)
+    return tff.federated_mean(
+        tff.federated_map(tff.tensorflow.computation(lambda a, b: a - b, types), pairs)
+    )
+
+
+UNSUPPORTED = {
+    "at clients": (at_clients, [1.0, 2.0], "TFF finds no MapReduceForm"),
+    "sequence": (of_sequence, [1.0, 2.0], "Its leaves must be tensors"),
+    "operators": (of_operators, 1.0, "not a `tff.tensorflow.computation`"),
+    "no argument": (value_at_clients, None, "must be one value at the server"),
+    "two broadcasts": (broadcast_after_mean, [1.0, 2.0], "TFF finds no MapReduceForm"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+@pytest.mark.usefixtures("context")
+def test_unsupported_computations_are_one_line(name):
+    """They raise, and never start TFF's server (`context` would fail)."""
+    computation, argument, reason = UNSUPPORTED[name]
+    arguments = [] if argument is None else [argument]
+    for _ in range(2):
+        with pytest.raises(CannotPackError, match=reason) as caught:
+            computation(*arguments)
+        assert "Pass `allow_tff_server=True`" in str(caught.value)
+        assert "without a password" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_computations_go_to_tff_if_allowed(name, monkeypatch):
     asked = []
-    monkeypatch.setattr(LocalContext, "_run_natively", lambda self, comp, arg: asked.append(arg))
-    tff.framework.set_default_context(LocalContext())
-    doubled = tff.tensorflow.computation(lambda x: 2 * x, np.float32)
+    monkeypatch.setattr(LocalContext, "_run_natively", lambda self, comp, arg: asked.append(comp))
+    context = LocalContext(allow_tff_server=True)
+    computation, argument, _ = UNSUPPORTED[name]
+    for _ in range(2):
+        context.invoke(computation, argument)
+    assert asked == [computation, computation]
 
-    @tff.federated_computation(CLIENTS)
-    def at_clients(values):
-        return tff.federated_map(doubled, values)
 
-    @tff.tensorflow.computation(tff.SequenceType(np.float32))
-    def total(values):
-        return values.reduce(0.0, lambda a, b: a + b)
+@pytest.mark.parametrize("error", [TypeError("of a user"), ValueError("of a user")])
+@pytest.mark.parametrize("allow_tff_server", [False, True])
+def test_other_errors_are_passed_on(error, allow_tff_server, monkeypatch):
+    """An error while a computation is compiled is not a reason to start a server."""
 
-    at_clients([1.0, 2.0])
-    total([1.0, 2.0])
-    session_context.use()
-    assert asked == [[1.0, 2.0], [1.0, 2.0]]
+    def fail(*unused):
+        raise error
+
+    monkeypatch.setattr(local_context, "RoundForm", fail)
+    monkeypatch.setattr(LocalContext, "_run_natively", fail)
+    context = LocalContext(allow_tff_server=allow_tff_server)
+    with pytest.raises(type(error), match=r"^of a user$"):
+        context.invoke(at_clients, [1.0, 2.0])
+
+
+def test_wrong_arguments_keep_their_message(context):
+    @tff.tensorflow.computation(np.float32)
+    def half(value):
+        return value / 2
+
+    with pytest.raises(TypeError) as caught:
+        half("text", "more")
+    assert "allow_tff_server" not in str(caught.value)
 
 
 @pytest.mark.slow
 def test_tff_runs_unsupported_computations():
-    doubled = tff.tensorflow.computation(lambda x: 2 * x, np.float32)
-
-    @tff.federated_computation(CLIENTS)
-    def at_clients(values):
-        return tff.federated_map(doubled, values)
-
-    context = LocalContext()
+    context = LocalContext(allow_tff_server=True)
     assert context.invoke(at_clients, [1.0, 2.0]) == [2.0, 4.0]
     del context
     gc.collect()  # the server ends with it
+
+
+def test_a_part_of_a_program_has_another_context():
+    context = LocalContext()
+    stack = tff.framework.get_context_stack()
+    before = stack.current
+    with stack.install(context):
+        assert stack.current is context
+        assert DOUBLED(3.0) == 6.0
+    assert stack.current is before
 
 
 def test_it_is_the_default_of_the_thread_that_asks():

@@ -4,8 +4,12 @@
 
 It runs TensorFlow computations, `initialize` of any process, and computations over clients that TFF
 can write as a `MapReduceForm`: learning processes, aggregators, evaluations. All other computations
-go to TFF's own native context. That one starts a server process, which listens on all interfaces of
-the machine, without a password, until this process ends.
+raise `CannotPackError`.
+
+    tff_keyboard.algorithms.local_context(allow_tff_server=True)
+
+runs these in TFF's own native context. It starts a server process, which listens on all network
+interfaces of the machine, without a password, until this process ends.
 """
 
 from collections.abc import Callable
@@ -18,9 +22,16 @@ from tff_keyboard.algorithms.client_packing import load_balancing
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError, RoundForm, make_pack
 from tff_keyboard.execution import threading_options
 from tff_keyboard.execution.engine import Engine, LocalEngine
-from tff_keyboard.execution.graph_function import GraphFunction, leaves_of, pack_as
+from tff_keyboard.execution.graph_function import GraphFunction, leaf_types, leaves_of, pack_as
+from tff_keyboard.execution.graph_piece import is_tensorflow
+from tff_keyboard.storage.errors import printable
 
 _KEPT = 64  # compiled computations
+
+NOT_LOCAL = (
+    "Pass `allow_tff_server=True` to run it in TFF's own server, which listens on all network "
+    "interfaces of this machine, without a password"
+)
 
 
 class LocalContext(tff.framework.SyncContext):
@@ -28,15 +39,22 @@ class LocalContext(tff.framework.SyncContext):
 
     Args:
       engine: Computes the work of clients. None means threads of this process.
+      allow_tff_server: Whether computations that cannot run in this process go to TFF's native
+        context, which starts a server. If not, they raise `CannotPackError`.
     """
 
-    def __init__(self, engine: Engine | None = None):
+    def __init__(self, engine: Engine | None = None, *, allow_tff_server: bool = False):
         self._engine = engine or LocalEngine()
+        self._allow_tff_server = allow_tff_server
         self._compiled: dict[int, tuple[tff.Computation, Callable[[Any], Any]]] = {}
         self._native: tff.framework.SyncContext | None = None
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
-        """Runs a computation. TFF calls this method."""
+        """Runs a computation. TFF calls this method.
+
+        Raises:
+          CannotPackError: If the computation cannot run in this process, and no server is allowed.
+        """
         return self._function(comp)(arg)
 
     def function(self, computation: tff.Computation) -> Callable[..., Any]:
@@ -69,10 +87,14 @@ class LocalContext(tff.framework.SyncContext):
             ):
                 return _tensorflow(comp, comp)
             if comp.type_signature.parameter is None:
-                initial = tff.backends.mapreduce.get_state_initialization_computation(comp)
-                return _tensorflow(initial, comp)
+                return _tensorflow(_initialization(comp), comp)
             return self._over_clients(comp)
-        except (CannotPackError, TypeError, ValueError):
+        except CannotPackError as error:
+            if not self._allow_tff_server:
+                reason = printable(str(error)).rstrip(".")
+                raise CannotPackError(
+                    f"A computation cannot run in this process: {reason}. {NOT_LOCAL}."
+                ) from error
             return lambda arg: self._run_natively(comp, arg)
 
     def _over_clients(self, comp: tff.Computation) -> Callable[[Any], Any]:
@@ -97,7 +119,7 @@ class LocalContext(tff.framework.SyncContext):
         return self._native.invoke(comp, arg)
 
 
-def local_context(*, threads: int = 0) -> LocalContext:
+def local_context(*, threads: int = 0, allow_tff_server: bool = False) -> LocalContext:
     """Creates a `LocalContext`, sets it as TFF's default context in this thread, and returns it.
 
         tk.algorithms.local_context()  # before anything else that uses TensorFlow
@@ -105,15 +127,33 @@ def local_context(*, threads: int = 0) -> LocalContext:
     Args:
       threads: Packs of clients at a time, >= 0; 0 means the processors that this process may use.
         Results do not depend on it.
+      allow_tff_server: Whether computations that cannot run in this process go to TFF's native
+        context. It starts a server, which listens on all network interfaces of the machine, without
+        a password, until this process ends. If False, such a computation raises
+        `CannotPackError`, a `ValueError`, when it is called.
     """
     threading_options.use_one_thread_an_operation()
-    context = LocalContext(LocalEngine(threads))
+    context = LocalContext(LocalEngine(threads), allow_tff_server=allow_tff_server)
     tff.framework.set_default_context(context)
     return context
 
 
+def _initialization(comp: tff.Computation) -> tff.Computation:
+    """Returns a computation without arguments, such as `initialize`, without its placement."""
+    try:
+        return tff.backends.mapreduce.get_state_initialization_computation(comp)
+    except (TypeError, ValueError) as error:  # of TFF, which finds another form
+        raise CannotPackError(f"Its result must be one value at the server: {error}") from error
+
+
 def _tensorflow(computation: tff.Computation, signature: tff.Computation) -> Callable[[Any], Any]:
     """Returns a function that runs a TensorFlow computation, with `signature`'s result type."""
+    types = [computation.type_signature.parameter, computation.type_signature.result]
+    leaves = [leaf for part in types for leaf in leaf_types(part)]
+    if not all(isinstance(leaf, tff.TensorType) for leaf in leaves):
+        raise CannotPackError(f"Its leaves must be tensors, got {computation.type_signature}.")
+    if not is_tensorflow(computation):
+        raise CannotPackError("It is not a `tff.tensorflow.computation`.")
     function = GraphFunction.from_computation(computation)
     parameter = computation.type_signature.parameter
     packed_type = computation.type_signature.result

@@ -7,6 +7,7 @@ import pytest
 from tests.algorithms.test_cohort_batcher import CLIENTS, cohort, config_of, process_of
 from tests.support import fakes
 from tff_keyboard.algorithms import cohort_batcher
+from tff_keyboard.algorithms.client_packing.round_form import CannotPackError
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
@@ -62,7 +63,10 @@ def test_colluding_attacks_run_in_tffs_context(capsys):
         return attackers.build_attacked_client_work(work, sorted(COLLUDING)[0], share=1.0, seed=1)
 
     process = process_of(config_of(), wrap_client_work=wrap, joined=True)
-    prepared = cohort_batcher.prepare_process(process, clients_per_pack=3)
+    with pytest.raises(CannotPackError, match="Pass `allow_tff_server=True`"):
+        cohort_batcher.prepare_process(process, clients_per_pack=3)
+    assert capsys.readouterr().out == ""
+    prepared = cohort_batcher.prepare_process(process, clients_per_pack=3, allow_tff_server=True)
     assert prepared.process is process
     assert prepared.pop_aggregation_seconds() is None
     assert "starts a server process" in capsys.readouterr().out

@@ -54,7 +54,9 @@ def test_attackers_claim_the_largest_counted_text(store, tmp_path, monkeypatch, 
     monkeypatch.setattr(
         attack_study,
         "train_federated",
-        lambda config, path, wrap_client_work: wrapped.append(wrap_client_work),
+        lambda config, path, *, wrap_client_work, allow_tff_server: wrapped.append(
+            wrap_client_work
+        ),
     )
     config = tiny_config(store, f"train.client_sampling={sampling}")
     attack_study._train(config, tmp_path, "sign_flip", 0.1)
@@ -80,7 +82,7 @@ def test_a_fixed_nonce_is_refused_before_the_first_training(tmp_path):
 @pytest.mark.slow
 def test_every_attack_trains_is_compared_and_written(store, tmp_path):
     config = tiny_config(store, "aggregation.rule.type=fedatt")
-    rows = study_attacks({"fedatt": config}, tmp_path, share=0.5)
+    rows = study_attacks({"fedatt": config}, tmp_path, share=0.5, allow_tff_server=True)
     assert [row.attack for row in rows] == ["clean", *ATTACK_NAMES]
     assert json.loads((tmp_path / "attacks.json").read_text()) == [row.to_json() for row in rows]
     assert all(row.rounds == 2 and row.rejected_rounds == 0 for row in rows)
@@ -180,6 +182,8 @@ def test_verdict(interval, expected):
         (["--config=configs/demo.toml", "--workdir=x", "--attacks=bribe"], "bribe"),
         (["--config=configs/demo.toml", "--workdir=x", "--share=1.5"], "--share"),
         (["--config=configs/demo.toml"] * 2 + ["--workdir=x"], "the same name"),
+        (["--config=configs/demo.toml", "--workdir=x"], "alie, ipm, min_max, backdoor, quiet_"),
+        (["--config=configs/demo.toml", "--workdir=x", "--attacks=ipm"], "--allow-tff-server"),
     ],
 )
 def test_wrong_flags_are_one_line(arguments, message, capsys):
