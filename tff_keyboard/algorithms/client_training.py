@@ -19,6 +19,7 @@ from tff_keyboard.aggregators.fedmed.aggregator import LocalLoss
 from tff_keyboard.aggregators.guards.update_guard import all_finite
 from tff_keyboard.algorithms.composition import ClientWork, ModelFn
 from tff_keyboard.algorithms.optimizers.local_sgd import LocalSgd
+from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data import elements
 
 
@@ -70,8 +71,9 @@ def build_client_training(
       touched_rows: Rows of word tables that a batch touches. If given, the weight is
         `OrderedDict(num_examples, touched)`, float32. `touched` is 1 for every row that a batch
         touched, as `aggregation.row_correction` takes it.
-      joined: Whether each client dataset has one element that contains all its batches, as our
-        client stores deliver it (`data/elements.py`).
+      joined: Whether each client dataset has one element that contains all its batches, joined
+        (`data/elements.py`), as our client stores deliver it. A batch is then [sequences, time + 1],
+        and it is split into inputs and targets here (`data.batches.split`).
 
     Returns:
       Client work with TFF's state (the optimizer's hyperparameters), metrics and update (server
@@ -87,8 +89,13 @@ def build_client_training(
         model = model_fn()
         sum_metrics = tff.learning.metrics.sum_then_finalize(model.metric_finalizers())
     weights_type = tff.learning.models.weights_type_from_model(model)
-    data_spec = elements.joined_spec(model.input_spec) if joined else model.input_spec
+    batch_spec = batches_lib.BATCH_SPEC if joined else model.input_spec
+    data_spec = elements.joined_spec(batch_spec) if joined else batch_spec
     data_type = tff.SequenceType(tff.types.tensorflow_to_type(data_spec))
+
+    def model_input(batch):
+        return batches_lib.split(batch) if joined else batch
+
     initial_hparams = optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
 
     @tff.federated_computation
@@ -102,10 +109,11 @@ def build_client_training(
         model = model_fn()
         weights = tff.learning.models.ModelWeights.from_model(model)
         trainable = tuple(tf.nest.flatten(weights.trainable))
-        batches = elements.read(dataset, model.input_spec)
+        batches = elements.read(dataset, batch_spec)
 
-        def step(state, batch):
+        def step(state, element):
             optimizer_state, num_examples, total_loss, touched = state
+            batch = model_input(element)
             with tf.GradientTape() as tape:
                 output = model.forward_pass(batch, training=True)
             gradients = tape.gradient(output.loss, trainable)
@@ -115,8 +123,8 @@ def build_client_training(
                 touched = touched_rows.add(touched, batch)
             return optimizer_state, num_examples, total_loss, touched
 
-        def add_batch(sums, batch):
-            return add_loss(sums, model.forward_pass(batch, training=False))
+        def add_batch(sums, element):
+            return add_loss(sums, model.forward_pass(model_input(element), training=False))
 
         def add_loss(sums, output):
             total_loss, num_examples = sums
@@ -140,9 +148,7 @@ def build_client_training(
             nowhere = tf.zeros([touched_rows.rows if touched_rows else 0])
             zeros = tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)
             start = (optimizer_state, *zeros, nowhere)
-            _, num_examples, total_loss, touched = elements.fold(
-                step, start, batches, model.input_spec
-            )
+            _, num_examples, total_loss, touched = elements.fold(step, start, batches, batch_spec)
             update = tf.nest.map_structure(tf.subtract, server_weights.trainable, weights.trainable)
             weight = tf.constant(1.0) if uniform_weights else tf.cast(num_examples, tf.float32)
             if reports_loss:
@@ -161,7 +167,7 @@ def build_client_training(
             metrics = model.report_local_unfinalized_metrics()  # before the next pass counts, too
             if reports_loss == "after_training":
                 nothing = (tf.constant(0.0, tf.float64), tf.constant(0, tf.int64))
-                tail = mean_loss(*elements.fold(add_batch, nothing, batches, model.input_spec))
+                tail = mean_loss(*elements.fold(add_batch, nothing, batches, batch_spec))
                 weight["loss"] = tf.where(is_finite, tail, 0.0)
             result = tff.learning.templates.ClientResult(update=update, update_weight=weight)
             return result, metrics

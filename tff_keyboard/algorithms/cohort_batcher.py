@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
 from tff_keyboard.algorithms.client_packing import load_balancing, round_form
 from tff_keyboard.algorithms.client_packing.local_context import NOT_LOCAL
@@ -58,14 +57,12 @@ class CohortBatcher:
         if self.clients_per_pack is None:
             (client,) = clients
             return batches_lib.batches_dataset(client)
-        spec = batches_lib.ELEMENT_SPEC
         if self.is_joined:
-            spec = elements.joined_spec(spec)
-        return round_form.make_pack([self._elements(client) for client in clients], spec)
-
-    def _elements(self, client: Sequence[np.ndarray]) -> list[Any]:
-        split = [batches_lib.split(batch) for batch in client]
-        return [elements.join(split, batches_lib.ELEMENT_SPEC)] if self.is_joined else split
+            spec = batches_lib.BATCH_SPEC
+            joined = [[elements.join(client, spec)] for client in clients]
+            return round_form.make_pack(joined, elements.joined_spec(spec))
+        split = [[batches_lib.split(batch) for batch in client] for client in clients]
+        return round_form.make_pack(split, batches_lib.ELEMENT_SPEC)
 
 
 class PreparedProcess(NamedTuple):
@@ -112,7 +109,5 @@ def prepare_process(
             f"and starts a server process: {error}"
         )
         return PreparedProcess(process, CohortBatcher(None), None)
-    is_joined = len(tf.nest.flatten(packed.element_spec)) > len(
-        tf.nest.flatten(batches_lib.ELEMENT_SPEC)
-    )
+    is_joined = elements.is_joined(packed.element_spec, batches_lib.BATCH_SPEC)
     return PreparedProcess(packed, CohortBatcher(clients_per_pack, is_joined), packed)

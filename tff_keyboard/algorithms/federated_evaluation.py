@@ -102,10 +102,7 @@ class FederatedEvaluator:
 def packs_of(clients: Sequence[Sequence[np.ndarray]], groups: Sequence[Sequence[int]]) -> list[Any]:
     """Returns a pack for each group of positions in `clients`."""
     return [
-        round_form.make_pack(
-            [[batches_lib.split(batch) for batch in clients[p]] for p in group],
-            batches_lib.ELEMENT_SPEC,
-        )
+        round_form.make_pack([clients[p] for p in group], batches_lib.BATCH_SPEC)
         for group in groups
     ]
 
@@ -117,20 +114,16 @@ def _build_rows(model_fn: ModelFn) -> tuple[list[str], PackFunction]:
         local = model.report_local_unfinalized_metrics()
         row_specs = {name: tf.TensorSpec(sums.shape, sums.dtype) for name, sums in local.items()}
         weights_type = tff.learning.models.weights_type_from_model(model)
-    pack_specs = round_form.pack_specs(batches_lib.ELEMENT_SPEC)
+    pack_specs = round_form.pack_specs(batches_lib.BATCH_SPEC)
 
     def evaluate(*tensors):
-        *leaves, ends = tensors[: len(pack_specs)]
-        pairs = zip(leaves[::2], leaves[1::2], strict=True)
-        joined = tf.nest.pack_sequence_as(
-            batches_lib.ELEMENT_SPEC,
-            [collections.OrderedDict(values=values, shapes=shapes) for values, shapes in pairs],
-        )
+        values, shapes, ends = tensors[: len(pack_specs)]
+        joined = collections.OrderedDict(values=values, shapes=shapes)
         model = model_fn()
         variables = tff.learning.models.ModelWeights.from_model(model)
 
         def add_batch(count, batch):
-            model.forward_pass(batch, training=False)
+            model.forward_pass(batches_lib.split(batch), training=False)
             return count + 1
 
         def add_client(client, start, rows):
@@ -139,7 +132,7 @@ def _build_rows(model_fn: ModelFn) -> tuple[list[str], PackFunction]:
                 add_batch,
                 tf.constant(0),
                 joined,
-                batches_lib.ELEMENT_SPEC,
+                batches_lib.BATCH_SPEC,
                 start=start,
                 stop=ends[client],
             )

@@ -12,13 +12,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.data.batches import ELEMENT_SPEC
 from tff_keyboard.evaluation.counts import tensorflow_sums
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.softmax_loss import softmax_loss
-
-INPUT_SPEC = collections.OrderedDict(
-    x=tf.TensorSpec([None, None], tf.int32), y=tf.TensorSpec([None, None], tf.int32)
-)
 
 # Sums of training, before each step. `argmax_hits` masks nothing, like TFF's own accuracy.
 TRAINING_SUM_DTYPES: dict[str, tf.DType] = {
@@ -81,7 +78,7 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
 
     @property
     def input_spec(self):
-        return INPUT_SPEC
+        return ELEMENT_SPEC
 
     @tf.function(autograph=False)
     def predict_on_batch(self, x, training=True):

@@ -21,6 +21,8 @@ import tensorflow as tf
 from tff_keyboard.data.elements import as_it_is
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
 
+BATCH_SPEC = tf.TensorSpec([None, None], tf.int32)  # a batch, [sequences, time + 1]
+# A batch that is split into inputs and targets, as models take it: `split`
 ELEMENT_SPEC = collections.OrderedDict(
     x=tf.TensorSpec([None, None], tf.int32), y=tf.TensorSpec([None, None], tf.int32)
 )
@@ -192,8 +194,8 @@ def evaluation_batches(
     return [_pad(sequences[start : start + batch_size]) for start in starts]
 
 
-def split(batch: np.ndarray) -> collections.OrderedDict:
-    """Splits a batch [messages, time + 1] into inputs and targets, as in `ELEMENT_SPEC`."""
+def split(batch: np.ndarray | tf.Tensor) -> collections.OrderedDict:
+    """Splits a batch [sequences, time + 1] into inputs and targets, as in `ELEMENT_SPEC`."""
     return collections.OrderedDict(x=batch[:, :-1], y=batch[:, 1:])
 
 

@@ -34,6 +34,11 @@ def joined_spec(spec: Spec) -> Joined:
     return tf.nest.map_structure(joined, spec)
 
 
+def is_joined(spec: Spec, element_spec: Spec) -> bool:
+    """Checks whether `spec` is the spec of joined elements of `element_spec`."""
+    return _leaves(spec) == _leaves(joined_spec(element_spec))
+
+
 def join(elements: Iterable[Any], spec: Spec) -> Joined:
     """Joins the elements of a client to NumPy arrays."""
     columns = [tf.nest.flatten(element) for element in elements]
@@ -63,7 +68,7 @@ def read(data: tf.data.Dataset, spec: Spec) -> tf.data.Dataset | Joined:
     Call it at the start of a TFF computation, outside of functions: the compiler of packs replaces
     the operation that is created here by its own tensors.
     """
-    if _leaves(data.element_spec) == _leaves(joined_spec(spec)):
+    if is_joined(data.element_spec, spec):
         return data.get_single_element()
     return data
 
