@@ -72,8 +72,8 @@ def build_client_training(
         `OrderedDict(num_examples, touched)`, float32. `touched` is 1 for every row that a batch
         touched, as `aggregation.row_correction` takes it.
       joined: Whether each client dataset has one element that contains all its batches, joined
-        (`data/elements.py`), as our client stores deliver it. A batch is then [sequences, time + 1],
-        and it is split into inputs and targets here (`data.batches.split`).
+        (`data/elements.py`), as our client stores deliver it. A batch is [sequences, time + 1], and
+        it is split into inputs and targets here (`data.batches.split`).
 
     Returns:
       Client work with TFF's state (the optimizer's hyperparameters), metrics and update (server
