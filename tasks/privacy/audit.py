@@ -45,9 +45,9 @@ def run(options: Options) -> None:
     import numpy as np
 
     from tff_keyboard.data.vocabulary import NUM_SPECIAL
+    from tff_keyboard.models.generation import text_log_probabilities
     from tff_keyboard.models.saved_model import load_model
     from tff_keyboard_lab.audits import exposure
-    from tff_keyboard_lab.audits.generation import text_log_probabilities
 
     model, vocabulary = load_model(options.model)
     rows = [["line", "words", "exposure, bits", "nats per word"]]

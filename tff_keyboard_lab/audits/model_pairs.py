@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tff_keyboard.config import ConfigError
+from tff_keyboard.models.generation import sample_texts, text_log_probabilities
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy.ledger.ledger import refuse_shared_noise
 from tff_keyboard.privacy.ledger.lineage import ledger_of
 from tff_keyboard_lab.audits import neighbouring_runs, tail_audit
-from tff_keyboard_lab.audits.generation import sample_texts, text_log_probabilities
 from tff_keyboard_lab.audits.tail_audit import Settings
 from tff_keyboard_lab.audits.tail_report import TailAudit
 

@@ -7,7 +7,7 @@ renormalised. EOS is masked too if all texts must have the same number of words.
 `sample_texts` can return add up to one.
 
 Source: Popov et al. 2018, https://arxiv.org/abs/1712.07473, who draw ten-word texts to audit
-privacy (section 4).
+privacy (section 4), and texts on which the server learns from its clients' models (section 2.3).
 """
 
 import numpy as np
@@ -16,9 +16,8 @@ import tensorflow as tf
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, PAD
 from tff_keyboard.models.next_word_model import NextWordModel
 
-# Texts processed at a time. A batch has a few [texts, vocabulary] float64 tables, 20 MB each for
-# ten
-# thousand words.
+# Texts processed at a time. A batch has a few [texts, vocabulary] float64 tables, which have 20 MB
+# each with ten thousand words.
 BATCH_SIZE = 256
 
 

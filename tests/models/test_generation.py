@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.truth import model_truth
 from tff_keyboard.models import build_model
-from tff_keyboard_lab.audits.generation import sample_texts, text_log_probabilities
+from tff_keyboard.models.generation import sample_texts, text_log_probabilities
 
 PAD, BOS, EOS, OOV = 0, 1, 2, 3
 FIRST_WORD = 4
