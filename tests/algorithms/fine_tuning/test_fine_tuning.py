@@ -97,6 +97,7 @@ DP = [
     "aggregation.privacy.type=gaussian",
     "aggregation.privacy.noise_multiplier=0.1",
     "aggregation.client_weighting=uniform",
+    "fine_tuning.general_store=",  # its clients have the ids of the clients that the noise protects
 ]
 
 
@@ -114,7 +115,7 @@ def test_compositions_with_the_rules_of_aggregation(folder, general_model, tmp_p
     """A client's method does not care who aggregates: FedMed's scored work, DP."""
     start = f"model.initial_model={general_model}"
     row = train_federated(config(folder, start, *METHODS["lwf"], *overrides), tmp_path / "run")
-    assert np.isfinite(row["evaluation/trade_off/perplexity"])
+    assert np.isfinite(row["evaluation/perplexity"])
     assert row["rejected"] == 0
 
 
