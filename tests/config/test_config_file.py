@@ -21,6 +21,7 @@ from tff_keyboard.config.sections.aggregation_config import (
     NoClipping,
 )
 from tff_keyboard.config.sections.execution_config import ExecutionConfig
+from tff_keyboard.config.sections.fine_tuning_config import AveragingConfig
 from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgClient, FedAvgM
 from tff_keyboard.config.sections.model_config import CifgConfig, GruConfig
 from tff_keyboard.config.sections.rule_config import FedAttConfig, FedMedConfig, MeanConfig
@@ -165,8 +166,12 @@ def test_config_of_a_run_may_be_from_another_version(tmp_path):
 
 def test_recorded_config_may_have_the_old_names_of_keys(tmp_path):
     path = tmp_path / "config.toml"
-    path.write_text("[data]\nvocabulary_words_per_person = 7\n[server.schedule]\nname = 'cosine'\n")
+    path.write_text(
+        "[data]\nvocabulary_words_per_person = 7\n[server.schedule]\nname = 'cosine'\n"
+        "[fine_tuning.server]\nname = 'averaging'\n"
+    )
     read = config.load_of_run(path)
+    assert read.fine_tuning.server == AveragingConfig()
     assert read.data.vocabulary_words_per_client == 7
     assert isinstance(read.server.schedule, Cosine)
     assert config.of_this_version(path.read_text(), "") == config.dump(read)

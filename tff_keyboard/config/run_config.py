@@ -4,6 +4,7 @@ import dataclasses
 
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
+    AutoProtection,
     FedSubAvgConfig,
 )
 from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
@@ -13,6 +14,7 @@ from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
     FineTuningConfig,
     LearningWithoutForgetting,
+    TransferConfig,
 )
 from tff_keyboard.config.sections.learning_config import (
     CentralConfig,
@@ -25,6 +27,7 @@ from tff_keyboard.config.sections.learning_config import (
 )
 from tff_keyboard.config.sections.model_config import CifgConfig, ModelConfig
 from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMedConfig
+from tff_keyboard.config.sections.schedule_config import Constant
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
 
@@ -68,6 +71,8 @@ class RunConfig:
             self._check_sampling()
         if isinstance(self.aggregation.row_correction, FedSubAvgConfig):
             self._check_row_correction()
+        if isinstance(self.fine_tuning.server, TransferConfig):
+            self._check_transfer()
 
     def _check_fed_sgd(self) -> None:
         aggregation = self.aggregation
@@ -119,3 +124,37 @@ class RunConfig:
                     f"`aggregation.row_correction.type` = 'fedsubavg' with `{name}` = {found!r}: "
                     "its clients do not send which words they typed. Set the correction to 'none'."
                 )
+
+    def _check_transfer(self) -> None:
+        aggregation, protection = self.aggregation, self.aggregation.protection
+        for name, value, allowed in (
+            ("client.type", self.client.type, "fedavg"),
+            ("aggregation.rule.type", aggregation.rule.type, "mean"),
+            ("aggregation.privacy.type", aggregation.privacy.type, "none"),
+            ("aggregation.compression.type", aggregation.compression.type, "none"),
+            ("aggregation.row_correction.type", aggregation.row_correction.type, "none"),
+            ("aggregation.client_noise.type", aggregation.client_noise.type, "none"),
+            (
+                "aggregation.protection.type",
+                protection.type,
+                "auto" if isinstance(protection, AutoProtection) else "off",
+            ),
+            ("aggregation.protection.zeroing", getattr(protection, "zeroing", False), False),
+            ("execution.engine", self.execution.engine, "local"),
+        ):
+            if value != allowed:
+                raise ValueError(
+                    f"`{name}` = {value!r} with `fine_tuning.server.type` = 'transfer': the server "
+                    "learns from the model of each client instead of aggregating updates. Set it "
+                    f"to {allowed!r}."
+                )
+        if isinstance(self.client, FedAvgClient) and self.client.schedule != Constant():
+            raise ValueError(
+                "`client.schedule` has no effect with `fine_tuning.server.type` = 'transfer': the "
+                "clients have a constant learning rate. Remove `client.schedule`."
+            )
+        if self.server != FedAvgM():
+            raise ValueError(
+                "`server` has no effect with `fine_tuning.server.type` = 'transfer': "
+                "[fine_tuning.server] has the options of the server's training. Remove [server]."
+            )

@@ -46,6 +46,12 @@ def as_served(config: RunConfig) -> RunConfig:
         ("model.output_dropout", getattr(model, "output_dropout", 0), 0, _STEP),
         ("fine_tuning.method.type", config.fine_tuning.method.type, "retraining", _STEP),
         (
+            "fine_tuning.server.type",
+            config.fine_tuning.server.type,
+            "averaging",
+            "transfer is a simulation only, because the server sees the model of every client",
+        ),
+        (
             "aggregation.row_correction.type",
             aggregation.row_correction.type,
             "none",

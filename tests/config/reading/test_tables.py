@@ -142,4 +142,4 @@ def test_every_option_is_documented_where_it_is_defined(cls):
 
 def test_the_walk_over_all_tables_finds_variants():
     names = {cls.__name__ for cls in all_tables(RunConfig)}
-    assert {"FedMedConfig", "GaussianAdaptiveConfig", "AdaptiveClipping"} <= names
+    assert {"FedMedConfig", "GaussianAdaptiveConfig", "AdaptiveClipping", "TransferConfig"} <= names

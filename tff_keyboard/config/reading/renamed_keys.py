@@ -20,6 +20,7 @@ _TAGS = {
     "aggregation.row_correction": "kind",
     "aggregation.client_noise": "distribution",
     "fine_tuning.method": "name",
+    "fine_tuning.server": "name",
 }
 RENAMED_KEYS = {f"{table}.{tag}": f"{table}.type" for table, tag in _TAGS.items()} | {
     "data.vocabulary_words_per_person": "data.vocabulary_words_per_client",

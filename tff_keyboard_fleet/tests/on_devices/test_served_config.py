@@ -41,6 +41,10 @@ def test_the_shipped_config_is_served():
         ("model={type='gru'}", "model.type"),
         ("model.output_dropout=0.1", "model.output_dropout"),
         ("fine_tuning={method={type='lwf'}, general_store='x'}", "fine_tuning.method.type"),
+        (
+            "fine_tuning.server={type='transfer', text='generated'}",
+            "fine_tuning.server.type",
+        ),
         ("aggregation.row_correction.type=fedsubavg", "aggregation.row_correction.type"),
         ("aggregation.client_noise.type=normal", "aggregation.client_noise.type"),
         ("train.client_sampling=proportional", "train.client_sampling"),
