@@ -36,7 +36,7 @@ LONG_FILES = (
     "test_every_config.py", "test_cohort_batcher.py", "test_against_stock_tff.py",
     "test_study_task.py", "test_federated.py", "test_attack_task.py", "test_optimisation.py",
     "test_training_loop.py", "test_fine_tuning.py", "test_audit_tail_task.py",
-    "test_fedmed_process.py", "test_battery.py",
+    "test_fedmed_process.py", "test_server_transfer.py", "test_battery.py",
     "test_play.py", "test_build_aggregator.py", "test_parity.py", "test_export_graphs.py",
 )  # fmt: skip
 

@@ -13,9 +13,9 @@ with the learning rate, momentum and schedule of [client], or Adam with a rate a
 own. Batch size and gradient clipping come from [client]. One round is `train.clients_per_round` x
 `client.max_examples` messages.
 
-Central training ignores [server], [aggregation], `client.epochs` and the keys of [train] that
-select or drop clients. With [fine_tuning.method], rehearsal adds general messages to each round,
-and lwf uses the initial model as its teacher.
+Central training ignores [server], [aggregation], `client.epochs`, [fine_tuning.server] and the keys
+of [train] that select or drop clients. With [fine_tuning.method], rehearsal adds general messages
+to each round, and lwf uses the initial model as its teacher.
 
 --set=execution.engine=ray trains on a node of a cluster (docs/cluster.md). To resume, run the same
 command again: it continues from the last checkpoint, to the bit.

@@ -5,9 +5,10 @@
 
 with z = h w^T, Z = sum exp z, p = exp(z) / Z and soft labels q.
 
-With a = lambda this is the loss of learning without forgetting (Popov et al. 2018, eqs. 1-2),
-https://arxiv.org/abs/1712.07473. The cross-entropy with soft labels goes back to Hinton et al.
-2015, https://arxiv.org/abs/1503.02531.
+With a = lambda this is the loss of learning without forgetting (Popov et al. 2018, eqs. 1-2). With
+a = 0 it is the loss of transfer learning on the server (eq. 4), https://arxiv.org/abs/1712.07473.
+The cross-entropy with soft labels goes back to Hinton et al. 2015,
+https://arxiv.org/abs/1503.02531.
 """
 
 import tensorflow as tf

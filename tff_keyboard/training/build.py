@@ -65,7 +65,7 @@ from tff_keyboard.algorithms.client_training import TouchedTableRows
 from tff_keyboard.algorithms.composition import ClientWork, ModelFn, with_initial_weights
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.algorithms.fedmed.process import build_fedmed
-from tff_keyboard.algorithms.fine_tuning import lwf
+from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.rounds import noised
@@ -80,6 +80,7 @@ from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.fine_tuning_config import (
     LearningWithoutForgetting,
     RehearsalMethod,
+    TransferConfig,
 )
 from tff_keyboard.config.sections.learning_config import (
     CentralAdam,
@@ -433,6 +434,15 @@ def build_process(
     weights = weights_by_name(initial_model)
     vocabulary_size = initial_model.vocabulary_size
     model_fn = _training_model_fn(config, vocabulary_size)
+    if isinstance(config.fine_tuning.server, TransferConfig):
+        assert isinstance(config.client, FedAvgClient)
+        return server_transfer.build_client_models(
+            model_fn,
+            initial_model,
+            client_optimizer=optimizers.build_client_optimizer(config.client),
+            wrap_client_work=wrap_client_work,
+            joined=joined and wrap_client_work is None,
+        )
     server_optimizer = optimizers.build_server_optimizer(config.server)
     clients_per_round = config.train.clients_per_round
     aggregator = build_aggregator(
@@ -477,19 +487,43 @@ def build_process(
     return with_initial_weights(process, list(weights.values()))
 
 
+def clients_per_pack(config: RunConfig) -> int:
+    """Returns the largest number of clients that train in one call; 0 means 16 calls per round."""
+    if isinstance(config.fine_tuning.server, TransferConfig):
+        return 1  # the server learns from the model of each client
+    return config.execution.clients_per_pack
+
+
 def round_transforms(
-    config: RunConfig, privacy: RunPrivacy | None, *, is_on_devices: bool = False
+    config: RunConfig,
+    model: NextWordModel,
+    privacy: RunPrivacy | None,
+    general_store: ClientStore | None = None,
+    *,
+    is_on_devices: bool = False,
 ) -> list[RoundTransform]:
     """Returns what is wrapped around the packed learning process of a run, the innermost first.
 
     Args:
       config: Config of the run.
+      model: The model before training.
       privacy: Noise key and mechanism of a private run.
+      general_store: The store of `fine_tuning.general_store`, for transfer learning on the server.
       is_on_devices: Whether clients are devices. They get their learning rates from a plan. Other
         devices may upload to a round of a run that is restored from a backup, so the noise of each
         round depends on its uploads.
     """
     transforms: list[RoundTransform] = []
+    if isinstance(config.fine_tuning.server, TransferConfig):
+        transforms.append(
+            server_transfer.build_server_transfer(
+                config.fine_tuning.server,
+                model,
+                general_store,
+                max_length=config.data.max_length,
+                seed=config.train.seed,
+            )
+        )
     if privacy is not None and privacy.key is not None:
         content = noised.content_of_data(privacy.key.key) if is_on_devices else None
         build_noise = privacy.mechanism.keyed_noise(privacy.key.key)

@@ -1,7 +1,7 @@
 """Central training of a run, on the pooled text of all train clients, as a baseline.
 
 A round is `train.clients_per_round` x `client.max_examples` messages. [central] has the optimizer.
-[server], [aggregation] and `client.epochs` are not used.
+[server], [aggregation], `client.epochs` and [fine_tuning.server] are not used.
 """
 
 import dataclasses

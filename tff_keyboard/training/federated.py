@@ -46,7 +46,7 @@ def train_federated(
         )
         prepared = prepare_process(
             learning_process,
-            clients_per_pack=config.execution.clients_per_pack,
+            clients_per_pack=build.clients_per_pack(config),
             engine=training.engine,
             allow_tff_server=allow_tff_server,
         )
@@ -73,8 +73,9 @@ def train_federated(
             engine=training.engine,
         )
         progress.step("computing the first round")
+        transforms = build.round_transforms(config, training.model, privacy, training.general_store)
         return training.train(
-            process=chain(prepared.process, build.round_transforms(config, privacy)),
+            process=chain(prepared.process, transforms),
             round_input=round_input,
             evaluate=build.build_validation(
                 config, store, training.general_store, evaluator, recipe

@@ -105,7 +105,7 @@ def serve_federated(
             clients_per_pack=config.execution.clients_per_pack,
             engine=training.engine,
         )
-        transforms = build.round_transforms(config, training.privacy, is_on_devices=True)
+        transforms = build.round_transforms(config, model, training.privacy, is_on_devices=True)
         evaluator = federated_evaluation.FederatedEvaluator(
             build.build_model_fn(config, len(store.vocabulary), evaluation=True),
             engine=training.engine,

@@ -71,10 +71,17 @@ METHODS = {
     "retraining": [],
     "rehearsal": ["fine_tuning.method.type=rehearsal", "fine_tuning.method.portion=0.25"],
     "lwf": ["fine_tuning.method.type=lwf", "fine_tuning.method.true_label_weight=0.5"],
+    "transfer": ["fine_tuning.server.type=transfer", "fine_tuning.server.messages=20"],
+    "generated": [
+        "fine_tuning.server.type=transfer",
+        "fine_tuning.server.text=generated",
+        "fine_tuning.server.messages=20",
+    ],
 }
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*simulation only")
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_train_and_are_judged_on_both_populations(
     folder, general_model, tmp_path, method, capsys

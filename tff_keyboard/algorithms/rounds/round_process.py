@@ -1,8 +1,8 @@
 """The processes that compute rounds of training, and how they are wrapped.
 
 A `tff.learning.templates.LearningProcess` is a `RoundProcess`. So are training on a server
-(`CentralTraining`) and a process whose clients come in packs. These cannot be built as TFF's
-processes, which require computations and datasets.
+(`CentralTraining`), transfer learning on the server and a process whose clients come in packs.
+These cannot be built as TFF's processes, which require computations and datasets.
 
 A process is extended by *transforms*, each of which does one thing before or after a round:
 
@@ -10,6 +10,9 @@ A process is extended by *transforms*, each of which does one thing before or af
     noised.py      puts the round's privacy noise into the state, and removes it
     scheduled.py   sets the learning rates of the round
     averaged.py    keeps an average of the models of many rounds
+
+`fine_tuning/server_transfer.py` is a transform, too: it lets the server learn from each client's
+model.
 
 `chain` applies a list of them, the innermost first, like `optax.chain`. `training/build.py:
 round_transforms` returns the list of a run.

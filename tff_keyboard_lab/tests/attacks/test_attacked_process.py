@@ -1,19 +1,45 @@
-"""Attacked client work in whole processes: weight caps, packs."""
+"""Attacked client work in whole processes: server transfer, weight caps, packs."""
 
 import functools
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
+from tests.algorithms.fine_tuning.test_server_transfer import client_dataset, run_config, tiny_model
 from tests.algorithms.test_cohort_batcher import CLIENTS, cohort, config_of, process_of
 from tests.support import fakes
 from tff_keyboard.algorithms import cohort_batcher
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
+from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.training import build
 from tff_keyboard_lab.attacks import attackers
 from tff_keyboard_lab.attacks.attack_names import COLLUDING
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*simulation only")
+def test_server_does_not_learn_from_a_client_that_sends_nan():
+    def wrap(work):
+        return attackers.build_attacked_client_work(work, "nan", share=0.5, seed=2)
+
+    config = run_config("fine_tuning.server.text=generated")
+    process = chain(
+        build.build_process(config, tiny_model(0), wrap_client_work=wrap),
+        build.round_transforms(config, tiny_model(0), None),
+    )
+    datasets = [client_dataset(seed) for seed in range(8)]
+    output = process.next(process.initialize(), datasets)
+    transfer = output.metrics["transfer"]
+    assert 0 < transfer["clients_dropped"] < 8
+    assert transfer["clients"] + transfer["clients_dropped"] == 8
+    for weight in process.get_model_weights(output.state).trainable:
+        assert np.isfinite(weight).all()
+    for value in tf.nest.flatten(output.metrics["client_work"]):
+        assert np.isfinite(value)
 
 
 @pytest.mark.slow
