@@ -40,6 +40,8 @@ def shrunk(path, chosen, store):
     config = config_lib.load(path, chosen)
     if config.fine_tuning.general_store:
         overrides.append(f"fine_tuning.general_store={store}")
+    if config.fine_tuning.server.type == "transfer":
+        overrides.append("fine_tuning.server.messages=8")
     if config.train.min_separation_rounds > 3:
         overrides.append("train.min_separation_rounds=3")
     return config_lib.load(path, overrides)

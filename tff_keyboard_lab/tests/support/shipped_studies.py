@@ -14,7 +14,7 @@ def runs(path):
 # Arms that show what neither a config nor an arm of `options_*` shows.
 _ALSO = {
     "rules_lstm2": ("fedmed",),
-    "popov_sms": ("rehearsal_50", "lwf_50"),
+    "popov_sms": ("rehearsal_50", "lwf_50", "transfer_generated_1"),
 }
 
 
