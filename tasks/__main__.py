@@ -93,7 +93,7 @@ def usage() -> str:
 
 
 def _exit_codes() -> str:
-    from . import cli
+    from tff_keyboard.command_line import cli
 
     return (cli.__doc__ or "").split("Exit codes:\n", 1)[1].rstrip()
 
@@ -127,7 +127,7 @@ def _end_at_once(code: int) -> None:
 
 
 def _main(arguments: list[str]) -> None:
-    from . import cli
+    from tff_keyboard.command_line import cli
     from tff_keyboard.host import output
 
     if not arguments or arguments[0] in ("--help", "-h", "help"):

@@ -8,8 +8,8 @@ other in one process, because three of them need TensorFlow and its import takes
 
 import sys
 
-from . import cli
 from .__main__ import module_of
+from tff_keyboard.command_line import cli
 
 STEPS = (
     (

@@ -11,7 +11,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import machine_speed
 from tff_keyboard.training.advice import advice

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from absl import flags
 
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.storage import files
 
 

@@ -20,8 +20,8 @@ import pathlib
 import time
 from typing import Annotated
 
-from ..options import Positional, TaskOptions
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.config.sections.data_config import COLUMN_KEYS, DataConfig
 from tff_keyboard.data.preparing import prepare
 from tff_keyboard.data.sources import formats, open_source

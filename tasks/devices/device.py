@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated
 from absl import flags
 
 import tff_keyboard
-from ..options import TaskOptions
+from tff_keyboard.command_line.options import TaskOptions
 from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line.options import Positional, TaskOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

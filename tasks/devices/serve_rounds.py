@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from absl import flags
 
-from ..options import ConfigOptions, Workdir
+from tff_keyboard.command_line.options import ConfigOptions, Workdir
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 

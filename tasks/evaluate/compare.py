@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from absl import flags
 
-from .. import predictors
-from ..options import Cluster, Population, Positional, TaskOptions
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import predictors
+from tff_keyboard.command_line.options import Cluster, Population, Positional, TaskOptions
 from tff_keyboard.evaluation.model_specs import references
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.privacy.ledger.ledger import refuse_shared_noise

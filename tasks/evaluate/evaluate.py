@@ -17,7 +17,7 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import Cluster, Population, Positional, TaskOptions
+from tff_keyboard.command_line.options import Cluster, Population, Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory

@@ -12,8 +12,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from .. import predictors
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line import predictors
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.host import extras
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.run_directory import RunDirectory

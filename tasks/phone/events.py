@@ -19,7 +19,7 @@ from typing import Annotated
 
 from absl import flags
 
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 
@@ -81,7 +81,7 @@ def run(options: Options) -> None:
 
 
 def _replay(options: Options) -> None:
-    from ..predictors import open_predictors
+    from tff_keyboard.command_line.predictors import open_predictors
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation.counts.typed_text import check_rules
     from tff_keyboard.host.progress import Progress

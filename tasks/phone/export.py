@@ -13,7 +13,13 @@ from typing import Annotated, Literal
 
 from absl import flags
 
-from ..options import Positional, Tail, TailWordList, TaskOptions, check_tail
+from tff_keyboard.command_line.options import (
+    Positional,
+    Tail,
+    TailWordList,
+    TaskOptions,
+    check_tail,
+)
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import quiet
 from tff_keyboard.predictors.ngram import ngram_spec

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from absl import flags
 
-from ..options import Population, Positional, TaskOptions
+from tff_keyboard.command_line.options import Population, Positional, TaskOptions
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError

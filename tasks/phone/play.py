@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from absl import flags
 
-from ..options import Positional, TaskOptions, UsageError
+from tff_keyboard.command_line.options import Positional, TaskOptions, UsageError
 from tff_keyboard.config.sections.data_config import Language
 from tff_keyboard.storage import shipped_files
 

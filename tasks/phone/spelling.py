@@ -15,7 +15,7 @@ import json
 import pathlib
 from typing import Annotated
 
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.config.sections.data_config import Language
 from tff_keyboard.storage import shipped_files
 

@@ -11,7 +11,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.storage import shipped_files
 
 

@@ -12,7 +12,13 @@ from typing import Annotated
 
 from absl import flags
 
-from ..options import Positional, Tail, TailWordList, TaskOptions, check_tail
+from tff_keyboard.command_line.options import (
+    Positional,
+    Tail,
+    TailWordList,
+    TaskOptions,
+    check_tail,
+)
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from absl import flags
 
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.host import quiet, text_table
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.storage.model_description import read_description

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from absl import flags
 
-from ..options import Positional, TaskOptions
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.config.sections.learning_config import FedAvgM
 from tff_keyboard.config.sections.privacy_config import GaussianConfig, MechanismConfig
 from tff_keyboard.storage.errors import UsageError

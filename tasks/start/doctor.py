@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import TaskOptions
+from tff_keyboard.command_line.options import TaskOptions
 from tff_keyboard.storage.errors import CheckFailed
 
 

@@ -25,8 +25,8 @@ from typing import Annotated
 
 from absl import flags
 
-from ..options import TaskOptions
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line.options import TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError

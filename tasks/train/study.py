@@ -27,7 +27,7 @@ from typing import Annotated
 
 from absl import flags
 
-from ..options import Positional, TaskOptions
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight

@@ -12,7 +12,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from ..options import ConfigOptions, Workdir
+from tff_keyboard.command_line.options import ConfigOptions, Workdir
 from tff_keyboard.config import load_of_run
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host import machine_speed, quiet

@@ -15,10 +15,10 @@ import shutil
 import tempfile
 
 import tff_keyboard
-from tasks import cli
 from tasks.data import prepare
 from tasks.evaluate import evaluate
 from tasks.train import train
+from tff_keyboard.command_line import cli
 
 ROOT = pathlib.Path(__file__).parents[2]
 GOLDEN = pathlib.Path(__file__).parent / tff_keyboard.__version__

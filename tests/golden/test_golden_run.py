@@ -11,10 +11,10 @@ import shutil
 import numpy as np
 import pytest
 
-from tasks import cli
 from tasks.evaluate import evaluate as evaluate_task
 from tasks.evaluate import report as report_task
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS
 from tff_keyboard.models.saved_model import load_model

@@ -9,9 +9,9 @@ from typing import Annotated
 import pytest
 
 from tasks import __main__ as console
-from tasks import cli, options
 from tests.support.console import answers
 from tff_keyboard.host import output
+from tff_keyboard.command_line import cli, options
 from tff_keyboard.storage.errors import DataError
 
 HELP = [["--help"], *([name, "--help"] for name in console.TASKS)]
@@ -28,7 +28,7 @@ def test_help_imports_no_tensorflow(helps, arguments):
     assert result.code == 0
     assert "tff-keyboard" in result.stdout
     assert "tensorflow" not in result.modules
-    assert "tasks.cli" in result.modules
+    assert "tff_keyboard.command_line.cli" in result.modules
 
 
 def run(*arguments):
@@ -108,7 +108,7 @@ console.main()
 
 @pytest.mark.parametrize(
     "module",
-    ["tasks.cli", "tff_keyboard.config", "tasks.data.prepare", "numpy"],
+    ["tff_keyboard.command_line.cli", "tff_keyboard.config", "tasks.data.prepare", "numpy"],
 )
 def test_ctrl_c_during_imports_is_one_line(module, tmp_path):
     words = ["prepare", f"--out={tmp_path / 'store'}"]

@@ -5,7 +5,8 @@ import types
 import pytest
 
 from tasks import __main__ as console
-from tasks import cli, demo
+from tasks import demo
+from tff_keyboard.command_line import cli
 
 
 @pytest.mark.parametrize("step", demo.STEPS, ids=lambda step: step[1][0])

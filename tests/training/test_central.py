@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks import cli
 from tasks.train import train_server as train_server_task
 from tests.support import fakes
 from tff_keyboard.algorithms.central_training import CentralTraining
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers.optimizers import build_client_optimizer
+from tff_keyboard.command_line import cli
 from tff_keyboard.config import ConfigError
 from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store

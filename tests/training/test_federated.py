@@ -14,11 +14,11 @@ import time
 import numpy as np
 import pytest
 
-from tasks import cli
 from tasks.evaluate import evaluate as evaluate_task
 from tasks.train import train as train_task
 from tests.support.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.metrics.metric_table import FEDERATED_METRICS

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from tasks import cli
 from tasks.privacy import privacy as privacy_task
 from tests.support.fakes import tiny_config
+from tff_keyboard.command_line import cli
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger import client_digests, lineage
 from tff_keyboard.privacy.ledger.ledger import read_ledger

@@ -1,7 +1,8 @@
 """Builds the parts of a run from its config.
 
 `federated.py` and `central.py` put the parts together. Only these three modules, `advice/advice.py`
-and `tasks/options.py` know a whole `RunConfig`. All other modules take plain values or one table.
+and `command_line/options.py` know a whole `RunConfig`. All other modules take plain values or one
+table.
 
     check_best_metric, open_stores     checks and stores before anything is built
     open_engine                        threads of this process, or the nodes of a cluster

@@ -25,6 +25,7 @@ BinaryDictEncoderUtils.java for the steps.
 """
 
 import math
+import pathlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -41,8 +42,10 @@ from tff_keyboard.data.vocabulary import (
     Vocabulary,
     may_be_row,
 )
+from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
 from tff_keyboard.predictors.predictor import Suggestion, best_with_prefix
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard_app.aosp import combined_file
 from tff_keyboard_app.aosp.combined_file import BASE, MAX_FREQUENCY, WordList
 
 _STEPS = 16.5
@@ -149,3 +152,26 @@ class AospPredictor:
 
 def _normalised(word: str, rules: NormalisationRules) -> str:
     return casing.lower(word, rules.language) if rules.lowercase else word
+
+
+def open_word_list(
+    path: pathlib.Path, name: str, vocabularies: Sequence[Vocabulary]
+) -> NamedPredictor:
+    """Opens a `.combined` word list with AOSP's lookup.
+
+    Registered as an entry point of `tff_keyboard.model_files`.
+
+    Args:
+      path: The word list.
+      name: Name of the model in tables.
+      vocabularies: Vocabularies of other models. The word list is read with the normalisation rules
+        of the first one.
+
+    Raises:
+      DataError: If the file cannot be read, or is not a word list.
+    """
+    words = combined_file.read(path)
+    rules = vocabularies[0].rules if vocabularies else NormalisationRules()
+    details = {"bytes": path.stat().st_size, "words": len(words.words)}
+    details["bigrams"] = words.num_bigrams
+    return NamedPredictor(name, "aosp", AospPredictor(words, rules), details, str(path))

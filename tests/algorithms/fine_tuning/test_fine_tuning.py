@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from tasks import cli
 from tasks.data import merge_vocabulary as merge_task
 from tasks.evaluate import evaluate as evaluate_task
 from tests.support.fakes import save_untrained_run
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import cli
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.preparing import prepare
 from tff_keyboard.data.store.client_store import ClientStore

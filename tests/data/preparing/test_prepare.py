@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from tasks import cli
 from tasks.data import prepare as prepare_task
 from tests.support.examples import examples
+from tff_keyboard.command_line import cli
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data import vocabulary
 from tff_keyboard.data.preparing import prepare

@@ -108,8 +108,8 @@ def test_trainings_share_a_cluster(cluster):
 
 
 def test_status(cluster, tmp_path, capsys):
-    from tasks import cli
     from tasks.train import cluster as cluster_task
+    from tff_keyboard.command_line import cli
 
     assert cli.launch(cluster_task, []) == cli.OK
     rows = capsys.readouterr().out.splitlines()

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tasks import cli
 from tasks.data import prepare
+from tff_keyboard.command_line import cli
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, Vocabulary

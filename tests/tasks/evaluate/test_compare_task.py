@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from tasks import cli
 from tasks.evaluate import compare as compare_task
 from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.predictors.ngram import ngram_file, ngram_spec
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey

@@ -12,11 +12,11 @@ import subprocess
 import numpy as np
 import pytest
 
-from tasks import cli
 from tasks.evaluate import compare as compare_task
 from tasks.evaluate import evaluate as evaluate_task
 from tasks.evaluate import report as report_task
 from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.report import charts, example_strips, run_records
 from tff_keyboard.evaluation.statistics.jackknife import Interval

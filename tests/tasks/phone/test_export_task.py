@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 
-from tasks import cli
 from tasks.phone import export as export_task
 from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
 from tests.support.keyboard import export_fakes
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NormalisationRules
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger

@@ -7,10 +7,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from tasks import cli
 from tasks.phone import verify as verify_task
 from tests.support.keyboard import export_fakes, lexicons
 from tests.support.keyboard.export_fakes import export
+from tff_keyboard.command_line import cli
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.format import manifest
 from tflite_export.gate import model_trial

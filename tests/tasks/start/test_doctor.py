@@ -1,7 +1,7 @@
 """The doctor continues after a failed check, and ends with an exit code."""
 
-from tasks import cli
 from tasks.start import doctor
+from tff_keyboard.command_line import cli
 from tff_keyboard.training import machine_checks
 
 

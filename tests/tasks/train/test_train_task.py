@@ -2,10 +2,10 @@
 
 import pytest
 
-from tasks import cli
 from tasks.train import train
 from tests.training.test_federated import assert_same_run
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.training.advice import advice
 

@@ -7,10 +7,10 @@ import shlex
 
 import pytest
 
-from tasks import cli
 from tasks.data import advise as advise_task
 from tasks.train import train as train_task
 from tests.training.advice.test_advice import card
+from tff_keyboard.command_line import cli
 from tff_keyboard.host import machine_speed
 from tff_keyboard.host.machine_speed import Machine
 from tff_keyboard.training.advice import advice, reference

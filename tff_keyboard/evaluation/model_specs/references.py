@@ -1,7 +1,7 @@
 """Parses the names of models on the command line, without opening them.
 
-A path is a run directory, a saved model, an `.ngram` file, a `.tflite` file, or a `.combined` word
-list (`tff_keyboard_app/aosp/`).
+A path is a run directory, a saved model, an `.ngram` file or a `.tflite` file. Packages can
+register other files (`command_line/predictors.py`), such as a `.combined` word list.
 
 A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to this number
 of n-grams), `ngram:1.44MB` (pruned and rounded to a file of this size), `unigram`. `ngram+all`
@@ -17,12 +17,13 @@ import pathlib
 import re
 from collections.abc import Sequence
 
+from tff_keyboard.host import entry_points
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
 
 NGRAM_SUFFIX = ".ngram"
 TFLITE_SUFFIX = ".tflite"
-COMBINED_SUFFIX = ".combined"
+FILE_GROUP = "tff_keyboard.model_files"  # entry points, each named after a suffix
 
 _HYBRID = re.compile(r"hybrid:(?:(?P<size>[0-9.]+[kM]B):)?(?P<path>.+)")
 _HYBRID_SIZE = "500kB"
@@ -81,6 +82,11 @@ def path_of(word: str) -> pathlib.Path | None:
     return None if is_baseline(word) else shipped_files.found(pathlib.Path(word))
 
 
+def registered_suffixes() -> list[str]:
+    """Returns the suffixes of the files that installed packages can open, such as ".combined"."""
+    return [f".{name}" for name in sorted(entry_points.find(FILE_GROUP))]
+
+
 def check_words(words: Sequence[str]) -> None:
     """Rejects invalid names of models before anything heavy is imported.
 
@@ -89,15 +95,15 @@ def check_words(words: Sequence[str]) -> None:
     """
     if len(set(words)) < len(words):
         raise UsageError("A model is given twice. Its difference to itself is always zero.")
+    suffixes = (TFLITE_SUFFIX, NGRAM_SUFFIX, *registered_suffixes())
     for word in words:
-        # The reader of a file reports missing files.
-        is_file = word.endswith((NGRAM_SUFFIX, TFLITE_SUFFIX, COMBINED_SUFFIX))
+        is_file = word.endswith(suffixes)  # the reader of a file reports missing files
         path = path_of(word)
         if path is not None and not is_file and not path.is_dir():
             raise UsageError(
-                f"'{word}' is not a model. Pass a run directory, a .tflite, .ngram or .combined "
-                "file, or one of the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' "
-                "and 'unigram'."
+                f"'{word}' is not a model. Pass a run directory, a file ({', '.join(suffixes)}), "
+                "or one of the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and "
+                "'unigram'."
             )
 
 

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from tasks import cli
 from tasks.phone import spelling as spelling_task
+from tff_keyboard.command_line import cli
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard_app.keyboard import spelling
 from tff_keyboard_app.keyboard.misspellings import packaged_misspellings

@@ -4,10 +4,10 @@ import functools
 
 import pytest
 
-from tasks import cli
 from tasks.evaluate import compare
 from tasks.phone import word_list
 from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.storage import names

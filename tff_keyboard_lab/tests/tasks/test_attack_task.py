@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from tasks import cli
 from tasks.train import attack
 from tests.support.fakes import TINY
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import cli
 from tff_keyboard.config.sections.aggregation_config import NoClipping
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.storage import names

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from tasks import cli
 from tasks.privacy import audit_tail
 from tests.privacy.claims.test_statement import HEADER
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.cohorts import CohortSampler
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary

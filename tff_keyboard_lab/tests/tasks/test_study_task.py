@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from tasks import cli
 from tasks.train import study
 from tests.support import fakes
 from tests.support.fakes import TINY
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import cli
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ProgramError, UsageError

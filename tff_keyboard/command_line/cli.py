@@ -21,7 +21,9 @@ from tff_keyboard.storage import errors
 from tff_keyboard.storage.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from .options import TaskOptions  # imports every config; the list of tasks does not need them
+    from tff_keyboard.command_line.options import (
+        TaskOptions,  # imports every config; the list of tasks does not need them
+    )
 
 __all__ = ["UsageError", "fail", "launch"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from absl import flags
 
-from tasks.options import ConfigOptions, Positional, TaskOptions
+from tff_keyboard.command_line.options import ConfigOptions, Positional, TaskOptions
 from tff_keyboard.storage.errors import UsageError
 
 

@@ -11,8 +11,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 # A task that prints more than a pipe holds, then leaves a file: as `train` leaves its model.
 TASK = """
 import dataclasses, pathlib, sys, types
-from tasks import cli
-from tasks.options import TaskOptions
+from tff_keyboard.command_line import cli
+from tff_keyboard.command_line.options import TaskOptions
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):

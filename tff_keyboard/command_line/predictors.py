@@ -2,6 +2,14 @@
 
 `tff_keyboard/evaluation/model_specs/references.py` describes the names. Baselines and hybrids are
 trained here on the pooled text of a store's train clients.
+
+A package can register a function for another kind of file, by its suffix:
+
+    [project.entry-points."tff_keyboard.model_files"]
+    combined = "tff_keyboard_app.aosp.engine:open_word_list"
+
+The function takes the path, the name of the model, and the vocabularies of the models before it. It
+returns a `NamedPredictor`.
 """
 
 import contextlib
@@ -11,7 +19,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tff_keyboard.evaluation.model_specs import references
-from tff_keyboard.host import quiet
+from tff_keyboard.host import entry_points, quiet
 from tff_keyboard.storage.errors import ExportError, UsageError
 
 if TYPE_CHECKING:
@@ -67,10 +75,10 @@ def _open_path(
 ) -> "NamedPredictor":
     if path.suffix == references.TFLITE_SUFFIX:
         return _open_tflite(path, name, known, alone=alone)
-    if path.suffix == references.COMBINED_SUFFIX:
-        return _open_word_list(path, name, known)
     if path.suffix == references.NGRAM_SUFFIX:
         return _open_ngram(path, name)
+    if path.suffix in references.registered_suffixes():
+        return _open_registered(path, name, known)
     return _open_keras(path, name)
 
 
@@ -109,20 +117,13 @@ def _open_tflite(
     return NamedPredictor(name, kind, with_parts(predictor), details, str(path))
 
 
-def _open_word_list(
+def _open_registered(
     path: pathlib.Path, name: str, known: "Sequence[Vocabulary]"
 ) -> "NamedPredictor":
-    """Opens a word list with AOSP's lookup. Uses the first model's tokenization."""
-    from tff_keyboard.data.vocabulary import NormalisationRules
-    from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
-    from tff_keyboard_app.aosp import combined_file
-    from tff_keyboard_app.aosp.engine import AospPredictor
-
-    words = combined_file.read(path)
-    rules = known[0].rules if known else NormalisationRules()
-    details = {"bytes": path.stat().st_size, "words": len(words.words)}
-    details["bigrams"] = words.num_bigrams
-    return NamedPredictor(name, "aosp", AospPredictor(words, rules), details, str(path))
+    """Opens a file with the function that a package registered for its suffix."""
+    open_file = entry_points.find(references.FILE_GROUP)[path.suffix[1:]].load()
+    model: NamedPredictor = open_file(path, name, known)
+    return model
 
 
 def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":
