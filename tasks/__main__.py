@@ -5,17 +5,19 @@ Usage: tff-keyboard TASK [flags]      tff-keyboard TASK --help      tff-keyboard
 
 import atexit
 import contextlib
+import functools
 import importlib
-import importlib.util
 import os
 import signal
 import sys
 from types import ModuleType
 
 import tff_keyboard
+from tff_keyboard.command_line.commands import Command, find_commands
 
-# Group -> task -> one line. They are here so that the list prints without importing a task.
-_ALL_GROUPS = {
+# The groups in the order of the list. The groups that only a package has follow.
+_GROUPS = ("Start", "Data", "Train", "Devices", "Evaluate", "Privacy", "Phone")
+_CORE_COMMANDS = {
     "Start": {
         "doctor": "check this machine: packages, TensorFlow Federated, disk",
     },
@@ -27,14 +29,7 @@ _ALL_GROUPS = {
     "Train": {
         "train": "train a model with federated learning; run again to resume",
         "train-server": "train the same model centrally on pooled text, for comparison",
-        "study": "train several configs with several seeds, and compare them to a control",
-        "attack": "train an aggregator with and without attackers, and compare",
         "cluster": "list the nodes of a Ray cluster, and check that they can be used",
-    },
-    "Devices": {
-        "serve-rounds": "train with devices; run again to resume",
-        "fleet": "show the progress of a training with devices",
-        "device": "take part in a server's rounds with the text typed on this device",
     },
     "Evaluate": {
         "evaluate": "measure recall, keystrokes saved and perplexity on held-out clients",
@@ -43,53 +38,42 @@ _ALL_GROUPS = {
     },
     "Privacy": {
         "privacy": "print the privacy guarantee of a run, or plan the noise of the next one",
-        "audit": "measure how well a model remembers phrases planted in its text",
-        "audit-tail": "estimate how much a model's texts reveal about one client",
     },
     "Phone": {
         "export": "write a model as a TFLite keyboard model, and check it",
-        "word-list": "write a word list for HeliBoard and other AOSP keyboards",
         "verify": "check that an export is complete, unchanged and signed",
-        "spelling": "count how a keyboard handles misspelled words",
-        "play": "type on an exported model in the browser or the terminal",
-        "personalise": "fine-tune an exported model on the messages of one client, or of many",
-        "events": "compute click-through rate and impression recall from keyboard logs",
     },
 }
-# Tasks that need more than the core: hidden if their package is not installed.
-_SATELLITES = {
-    "tff_keyboard_app": ("word-list", "spelling", "play", "personalise", "events"),
-    "tff_keyboard_fleet": ("serve-rounds", "fleet", "device"),
-    "tff_keyboard_lab": ("study", "attack", "audit", "audit-tail"),
-}
-_MISSING = {
-    task
-    for package, tasks in _SATELLITES.items()
-    if importlib.util.find_spec(package) is None
-    for task in tasks
-}
-GROUPS = {
-    name: found
-    for name, tasks in _ALL_GROUPS.items()
-    if (found := {task: line for task, line in tasks.items() if task not in _MISSING})
-}
 INTERRUPTED, TERMINATED = 130, 143  # as shells report signals
-TASKS = [task for group in GROUPS.values() for task in group]
 
 
-def module_of(task: str) -> ModuleType:
-    """Imports the module of a task."""
-    group = next(group for group, tasks in GROUPS.items() if task in tasks).lower()
-    return importlib.import_module(f".{group}.{task.replace('-', '_')}", __package__)
+@functools.cache
+def commands() -> dict[str, Command]:
+    """Returns the commands by name: those of the core, then those of installed packages.
+
+    Raises:
+      ProgramError: If two commands have the same name.
+    """
+    return find_commands(
+        Command(group, name, f"{__package__}.{group.lower()}.{name.replace('-', '_')}", line)
+        for group, lines in _CORE_COMMANDS.items()
+        for name, line in lines.items()
+    )
+
+
+def module_of(name: str) -> ModuleType:
+    """Imports the module of a command."""
+    return importlib.import_module(commands()[name].module)
 
 
 def usage() -> str:
-    """Returns the module docstring and the list of tasks, by group."""
-    width = max(map(len, TASKS))
-    parts = [(__doc__ or "").strip()]
-    for group, tasks in GROUPS.items():
-        parts.append("\n".join([group, *(f"  {task:{width}}  {tasks[task]}" for task in tasks)]))
-    return "\n\n".join([*parts, f"Exit codes\n{_exit_codes()}"])
+    """Returns the module docstring and the list of commands, by group."""
+    width = max(map(len, commands()))
+    lines: dict[str, list[str]] = {group: [] for group in _GROUPS}
+    for name, command in commands().items():
+        lines.setdefault(command.group, []).append(f"  {name:{width}}  {command.description}")
+    parts = ["\n".join([group, *rows]) for group, rows in lines.items() if rows]
+    return "\n\n".join([(__doc__ or "").strip(), *parts, f"Exit codes\n{_exit_codes()}"])
 
 
 def _exit_codes() -> str:
@@ -129,20 +113,26 @@ def _end_at_once(code: int) -> None:
 def _main(arguments: list[str]) -> None:
     from tff_keyboard.command_line import cli
     from tff_keyboard.host import output
+    from tff_keyboard.storage.errors import ProgramError
 
-    if not arguments or arguments[0] in ("--help", "-h", "help"):
-        with output.ignore_broken_pipe():
-            print(usage())
-        sys.exit(cli.OK if arguments else cli.USAGE)
-    name = arguments[0]
+    name = arguments[0] if arguments else "help"
     if name == "--version":
         print(f"tff-keyboard {tff_keyboard.__version__}")
         sys.exit(cli.OK)
-    if name not in TASKS:
+    try:
+        names = list(commands())
+    except ProgramError as error:
+        cli.fail(str(error))
+        sys.exit(error.exit_code)
+    if name in ("--help", "-h", "help"):
+        with output.ignore_broken_pipe():
+            print(usage())
+        sys.exit(cli.OK if arguments else cli.USAGE)
+    if name not in names:
         import difflib
 
-        near = difflib.get_close_matches(name, TASKS, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else f" Tasks: {', '.join(TASKS)}."
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else f" Tasks: {', '.join(names)}."
         cli.fail(f"Unknown task '{name}'.{hint}")
         sys.exit(cli.USAGE)
     sys.exit(cli.launch(module_of(name), arguments[1:]))

@@ -27,6 +27,8 @@ from tff_keyboard.training.advice.advice_text import sentence
 class Options(ConfigOptions):
     """Flags of `train`."""
 
+    resumes = True
+
     config: Annotated[
         pathlib.Path | None, "TOML config file. Default: the config that `advise` recommends."
     ] = None

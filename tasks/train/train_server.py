@@ -37,6 +37,8 @@ from tff_keyboard.storage.errors import UsageError
 class Options(ConfigOptions):
     """Flags of `train-server`."""
 
+    resumes = True
+
     workdir: Workdir
     like: Annotated[pathlib.Path | None, "Run directory. Use its config and token budget."] = None
     epochs: Annotated[float | None, "Budget in passes over the text.", flags.FloatParser(0)] = None

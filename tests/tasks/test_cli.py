@@ -14,7 +14,7 @@ from tff_keyboard.host import output
 from tff_keyboard.command_line import cli, options
 from tff_keyboard.storage.errors import DataError
 
-HELP = [["--help"], *([name, "--help"] for name in console.TASKS)]
+HELP = [["--help"], *([name, "--help"] for name in console.commands())]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_help_in_a_separate_process(helps):
     assert (result.returncode, result.stdout) == (0, helps["train", "--help"].stdout)
 
 
-@pytest.mark.parametrize("name", console.TASKS)
+@pytest.mark.parametrize("name", console.commands())
 def test_every_task_has_help_for_each_of_its_options(name, helps):
     task = console.module_of(name)
     text = helps[name, "--help"].stdout
@@ -67,13 +67,15 @@ class FakeOptions(options.TaskOptions):
     a_name: Annotated[str, "A flag."] = ""
 
 
-def fake_task(error):
+class ResumingOptions(FakeOptions):
+    resumes = True
+
+
+def fake_task(error, options=FakeOptions):
     def run(options):
         raise error
 
-    return types.SimpleNamespace(
-        __name__="tasks.fake", __doc__="A fake.", run=run, Options=FakeOptions
-    )
+    return types.SimpleNamespace(__name__="tasks.fake", __doc__="A fake.", run=run, Options=options)
 
 
 @pytest.mark.parametrize(
@@ -139,13 +141,15 @@ def test_interrupted_process_does_not_wait_for_threads(end):
     assert ended.stdout == "worker stopped"
 
 
-@pytest.mark.parametrize("name, goes_on", [("train", True), ("report", False), ("fake", False)])
-def test_resume_hint_only_for_tasks_that_resume(name, goes_on, capsys):
-    task = fake_task(KeyboardInterrupt())
-    task.__name__ = f"tasks.{name}"
-    assert cli.launch(task, []) == cli.INTERRUPTED
+@pytest.mark.parametrize("options, goes_on", [(ResumingOptions, True), (FakeOptions, False)])
+def test_resume_hint_only_for_tasks_that_resume(options, goes_on, capsys):
+    assert cli.launch(fake_task(KeyboardInterrupt(), options), []) == cli.INTERRUPTED
     assert ("to resume" in capsys.readouterr().err) == goes_on
-    assert cli.RESUMED - set(console.TASKS) <= {"study", "attack", "audit-tail"}
+
+
+def test_trainings_resume():
+    resuming = {name for name in console.commands() if console.module_of(name).Options.resumes}
+    assert resuming - {"study", "attack", "audit-tail"} == {"train", "train-server"}
 
 
 def test_a_bug_is_not_hidden():
@@ -165,6 +169,8 @@ def test_memory_that_runs_out_is_one_line(capsys, error):
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Options(options.TaskOptions):
         """None."""
+
+        resumes = True
 
     task = types.SimpleNamespace(__name__="tasks.train.train", Options=Options, run=run_out)
     assert cli.launch(task, []) == cli.MACHINE

@@ -26,7 +26,7 @@ import json, sys
 for name in json.loads(sys.argv[1]):
     sys.modules[name] = None
 from tasks import __main__ as console
-for task in console.TASKS:
+for task in console.commands():
     console.module_of(task)
 """
 
@@ -59,12 +59,12 @@ def test_light_installation_types_and_evaluates_exports(folder):
         ["verify", one / "keyboard.tflite"],
         ["compare", one / "keyboard.tflite", other / "keyboard.ngram", text, f"--out={out}"],
     ]
-    if "play" in console.TASKS:
+    if "play" in console.commands():
         lines.append(["play", one / "keyboard.tflite", "--terminal"])
     found = answers(lines, without=EXTRAS)
     for line, answer in zip(lines, found, strict=True):
         assert answer.code == 0, (line[0], answer.stderr)
-    if "play" in console.TASKS:
+    if "play" in console.commands():
         assert "see you" in found[-1].stdout or "keystrokes" in found[-1].stdout
 
 

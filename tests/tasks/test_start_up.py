@@ -33,7 +33,7 @@ ALL_WRONG = [
     (["verify", "{}/texts"], 3, "texts: not a TFLite model"),
     (["personalise", "{}/texts", "--text={}/texts", "--user=ann"], 3, "not a TFLite model"),
 ]
-WRONG = [line for line in ALL_WRONG if line[0][0] in console.TASKS]
+WRONG = [line for line in ALL_WRONG if line[0][0] in console.commands()]
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,6 @@ __all__ = ["UsageError", "fail", "launch"]
 OK, USAGE, BAD_INPUT = 0, errors.UsageError.exit_code, errors.DataError.exit_code
 MACHINE, CHECK_FAILED = errors.ProgramError.exit_code, errors.CheckFailed.exit_code
 INTERRUPTED = 130
-RESUMED = frozenset({"train", "train-server", "study", "attack", "audit-tail"})  # tasks that resume
 
 
 class Task(Protocol):
@@ -38,7 +37,9 @@ class Task(Protocol):
 
     __name__: str
     __doc__: str | None
-    Options: "type[TaskOptions]"
+
+    @property
+    def Options(self) -> "type[TaskOptions]": ...
 
     def run(self, options: Any, /) -> object: ...
 
@@ -48,9 +49,9 @@ def fail(message: str) -> None:
     print(f"error: {errors.printable(message, max_characters=None)}", file=sys.stderr)
 
 
-def way_on_of(name: str) -> str:
+def _how_to_resume(task: Task) -> str:
     """Returns how to resume a task that stopped; "" if the task starts from the beginning."""
-    return "Run the same command again to resume." if name in RESUMED else ""
+    return "Run the same command again to resume." if task.Options.resumes else ""
 
 
 def launch(task: Task, arguments: Sequence[str]) -> int:
@@ -74,7 +75,7 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
                 task.run(parsed)
         return OK
     except KeyboardInterrupt:
-        fail(f"interrupted. {way_on_of(name)}")
+        fail(f"interrupted. {_how_to_resume(task)}")
         return INTERRUPTED
     except UserError as error:
         fail(str(error))
@@ -90,5 +91,5 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
         if type(error).__name__ not in ("MemoryError", "ResourceExhaustedError"):
             raise
         less = "Close other programs, or set `execution.threads` = 1 and smaller batches."
-        fail(f"out of memory. {less} {way_on_of(name)}".rstrip())
+        fail(f"out of memory. {less} {_how_to_resume(task)}".rstrip())
         return MACHINE

@@ -27,7 +27,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from absl import flags
 from typing_extensions import Self
@@ -79,7 +79,13 @@ class Positional:
 
 
 class TaskOptions:
-    """Base class of a task's options. Subclasses are frozen, keyword-only dataclasses."""
+    """Base class of a task's options. Subclasses are frozen, keyword-only dataclasses.
+
+    Attributes:
+      resumes: Whether a task that was interrupted goes on when the same command runs again.
+    """
+
+    resumes: ClassVar[bool] = False
 
     @classmethod
     def parse(cls, name: str, arguments: Sequence[str]) -> Self:

@@ -7,6 +7,7 @@ Any package can register a part in its `pyproject.toml`:
 
 The groups are:
 
+    tff_keyboard.commands     name of a package -> its commands (`command_line/commands.py`)
     tff_keyboard.model_files  suffix of a model file -> function that opens the file
                               (`command_line/predictors.py`)
 

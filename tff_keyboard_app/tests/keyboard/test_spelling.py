@@ -5,9 +5,9 @@ import pathlib
 
 import pytest
 
-from tasks.phone import spelling as spelling_task
 from tff_keyboard.command_line import cli
 from tff_keyboard.storage.errors import DataError
+from tff_keyboard_app.commands import spelling as spelling_task
 from tff_keyboard_app.keyboard import spelling
 from tff_keyboard_app.keyboard.misspellings import packaged_misspellings
 from tff_keyboard_app.keyboard.strip import StripKeyboard

@@ -2,10 +2,10 @@ import dataclasses
 
 import pytest
 
-from tasks.phone import personalise
 from tests.support.keyboard import export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.storage.errors import ExportError
+from tff_keyboard_app.commands import personalise
 from tff_keyboard_app.personalisation import on_device
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor

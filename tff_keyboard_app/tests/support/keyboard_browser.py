@@ -67,7 +67,7 @@ def served(*models):
 @contextlib.contextmanager
 def served_here(*models, **options):
     """Returns the address of a server in a thread of this process, which has TensorFlow."""
-    from tasks.phone import play as play_task
+    from tff_keyboard_app.commands import play as play_task
     from tff_keyboard_app.keyboard.server import keyboard_server
 
     made: queue.Queue = queue.Queue()

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tasks.phone import events
 from tests.support.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
@@ -14,6 +13,7 @@ from tff_keyboard.data.vocabulary import SPECIAL_WORDS, Vocabulary
 from tff_keyboard.predictors.ngram import ngram_file
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
 from tff_keyboard.storage.errors import DataError, UsageError
+from tff_keyboard_app.commands import events
 from tff_keyboard_app.events import replay
 
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tasks.phone import export as export_task
-from tasks.phone import personalise
 from tests.support.fakes import save_untrained_run, tiny_config
 from tff_keyboard.command_line import cli
+from tff_keyboard_app.commands import personalise
 from tff_keyboard_app.personalisation import person as person_lib
 
 

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from tasks.phone import play as play_task
 from tests.support.keyboard import export_fakes, hybrid_export
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.command_line import cli
+from tff_keyboard_app.commands import play as play_task
 from tff_keyboard_app.events import event_log
 from tff_keyboard_app.keyboard import cache_file
 from tff_keyboard_app.keyboard.strip import StripKeyboard

@@ -5,13 +5,13 @@ import functools
 import pytest
 
 from tasks.evaluate import compare
-from tasks.phone import word_list
 from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.command_line import cli
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.storage import names
 from tff_keyboard_app.aosp import aosp_export, combined_file
+from tff_keyboard_app.commands import word_list
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from tasks.devices import device
 from tests.support.console import ROOT, answers
 from tff_keyboard.storage.errors import DataError, UsageError
+from tff_keyboard_fleet.commands import device
 from tff_keyboard_fleet.device.device import Device
 from tff_keyboard_fleet.tests.device.fake_server import FakeServer
 from tff_keyboard_fleet.tests.device.test_device import make_plan
@@ -99,7 +99,8 @@ def test_errors_are_a_line(tmp_path):
 def test_a_device_imports_neither_numpy_nor_tensorflow(tmp_path):
     """Only the training process imports them: a waiting device is small and starts quickly."""
     script = (
-        "import sys; from tasks.devices import device; import tff_keyboard_fleet.device.device;"
+        "import sys; from tff_keyboard_fleet.commands import device;"
+        "import tff_keyboard_fleet.device.device;"
         "found = {'numpy', 'tensorflow', 'werkzeug', 'ai_edge_litert'} & set(sys.modules);"
         "sys.exit(' '.join(found) or 0)"
     )

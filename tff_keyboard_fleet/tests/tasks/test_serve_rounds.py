@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from tasks.devices import fleet, serve_rounds
 from tasks.privacy import privacy
 from tests.support.fakes import TINY
 from tff_keyboard.command_line import cli
 from tff_keyboard.storage.errors import ConfigError, UsageError
+from tff_keyboard_fleet.commands import fleet, serve_rounds
 from tff_keyboard_fleet.tests.support.devices import Device
 from tff_keyboard_fleet.tests.support.served_fakes import free_port, over_http
 

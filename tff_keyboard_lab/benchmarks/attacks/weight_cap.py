@@ -1,25 +1,26 @@
 r"""Compares caps of weights as multiples of the median: gain of liars, loss of honest text.
 
     python -m tff_keyboard_lab.benchmarks.attacks.weight_cap simulate FILE.tsv.gz ...
-    python -m tff_keyboard_lab.benchmarks.attacks.weight_cap train MULTIPLE attack \
+    python -m tff_keyboard_lab.benchmarks.attacks.weight_cap attack MULTIPLE \
         --config=configs/demo.toml ...
     python -m tff_keyboard_lab.benchmarks.attacks.weight_cap shares configs/demo.toml 1 2 3
 
 `simulate` draws cohorts of 20 users of each file (`user<TAB>text`), of whom a tenth claims a
-million tokens, and follows the median as `weight_cap.py` does. `train` runs any task of
-`tff-keyboard` with that multiple instead of 2. `shares` prints the attackers' share of the places
-in cohorts, and of the weight, in a training of a config with `weight_lie` and these seeds. It
-trains nothing.
+million tokens, and follows the median as `weight_cap.py` does. `attack` runs `tff-keyboard attack`
+with that multiple instead of 2. `shares` prints the attackers' share of the places in cohorts, and
+of the weight, in a training of a config with `weight_lie` and these seeds. It trains nothing.
 """
 
 import collections
 import gzip
-import importlib
 import pathlib
 import sys
 from collections.abc import Sequence
 
 import numpy as np
+
+from tff_keyboard.command_line import cli
+from tff_keyboard_lab.commands import attack
 
 MULTIPLES = (1.0, 1.5, 2.0, 3.0)
 MAX_EXAMPLES = 256  # messages of one visit
@@ -142,14 +143,11 @@ def main(arguments: Sequence[str]) -> int:
                 f"{weights.mean():.1%} of the weight, {weights.max():.1%} in the worst round"
             )
         return 0
-    if command == "train" and len(others) > 1:
-        run = importlib.import_module("tasks.__main__").main
+    if command == "attack" and len(others) > 1:
         from tff_keyboard.aggregators.guards import weight_cap
 
         weight_cap.MULTIPLE = float(others[0])
-        sys.argv = ["tff-keyboard", *others[1:]]
-        run()
-        return 0
+        return cli.launch(attack, others[1:])
     print(__doc__)
     return 2
 

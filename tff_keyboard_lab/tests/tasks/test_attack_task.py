@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from tasks.train import attack
 from tests.support.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.command_line import cli
@@ -17,6 +16,7 @@ from tff_keyboard_lab.attacks.attack_names import ATTACK_NAMES, BACKDOORS, COLLU
 from tff_keyboard_lab.attacks.attack_report import POPULATIONS, table, verdict
 from tff_keyboard_lab.attacks.attack_study import study_attacks
 from tff_keyboard_lab.attacks.attackers import UPDATE_ATTACKS
+from tff_keyboard_lab.commands import attack
 
 SETTINGS = [
     *TINY,

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from tasks.privacy import audit_tail
 from tests.privacy.claims.test_statement import HEADER
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.cohorts import CohortSampler
@@ -26,6 +25,7 @@ from tff_keyboard_lab.audits.neighbouring_runs import other_differences, rounds_
 from tff_keyboard_lab.audits.tail_audit import Settings
 from tff_keyboard_lab.audits.tail_report import CLAIM, table
 from tff_keyboard_lab.audits.tail_statistics import MIN_TAIL, TAIL_FRACTIONS
+from tff_keyboard_lab.commands import audit_tail
 
 TINY = [
     "data.synthetic_typists=24",

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tasks.privacy import audit
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.storage.errors import DataError, UsageError
+from tff_keyboard_lab.commands import audit
 
 PLANTED, OTHER = "w7 w30 w12 w41 w5", "w8 w22 w19 w2 w33"
 

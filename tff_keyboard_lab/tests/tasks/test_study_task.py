@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from tasks.train import study
 from tests.support import fakes
 from tests.support.fakes import TINY
 from tff_keyboard import config as config_lib
@@ -14,6 +13,7 @@ from tff_keyboard.command_line import cli
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ProgramError, UsageError
+from tff_keyboard_lab.commands import study
 
 STUDY = """
 question = "Does a half do?"

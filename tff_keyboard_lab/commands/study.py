@@ -39,6 +39,8 @@ from tff_keyboard_lab.study.runs import estimate
 class Options(TaskOptions):
     """Flags of `study`."""
 
+    resumes = True
+
     study: Annotated[pathlib.Path, Positional("a study: its TOML file or its name")]
     workdir: Annotated[pathlib.Path, "Folder of the runs. Existing ones are resumed."]
     plan: Annotated[bool, "Print the cost of the study and stop. Its client stores must exist."] = (

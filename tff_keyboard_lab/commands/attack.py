@@ -42,6 +42,8 @@ from tff_keyboard_lab.attacks.attack_names import (
 class Options(TaskOptions):
     """Flags of `attack`."""
 
+    resumes = True
+
     config: Annotated[
         tuple[pathlib.Path, ...], "TOML file of a run. Repeatable: one for each aggregator."
     ] = ()

@@ -38,6 +38,8 @@ from tff_keyboard.training import preflight
 class Options(TaskOptions):
     """Flags of `audit-tail`."""
 
+    resumes = True
+
     models: Annotated[
         tuple[pathlib.Path, ...], Positional("two run directories, with and without one client")
     ] = ()

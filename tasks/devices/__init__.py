@@ -1,1 +1,0 @@
-"""Tasks for training with devices: server, device, status."""

@@ -1,0 +1,24 @@
+"""The commands of rounds with devices."""
+
+from tff_keyboard.command_line.commands import Command
+
+COMMANDS = (
+    Command(
+        "Devices",
+        "serve-rounds",
+        "tff_keyboard_fleet.commands.serve_rounds",
+        "train with devices; run again to resume",
+    ),
+    Command(
+        "Devices",
+        "fleet",
+        "tff_keyboard_fleet.commands.fleet",
+        "show the progress of a training with devices",
+    ),
+    Command(
+        "Devices",
+        "device",
+        "tff_keyboard_fleet.commands.device",
+        "take part in a server's rounds with the text typed on this device",
+    ),
+)
