@@ -3,7 +3,7 @@
 from tests.support.fake_distribution import install
 from tff_keyboard.command_line.predictors import open_predictors
 from tff_keyboard.evaluation.model_specs import references
-from tff_keyboard.host import entry_points
+from tff_keyboard.storage import entry_points
 
 OPENER = """
 from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor

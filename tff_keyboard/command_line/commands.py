@@ -44,7 +44,7 @@ def find_commands(core: Iterable[Command]) -> dict[str, Command]:
     Raises:
       ProgramError: If two commands have the same name.
     """
-    from tff_keyboard.host import entry_points  # a list of commands imports this module quickly
+    from tff_keyboard.storage import entry_points  # a list of commands imports this module quickly
     from tff_keyboard.storage.errors import ProgramError
 
     registered = [c for point in entry_points.find(GROUP).values() for c in point.load()]

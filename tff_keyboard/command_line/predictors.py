@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tff_keyboard.evaluation.model_specs import references
-from tff_keyboard.host import entry_points, quiet
+from tff_keyboard.host import quiet
+from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.errors import ExportError, UsageError
 
 if TYPE_CHECKING:

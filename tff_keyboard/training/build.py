@@ -35,7 +35,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -78,6 +78,7 @@ from tff_keyboard.config.resume_policy import numerics_config
 from tff_keyboard.config.sections import aggregation_config as tables
 from tff_keyboard.config.sections import rule_config as rules
 from tff_keyboard.config.sections.averaging_config import NoAverage
+from tff_keyboard.config.sections.execution_config import ENGINES
 from tff_keyboard.config.sections.fine_tuning_config import (
     LearningWithoutForgetting,
     RehearsalMethod,
@@ -97,20 +98,21 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.execution import threading_options
-from tff_keyboard.execution.cluster.ray_engine import RayEngine
 from tff_keyboard.execution.engine import Engine, LocalEngine
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import validation
 from tff_keyboard.training.client_inputs import CohortInputs
-from tff_keyboard.training.on_cluster.client_references import Recipe
-from tff_keyboard.training.on_cluster.store_references import StoreReference, files_of
 from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.training.train_run import LAST, RunSettings
+
+if TYPE_CHECKING:
+    from tff_keyboard.training.on_cluster.client_references import Recipe
 
 # Fields of `[aggregation.privacy]` for the ledger and the noise key, not for the aggregator
 _OF_RUNS = ("delta", "noise_secret", "fixed_nonce")
@@ -194,6 +196,9 @@ def open_engine(
     Computations that cannot run in this process go to TFF's own server if `allow_tff_server`, and
     raise `CannotPackError` otherwise.
 
+    Every engine but "local" is found by its entry point (`execution_config.ENGINES`) and imported
+    here: a function of `[execution]` and the stores that returns an `Engine`.
+
     Raises:
       ClusterError: The cluster cannot compute this run.
     """
@@ -205,9 +210,8 @@ def open_engine(
         if execution.engine == "local":
             yield here
             return
-        files = files_of(*stores)
-        nodes = RayEngine(execution.cluster, files, threads=execution.threads)
-        with contextlib.closing(nodes):
+        open_nodes = entry_points.find(ENGINES)[execution.engine].load()
+        with contextlib.closing(open_nodes(execution, stores)) as nodes:
             yield nodes
 
 
@@ -699,7 +703,7 @@ def build_validation(
     store: ClientStore,
     general_store: ClientStore | None,
     evaluator: FederatedEvaluator | None = None,
-    recipe: Recipe | None = None,
+    recipe: "Recipe | None" = None,
 ) -> validation.Validation:
     """Builds the evaluation of a run's validation clients.
 
@@ -733,8 +737,11 @@ def build_run_settings(config: RunConfig) -> RunSettings:
 
 def build_recipe(
     config: RunConfig, store: ClientStore, general_store: ClientStore | None = None
-) -> Recipe:
+) -> "Recipe":
     """Returns the recipe from which the nodes of a cluster make a run's data themselves."""
+    from tff_keyboard.training.on_cluster.client_references import Recipe
+    from tff_keyboard.training.on_cluster.store_references import StoreReference
+
     method, general, portion = config.fine_tuning.method, None, 0.0
     if isinstance(method, RehearsalMethod) and general_store is not None:
         general, portion = StoreReference.of(general_store), method.portion

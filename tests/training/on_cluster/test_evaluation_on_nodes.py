@@ -7,6 +7,7 @@ import pytest
 
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
+from tff_keyboard.execution.cluster import ray_engine
 from tff_keyboard.models import build_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
@@ -56,7 +57,7 @@ def nodes(monkeypatch):
         started.append(Nodes(*arguments))
         return started[-1]
 
-    monkeypatch.setattr(evaluation_on_nodes, "RayEngine", start)
+    monkeypatch.setattr(ray_engine, "RayEngine", start)
     monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 60)
     return started
 

@@ -1,10 +1,13 @@
 """`[execution]`: the machines that compute a run, and how its clients are packed."""
 
 import dataclasses
-from typing import Literal
 
 from tff_keyboard.config.reading.tables import Table
-from tff_keyboard.storage.checks import FromOne, FromZero
+from tff_keyboard.storage import entry_points
+from tff_keyboard.storage.checks import FromOne, FromZero, require_one_of
+
+LOCAL = "local"
+ENGINES = "tff_keyboard.engines"  # entry points, each named after a value of `execution.engine`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +53,7 @@ class ExecutionConfig(Table, path="execution"):
 
     Attributes:
       engine: Where a run is computed: "local" on this machine, "ray" on the nodes of a cluster.
-        Both give identical results.
+        Both give identical results. A package can register another engine.
       cluster: The cluster to compute on.
       threads: Number of packs (groups of clients) that are computed at the same time, on this
         machine or on each node. 0 uses the number of available processors. More threads need more
@@ -61,7 +64,12 @@ class ExecutionConfig(Table, path="execution"):
         clients.
     """
 
-    engine: Literal["local", "ray"] = "local"
+    engine: str = LOCAL
     cluster: ClusterConfig = dataclasses.field(default_factory=ClusterConfig)
     threads: FromZero = 0
     clients_per_pack: FromZero = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.engine != LOCAL:  # else no metadata of packages is read
+            require_one_of("execution.engine", self.engine, (LOCAL, *entry_points.find(ENGINES)))

@@ -17,8 +17,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from tff_keyboard.host import entry_points
-from tff_keyboard.storage import shipped_files
+from tff_keyboard.storage import entry_points, shipped_files
 from tff_keyboard.storage.errors import UsageError
 
 NGRAM_SUFFIX = ".ngram"

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tff_keyboard.config.sections.execution_config import ClusterConfig
 from tff_keyboard.data.store.client_store import ClientStore
@@ -19,11 +19,13 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
 from tff_keyboard.evaluation.counts.predictor_evaluation import Compute, PartCounts
 from tff_keyboard.evaluation.counts.typed_text import TypedText
-from tff_keyboard.execution.cluster.ray_engine import RayEngine
 from tff_keyboard.execution.engine import Job
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.training.on_cluster import store_references
 from tff_keyboard.training.on_cluster.store_references import StoreReference
+
+if TYPE_CHECKING:
+    from tff_keyboard.execution.cluster.ray_engine import RayEngine
 
 
 @functools.lru_cache(maxsize=2)
@@ -112,8 +114,10 @@ class EvaluationOnNodes:
 
         return compute
 
-    def _engine_for(self, files: dict[str, str]) -> RayEngine:
+    def _engine_for(self, files: dict[str, str]) -> "RayEngine":
         """Returns the previous engine if it has the same store, else a new one."""
+        from tff_keyboard.execution.cluster.ray_engine import RayEngine
+
         if self._engine is None or files != self._files:
             self.close()
             self._engine = RayEngine(self._cluster, files, tell=self._tell)

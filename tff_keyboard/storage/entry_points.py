@@ -8,6 +8,8 @@ Any package can register a part in its `pyproject.toml`:
 The groups are:
 
     tff_keyboard.commands     name of a package -> its commands (`command_line/commands.py`)
+    tff_keyboard.engines      `execution.engine` of a config -> function that opens the engine
+                              (`training/build.py`)
     tff_keyboard.model_files  suffix of a model file -> function that opens the file
                               (`command_line/predictors.py`)
 

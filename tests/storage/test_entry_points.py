@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.fake_distribution import install
-from tff_keyboard.host import entry_points
+from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.errors import ProgramError
 
 GROUP = "tff_keyboard.test_group"
