@@ -152,6 +152,18 @@ def test_a_promised_name_resolves_and_says_what_it_takes(namespace, name):
     assert not set(arguments(value)) - documented_arguments(docstring)
 
 
+def test_only_export_and_runtime_take_names_from_tflite_export():
+    """import-linter, which has these two above `tflite_export`, does not read stubs."""
+    packages = {
+        namespace: {origin.partition(".")[0] for origin in names.values()}
+        for namespace, names in tk.SURFACE.items()
+    }
+    above = {"export", "runtime"}
+    assert packages == {
+        name: {"tflite_export" if name in above else "tff_keyboard"} for name in tk.SURFACE
+    }
+
+
 @pytest.mark.parametrize("namespace", tk.SURFACE)
 def test_a_stub_exports_all_that_it_imports(namespace):
     """A type checker sees only the names in a stub's `__all__`."""

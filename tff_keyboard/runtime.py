@@ -1,5 +1,16 @@
-"""The runtime of an exported keyboard. Needs no TensorFlow if LiteRT is installed."""
+"""The runtime of an exported keyboard. Needs no TensorFlow if LiteRT is installed.
+
+`tflite_export` defines the names, so this module belongs to the layer above it (`pyproject.toml`).
+"""
+
+from typing import Any
 
 import tff_keyboard
 
-__all__, __getattr__, __dir__ = tff_keyboard.lazy("runtime")
+__all__, _find, __dir__ = tff_keyboard.lazy("runtime")
+
+
+def __getattr__(name: str) -> Any:
+    import tflite_export  # noqa: F401 (import-linter does not read the stub, but this line)
+
+    return _find(name)
