@@ -67,7 +67,7 @@ def run(options: Options) -> None:
         return
     quiet.import_tensorflow_federated()
     from tff_keyboard.algorithms.client_packing.local_context import local_context
-    from tff_keyboard.algorithms.private_counts import private_sums
+    from tff_keyboard_app.events.private_counts import private_sums
 
     local_context()
     released = private_sums(

@@ -13,7 +13,7 @@ who report a click-through rate over "proposed prediction candidates" and a reca
 that candidates were shown. `evaluation/metrics/metric_table.py` defines the same on typed text.
 
 A user is a vector of counts. A server needs only sums of vectors, so clients can sum them, and sum
-them privately: `tff_keyboard/algorithms/private_counts.py`.
+them privately: `tff_keyboard_app/events/private_counts.py`.
 """
 
 import math

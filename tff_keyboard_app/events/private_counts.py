@@ -6,8 +6,9 @@ with large counts is scaled as a whole, so the ratios of its counts do not chang
 
     released = sum_k v_k min(1, C / ||v_k||) + z C N(0, I)
 
-It is the mean of the training rounds (`aggregators/private/private_mean.py`), multiplied by the
-number of clients. Source of the mechanism: Dwork & Roth 2014, appendix A; accounted as one round.
+It is the mean of the training rounds (`tff_keyboard/aggregators/private/private_mean.py`),
+multiplied by the number of clients. Source of the mechanism: Dwork & Roth 2014, appendix A;
+accounted as one round.
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tff_keyboard.algorithms.private_counts import private_sums
 from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard_app.events.private_counts import private_sums
 
 KEY = bytes(range(32))
 
