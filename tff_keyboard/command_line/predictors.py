@@ -6,7 +6,7 @@ trained here on the pooled text of a store's train clients.
 A package can register a function for another kind of file, by its suffix:
 
     [project.entry-points."tff_keyboard.model_files"]
-    combined = "tff_keyboard_app.aosp.engine:open_word_list"
+    trie = "my_package.trie:open_trie"
 
 The function takes the path, the name of the model, and the vocabularies of the models before it. It
 returns a `NamedPredictor`.

@@ -62,10 +62,9 @@ class Predictor(Protocol):
 def next_word_scores(predictor: Predictor, ids: np.ndarray) -> np.ndarray | None:
     """Returns the scores before the first letter, if they differ from `log_probabilities`.
 
-    Returns None if they do not differ. The lookup of a dictionary
-    (`tff_keyboard_app/aosp/engine.py`) has another order before the first letter. Its
-    `next_word_log_probabilities` has the arguments and results of `log_probabilities`, with -inf
-    for a word that is not offered.
+    Returns None if they do not differ. The lookup of an AOSP dictionary has another order before
+    the first letter. Its `next_word_log_probabilities` has the arguments and results of
+    `log_probabilities`, with -inf for a word that is not offered.
     """
     scores = getattr(predictor, "next_word_log_probabilities", None)
     return None if scores is None else scores(ids)

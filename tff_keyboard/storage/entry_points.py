@@ -3,7 +3,7 @@
 Any package can register a part in its `pyproject.toml`:
 
     [project.entry-points."tff_keyboard.model_files"]
-    combined = "tff_keyboard_app.aosp.engine:open_word_list"
+    trie = "my_package.trie:open_trie"
 
 The groups are:
 

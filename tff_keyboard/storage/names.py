@@ -1,4 +1,7 @@
-"""The name of every file in a run, a study, a client store or a saved model. Defined only here."""
+"""The name of every file in a run, a client store, a saved model or a comparison.
+
+They are defined only here. Satellites define the names of files that only they use.
+"""
 
 import pathlib
 import re
@@ -28,28 +31,15 @@ LAST_MODEL = "model_last"
 MODEL_DESCRIPTION = "model.json"
 WEIGHTS = "weights.npz"
 
-STUDY = "study.json"
-STUDY_TABLES = "study.md"
-STUDY_CURVES = "curves.png"
-STUDY_MODELS = "models"
-
 COMPARISON = "comparison.json"
 COMPARISON_TABLE = "comparison.csv"
-TAIL_AUDIT = "audit_tail.json"
-ATTACK = "attack.json"
-ATTACKS = "attacks.json"
-PERSONALISED_CLIENTS = "clients.jsonl"
-PERSONALISATION = "personalisation.json"
 
 CLIENTS = "clients.sqlite"
 MESSAGE_LENGTHS = "message_lengths.npy"
 
 # Names of version 0.2.0
-_OLD_NAMES = {
-    CLIENT_DIGESTS: "people_digests",
-    REHEARSED_CLIENT_DIGESTS: "rehearsed_people_digests",
-    PERSONALISED_CLIENTS: "people.jsonl",
-}
+OLD_CLIENT_DIGESTS = "people_digests"
+OLD_REHEARSED_CLIENT_DIGESTS = "rehearsed_people_digests"
 
 
 def checkpoint(round_num: int) -> str:
@@ -67,9 +57,9 @@ def round_of_checkpoint(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def path_in(folder: pathlib.Path, name: str) -> pathlib.Path:
-    """Returns the path of a file, under its name in version 0.2.0 if such a file exists."""
-    old = folder / _OLD_NAMES[name]
+def path_in(folder: pathlib.Path, name: str, old_name: str) -> pathlib.Path:
+    """Returns the path of a file, under its name in an earlier version if such a file exists."""
+    old = folder / old_name
     return old if old.exists() else folder / name
 
 

@@ -65,8 +65,12 @@ class RunDirectory:
         self.tensorboard = self.path / names.TENSORBOARD
         self.privacy_ledger = self.path / names.LEDGER
         self.noise_nonce = self.path / names.NOISE_NONCE
-        self.client_digests = names.path_in(self.path, names.CLIENT_DIGESTS)
-        self.rehearsed_client_digests = names.path_in(self.path, names.REHEARSED_CLIENT_DIGESTS)
+        self.client_digests = names.path_in(
+            self.path, names.CLIENT_DIGESTS, names.OLD_CLIENT_DIGESTS
+        )
+        self.rehearsed_client_digests = names.path_in(
+            self.path, names.REHEARSED_CLIENT_DIGESTS, names.OLD_REHEARSED_CLIENT_DIGESTS
+        )
         self.model = self.path / names.MODEL
         self.last_model = self.path / names.LAST_MODEL
         self.round_server = self.path / names.ROUND_SERVER

@@ -24,6 +24,9 @@ from tflite_export.runtime.hybrid_keyboard import Keyboard
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore  # imports TensorFlow
 
+CLIENTS, OLD_CLIENTS = "clients.jsonl", "people.jsonl"  # now, and in version 0.2.0
+RESULT = "personalisation.json"
+
 
 def drawn_clients(
     store: "ClientStore", population: str, *, max_clients: int, seed: int
@@ -80,7 +83,7 @@ def personalise_clients(
         "clients": population,
         "settings": dataclasses.asdict(settings),
     }
-    records = Records(names.path_in(out, names.PERSONALISED_CLIENTS), facts, store.pseudonym)
+    records = Records(names.path_in(out, CLIENTS, OLD_CLIENTS), facts, store.pseudonym)
     waiting = sorted((p for p in clients if p not in records), key=store.pseudonym)
     with Progress("personalise", total=len(clients), unit="clients") as line:
         done = len(clients) - len(waiting)
@@ -91,5 +94,5 @@ def personalise_clients(
     records.sort()
     summary = Summary(records.of(clients))
     content = json.dumps({**facts, **summary.to_json()}, indent=1)
-    files.write_atomically(out / names.PERSONALISATION, [content.encode()], mode=files.OWNER_ONLY)
+    files.write_atomically(out / RESULT, [content.encode()], mode=files.OWNER_ONLY)
     return summary

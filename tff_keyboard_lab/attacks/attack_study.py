@@ -18,11 +18,12 @@ from tff_keyboard.evaluation.results.result import Evaluation
 from tff_keyboard.evaluation.run_evaluation import kept_evaluation
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
-from tff_keyboard.storage import files, names
+from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard.storage.metrics_rows import total
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.federated import train_federated
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.attacks import attackers as attacks_lib
 from tff_keyboard_lab.attacks import backdoor
 from tff_keyboard_lab.attacks.attack_names import (
@@ -105,7 +106,7 @@ def study_attacks(
             )
             clean = clean or results
             content = json.dumps([row.to_json() for row in rows], indent=1)
-            files.write_atomically(workdir / names.ATTACKS, [content.encode()])
+            files.write_atomically(workdir / file_names.ATTACKS, [content.encode()])
     return rows
 
 
@@ -187,11 +188,11 @@ def _check(config: RunConfig, *, has_backdoor: bool) -> None:
 
 def _mark(folder: pathlib.Path, facts: Mapping[str, str | float]) -> None:
     """Writes which attack the run in `folder` has, or checks that it is the same attack."""
-    path = folder / names.ATTACK
+    path = folder / file_names.ATTACK
     if not path.exists():
         if (folder / "run").exists():
             raise UsageError(
-                f"{folder} has a run but no {names.ATTACK}, so its attack is unknown. "
+                f"{folder} has a run but no {file_names.ATTACK}, so its attack is unknown. "
                 "Pass another --workdir."
             )
         files.make_directory(folder)

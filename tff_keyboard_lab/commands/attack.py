@@ -28,9 +28,9 @@ from absl import flags
 from tff_keyboard import config as config_lib
 from tff_keyboard.command_line.options import TaskOptions
 from tff_keyboard.host import quiet
-from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.attacks.attack_names import (
     ATTACK_NAMES,
     AttackName,
@@ -92,4 +92,4 @@ def run(options: Options) -> None:
         allow_tff_server=options.allow_tff_server,
     )
     print(attack_report.table(rows))
-    print(f"\nAll figures: {options.workdir / names.ATTACKS}")
+    print(f"\nAll figures: {options.workdir / file_names.ATTACKS}")

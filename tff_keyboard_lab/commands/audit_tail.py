@@ -28,10 +28,11 @@ from absl import flags
 from tff_keyboard import config as config_lib
 from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.host import progress, quiet
-from tff_keyboard.storage import files, names
+from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.training import preflight
+from tff_keyboard_lab import file_names
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,7 @@ def run(options: Options) -> None:
     from tff_keyboard_lab.audits.leave_one_out import train_without_each
 
     full, others = train_without_each(config, options.workdir, options.excluded_client)
-    audit(full, others, options, options.out or options.workdir / names.TAIL_AUDIT)
+    audit(full, others, options, options.out or options.workdir / file_names.TAIL_AUDIT)
 
 
 def audit(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tff_keyboard.storage import exclusive_file, files, names
 from tff_keyboard.storage.errors import DivergedError, ProgramError, UsageError
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan import plan
 from tff_keyboard_lab.study.plan.study_file import Study
 from tff_keyboard_lab.study.results.report import Results
@@ -36,7 +37,7 @@ def run_study(
         results = Results(study, runs, command)
         control = next(run.config for run in runs if run.arm == study.control)
         evaluator = StudyEvaluator(study, control)
-        models = Models(study, evaluator, control.data.store, workdir / names.STUDY_MODELS)
+        models = Models(study, evaluator, control.data.store, workdir / file_names.STUDY_MODELS)
 
         before = {run.path for run in runs if runner.is_finished(run)}
 

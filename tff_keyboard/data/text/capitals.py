@@ -2,8 +2,7 @@
 
 A capital at the start of a sentence gives no information about its word; a capital inside does.
 Capitals of a message that is typed in capitals only ("SEE YOU THERE") give none, so its words count
-as typed in lower case. Sentences begin as they do on the keyboard
-(`tff_keyboard_app/keyboard/sentences.py`).
+as typed in lower case. Sentences begin as they do on the keyboard.
 """
 
 import re

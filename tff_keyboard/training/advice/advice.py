@@ -127,7 +127,7 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
 def base_of(language: str) -> str | None:
     """Returns the directory of a language's shipped model, or None if there is none.
 
-    `tff_keyboard_lab/tools/base_model.py` builds them. Only "models/base" has no language code.
+    Only "models/base" has no language code.
     """
     path = "models/base" if language == "en" else f"models/base_{language}"
     return path if shipped_files.found(pathlib.Path(path)).exists() else None

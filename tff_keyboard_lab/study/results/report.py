@@ -7,8 +7,9 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_keyboard.evaluation.results.result import Evaluation
-from tff_keyboard.storage import environment, errors, files, names
+from tff_keyboard.storage import environment, errors, files
 from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Model, Study
 from tff_keyboard_lab.study.results import curve, picture, provenance, rows, run_facts, tables
@@ -49,10 +50,10 @@ class Results:
         text = tables.markdown(self._study, found)
         files.make_directory(directory)
         content = json.dumps(self._json(found), indent=1, allow_nan=False)
-        files.write_atomically(directory / names.STUDY, [content.encode(), b"\n"])
+        files.write_atomically(directory / file_names.STUDY, [content.encode(), b"\n"])
         page = f"{self._study.question}\n\n{text}\n"
-        files.write_atomically(directory / names.STUDY_TABLES, [page.encode()])
-        picture.draw(self._study, _curves(self._runs), directory / names.STUDY_CURVES)
+        files.write_atomically(directory / file_names.STUDY_TABLES, [page.encode()])
+        picture.draw(self._study, _curves(self._runs), directory / file_names.STUDY_CURVES)
         return text
 
     def _json(self, found: Sequence[rows.Row]) -> dict[str, object]:

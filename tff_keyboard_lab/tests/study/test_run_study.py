@@ -12,6 +12,7 @@ import pytest
 from tff_keyboard import config as config_lib
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ProgramError
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study import run_study
 from tff_keyboard_lab.study.plan import plan
 from tff_keyboard_lab.study.plan.study_file import Arm, Budget, Study
@@ -70,7 +71,7 @@ def resolved(folder, run):
 
 
 def seeds_of_rows(folder):
-    rows = json.loads((folder / "runs" / names.STUDY).read_text())["rows"]
+    rows = json.loads((folder / "runs" / file_names.STUDY).read_text())["rows"]
     return {row["arm"]: list(row["seeds"]) for row in rows}
 
 
@@ -84,7 +85,7 @@ def test_a_budget_cuts_seeds_evenly_and_goes_on_when_it_is_raised(folder):
     )
     assert caught.value.exit_code == 4
     assert seeds_of_rows(folder) == {"control": ["1"], "a": ["1"]}
-    assert (folder / "runs" / names.STUDY_TABLES).exists()
+    assert (folder / "runs" / file_names.STUDY_TABLES).exists()
 
     with pytest.raises(ProgramError, match="1 of 4 runs are left out: a_seed2"):
         conducted(folder, 3.0, arms)  # what earlier sessions took counts

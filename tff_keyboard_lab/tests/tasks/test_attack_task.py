@@ -10,7 +10,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.command_line import cli
 from tff_keyboard.config.sections.aggregation_config import NoClipping
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
-from tff_keyboard.storage import names
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.attacks import attack_study
 from tff_keyboard_lab.attacks.attack_names import ATTACK_NAMES, BACKDOORS, COLLUDING
 from tff_keyboard_lab.attacks.attack_report import POPULATIONS, table, verdict
@@ -140,7 +140,7 @@ def test_again_is_the_same_and_costs_no_evaluation(store, tmp_path, monkeypatch)
     assert study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5) == first
     with pytest.raises(cli.UsageError, match=r"share"):
         study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.25)
-    (tmp_path / "mean" / "sign_flip" / names.ATTACK).unlink()
+    (tmp_path / "mean" / "sign_flip" / file_names.ATTACK).unlink()
     with pytest.raises(cli.UsageError, match="its attack is unknown"):
         study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
 

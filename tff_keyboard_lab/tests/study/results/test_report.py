@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from tff_keyboard.storage import names
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.results import provenance, report
 from tff_keyboard_lab.tests.study.results.test_rows import FACTS, HITS, NATS, evaluations, study_of
@@ -30,7 +30,7 @@ def test_files_of_a_study(tmp_path, monkeypatch):
         results.add(each, evaluations(HITS[place, each.seed - 1], NATS[place, each.seed - 1]))
     assert not results.is_empty
     text = results.write(tmp_path / "study")
-    found = json.loads((tmp_path / "study" / names.STUDY).read_text())
+    found = json.loads((tmp_path / "study" / file_names.STUDY).read_text())
     assert found["command"] == "tff-keyboard study x.toml"
     assert found["trainings"] == {"commits": ["c1", "c2"], "dates": ["2026-11-22"], "machines": []}
     assert set(found["tables"]) == {"date", "commit"}
@@ -42,6 +42,8 @@ def test_files_of_a_study(tmp_path, monkeypatch):
     assert list(other["commands"]) == ["1"]  # seed 2 is not finished
     assert [fact["commit"] for fact in control["facts"].values()] == ["c1", "c2"]
     assert (
-        tmp_path / "study" / names.STUDY_TABLES
+        tmp_path / "study" / file_names.STUDY_TABLES
     ).read_text() == f"{study_of().question}\n\n{text}\n"
-    assert not (tmp_path / "study" / names.STUDY_CURVES).exists()  # no run has a row of metrics
+    assert not (
+        tmp_path / "study" / file_names.STUDY_CURVES
+    ).exists()  # no run has a row of metrics

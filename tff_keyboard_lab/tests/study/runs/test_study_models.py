@@ -12,8 +12,8 @@ from tff_keyboard.evaluation.model_specs import baselines
 from tff_keyboard.evaluation.results.result import ModelFacts
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
-from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Arm, Model, Study
 from tff_keyboard_lab.study.results.report import Results
@@ -120,7 +120,7 @@ def test_rows_of_models_have_a_difference_and_no_facts_of_training(runs, tmp_pat
     for name, evaluations in models.of_run(control).items():
         results.add_model(name, 1, evaluations)
     text = results.write(tmp_path / "out")
-    content = json.loads((tmp_path / "out" / names.STUDY).read_text())
+    content = json.loads((tmp_path / "out" / file_names.STUDY).read_text())
     assert [row["arm"] for row in content["rows"]] == ["control", "ngram"]
     assert content["rows"][1]["model"] == "ngram:3"
     names_of = ("recall_at_1_no_eos", "perplexity")
