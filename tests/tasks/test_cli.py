@@ -10,8 +10,8 @@ import pytest
 
 from tasks import __main__ as console
 from tests.support.console import answers
-from tff_keyboard.host import output
 from tff_keyboard.command_line import cli, options
+from tff_keyboard.host import output
 from tff_keyboard.storage.errors import DataError
 
 HELP = [["--help"], *([name, "--help"] for name in console.commands())]
