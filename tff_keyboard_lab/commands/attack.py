@@ -1,7 +1,7 @@
 """Measures how well aggregators resist attacks: trains the same config with and without attackers.
 
 tff-keyboard attack --config=configs/features/equal_clients.toml --workdir=runs/attack \\
-    --unprotected --attacks=weight_lie,sign_flip
+    --unprotected
 
 A seeded share of the clients attacks. Each attacker is drawn independently, and acts alone
 (`tff_keyboard_lab/attacks/attackers.py`) or knows all honest updates of the round
@@ -33,6 +33,7 @@ from tff_keyboard.training import preflight
 from tff_keyboard_lab import file_names
 from tff_keyboard_lab.attacks.attack_names import (
     ATTACK_NAMES,
+    COLLUDING,
     AttackName,
     check_server_is_allowed,
 )
@@ -48,9 +49,11 @@ class Options(TaskOptions):
         tuple[pathlib.Path, ...], "TOML file of a run. Repeatable: one for each aggregator."
     ] = ()
     workdir: Annotated[pathlib.Path, "Folder of the runs. Existing ones are resumed."]
-    attacks: Annotated[tuple[AttackName, ...], f"Attacks: {', '.join(ATTACK_NAMES)}."] = (
-        ATTACK_NAMES
-    )
+    attacks: Annotated[
+        tuple[AttackName, ...],
+        f"Attacks: {', '.join(ATTACK_NAMES)}. Default: all that need no --allow-tff-server, or all "
+        "with it.",
+    ] = ()
     share: Annotated[float, "Share of clients that attack.", flags.FloatParser(0, 1)] = 0.1
     unprotected: Annotated[
         bool, "Also run each aggregator without zeroing and clipping. NaN is still rejected."
@@ -73,6 +76,13 @@ class Options(TaskOptions):
             )
         check_server_is_allowed(self.attacks, self.allow_tff_server)
 
+    @property
+    def selected_attacks(self) -> tuple[AttackName, ...]:
+        """The attacks to run."""
+        if self.attacks or self.allow_tff_server:
+            return self.attacks or ATTACK_NAMES
+        return tuple(attack for attack in ATTACK_NAMES if attack not in COLLUDING)
+
 
 def run(options: Options) -> None:
     """Trains and evaluates the unfinished runs, and prints the comparison."""
@@ -86,7 +96,7 @@ def run(options: Options) -> None:
     rows = attack_study.study_attacks(
         configs,
         options.workdir,
-        attacks=options.attacks,
+        attacks=options.selected_attacks,
         share=options.share,
         unprotected=options.unprotected,
         allow_tff_server=options.allow_tff_server,
