@@ -182,7 +182,7 @@ def test_verdict(interval, expected):
         (["--config=configs/demo.toml", "--workdir=x", "--attacks=bribe"], "bribe"),
         (["--config=configs/demo.toml", "--workdir=x", "--share=1.5"], "--share"),
         (["--config=configs/demo.toml"] * 2 + ["--workdir=x"], "the same name"),
-        (["--config=configs/demo.toml", "--workdir=x"], "alie, ipm, min_max, backdoor, quiet_"),
+        (["--config=configs/demo.toml", "--workdir=x", "--attacks=alie,ipm"], "(alie, ipm)"),
         (["--config=configs/demo.toml", "--workdir=x", "--attacks=ipm"], "--allow-tff-server"),
     ],
 )
