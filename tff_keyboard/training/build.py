@@ -530,10 +530,12 @@ def round_transforms(
             )
         )
     if privacy is not None and privacy.key is not None:
+        assert privacy.build_noise is not None
         content = noised.content_of_data(privacy.key.key) if is_on_devices else None
-        build_noise = privacy.mechanism.keyed_noise(privacy.key.key)
         transforms.append(
-            functools.partial(noised.NoisedProcess, build_noise=build_noise, content=content)
+            functools.partial(
+                noised.NoisedProcess, build_noise=privacy.build_noise, content=content
+            )
         )
     scheduled: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
     if not is_on_devices and isinstance(config.client, FedAvgClient):
