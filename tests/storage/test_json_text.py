@@ -29,7 +29,9 @@ def test_reads_what_json_writes(value):
 @pytest.mark.parametrize("name", DEEP_JSON)
 @pytest.mark.parametrize("as_text", [bytes, lambda data: data.decode()], ids=["bytes", "str"])
 def test_rejects_deep_and_long(name, as_text):
-    with pytest.raises(InvalidJsonError, match=r"nested deeper|number of more"):
+    with pytest.raises(
+        InvalidJsonError, match=r"nested deeper than 100 levels|whole number that is too long"
+    ):
         json_text.parse(as_text(DEEP_JSON[name]))
 
 
@@ -38,7 +40,7 @@ def test_limits_are_exact():
     with pytest.raises(InvalidJsonError, match=f"deeper than {MAX_DEPTH} levels"):
         json_text.parse("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1))
     assert json_text.parse("-" + "9" * MAX_DIGITS) == -int("9" * MAX_DIGITS)
-    with pytest.raises(InvalidJsonError, match=f"more than {MAX_DIGITS} digits"):
+    with pytest.raises(InvalidJsonError, match="whole number that is too long"):
         json_text.parse("9" * (MAX_DIGITS + 1))
     assert json_text.parse('"' + "9" * 5000 + '"')  # in a string, digits are text
     assert json_text.parse('"' + "[" * 5000 + '"')

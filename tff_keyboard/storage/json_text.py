@@ -8,13 +8,15 @@ elsewhere.
 """
 
 import json
-import re
 from typing import Any
 
 MAX_DEPTH = 100  # lists and objects inside each other; our own formats have at most 10
 MAX_DIGITS = 300  # of a whole number; the largest float has 309
 
-_LONG_NUMBER = re.compile(rf"[0-9]{{{MAX_DIGITS + 1}}}")
+_MAX_INT = 10**MAX_DIGITS - 1
+_CHECKED = (dict, list, int)  # types of `check_values`
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
+_LONG_NUMBER = "it has a whole number that is too long"
 
 
 class InvalidJsonError(ValueError):
@@ -57,41 +59,44 @@ def parse(text: str | bytes) -> Any:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise NotUtf8Error("it is not UTF-8", line) from None
-    decoded = decoded.removeprefix("\ufeff")
-    parse_int = _short_int if _LONG_NUMBER.search(decoded) else None
     try:
-        value = json.loads(decoded, parse_int=parse_int)  # noqa: TID251
+        value = json.loads(decoded.removeprefix("\ufeff"))  # noqa: TID251
     except json.JSONDecodeError as error:
         raise InvalidJsonError("it is not valid JSON", error.lineno) from None
+    except ValueError:  # Python limits the digits of a number
+        raise InvalidJsonError(_LONG_NUMBER) from None
     except RecursionError:
-        raise _too_deep() from None
-    if decoded.count("[") + decoded.count("{") > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
-        raise _too_deep()
+        raise InvalidJsonError(_TOO_DEEP) from None
+    check_values(value, max_int=_MAX_INT)
     return value
 
 
-def is_deeper(value: object, max_depth: int) -> bool:
-    """Returns whether dicts and lists are nested more than `max_depth` times. Does not recurse.
+def check_values(value: object, *, max_int: int) -> None:
+    """Checks the depth and the whole numbers of nested dicts and lists. Does not recurse.
 
-    >>> is_deeper([{}], 2), is_deeper([{}], 1)
-    (False, True)
+    Args:
+      value: The outermost value, which may be of any type.
+      max_int: Largest absolute value of a whole number.
+
+    Raises:
+      InvalidJsonError: If dicts and lists are nested deeper than `MAX_DEPTH`, or a number is too
+        large.
+
+    >>> check_values([{"a": 10}], max_int=9)
+    Traceback (most recent call last):
+    tff_keyboard.storage.json_text.InvalidJsonError: it has a whole number that is too long
     """
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(max_depth):
-        level = [
+    level: list[Any] = [[value]]
+    for _ in range(MAX_DEPTH + 1):
+        found = [
             child
             for parent in level
             for child in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(child, dict | list)
+            if isinstance(child, _CHECKED)
         ]
-    return bool(level)
-
-
-def _short_int(digits: str) -> int:
-    if len(digits.lstrip("-")) > MAX_DIGITS:
-        raise InvalidJsonError(f"it has a number of more than {MAX_DIGITS} digits")
-    return int(digits)
-
-
-def _too_deep() -> InvalidJsonError:
-    return InvalidJsonError(f"it is nested deeper than {MAX_DEPTH} levels")
+        level = [child for child in found if not isinstance(child, int)]
+        if any(isinstance(child, int) and not -max_int <= child <= max_int for child in found):
+            raise InvalidJsonError(_LONG_NUMBER)
+        if not level:
+            return
+    raise InvalidJsonError(_TOO_DEEP)

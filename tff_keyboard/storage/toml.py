@@ -18,7 +18,7 @@ else:
 InvalidTomlError = tomllib.TOMLDecodeError  # a `ValueError`
 
 MAX_DEPTH = json_text.MAX_DEPTH
-_LONG_NUMBER = "A whole number does not fit into 64 bits"
+_MAX_INT = 2**64 - 1
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -36,20 +36,11 @@ def parse(text: str) -> dict[str, Any]:
     except InvalidTomlError:
         raise
     except RecursionError:
-        raise InvalidTomlError(f"Nested deeper than {MAX_DEPTH} levels") from None
+        raise InvalidTomlError(f"it is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError:  # Python limits the digits of a number
-        raise InvalidTomlError(_LONG_NUMBER) from None
-    level: list[Any] = [tables]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for parent in level
-            for child in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(child, dict | list | int)
-        ]
-        if any(isinstance(child, int) and not -(2**63) <= child < 2**64 for child in level):
-            raise InvalidTomlError(_LONG_NUMBER)
-        level = [child for child in level if not isinstance(child, int)]
-    if level:
-        raise InvalidTomlError(f"Nested deeper than {MAX_DEPTH} levels")
+        raise InvalidTomlError("it has a whole number that is too long") from None
+    try:
+        json_text.check_values(tables, max_int=_MAX_INT)
+    except json_text.InvalidJsonError as error:
+        raise InvalidTomlError(str(error)) from None
     return tables
