@@ -23,7 +23,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.config.sections.learning_config import FedAvgM
 from tff_keyboard.config.sections.privacy_config import GaussianConfig, MechanismConfig
-from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from tff_keyboard.privacy.claims.planning import Plan, UnreachableTargetError
@@ -95,7 +95,10 @@ def run(options: Options) -> None:
             for path, text in zip(paths, texts, strict=True)
         ]
     if len(texts) > 1:
-        texts = [f"{path}\n\n{text}" for path, text in zip(options.run_dirs, texts, strict=True)]
+        texts = [
+            f"{printable(str(path), max_characters=None)}\n\n{text}"
+            for path, text in zip(options.run_dirs, texts, strict=True)
+        ]
         runs = dict.fromkeys(options.run_dirs)
         together = composed_statement.composed_statement(
             {str(path): composed_statement.LedgerAndClients.of_run(path) for path in runs}

@@ -5,6 +5,7 @@
     vocabulary.txt         words and normalisation rules
     truecase.txt           capitalised forms of the words, if the store has any
     environment.json       package versions, platform, commit, command
+    origin.json            a random id of the run, and the runs that led to its initial model
     checkpoints/           written by training/loop/checkpoints.py
     metrics.jsonl, .csv    written by training/loop/release.py, deterministic values only
     withheld_metrics.jsonl of a private run: metrics that must stay secret, mode 0600
@@ -57,6 +58,7 @@ class RunDirectory:
         self.vocabulary_path = self.path / names.VOCABULARY
         self.truecase_path = self.path / names.TRUECASE
         self.environment_path = self.path / names.ENVIRONMENT
+        self.origin_path = self.path / names.ORIGIN
         self.checkpoints = self.path / names.CHECKPOINTS
         self.metrics_jsonl = self.path / names.METRICS
         self.metrics_csv = self.path / names.METRICS_TABLE

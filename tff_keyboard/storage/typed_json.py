@@ -81,7 +81,9 @@ def _read_fields(cls: type, value: Any, name: str) -> Any:
     if not value.keys() <= hints.keys():
         raise ValueError(f"`{name}` has an unknown key")
     for field in dataclasses.fields(cls):
-        if field.default is dataclasses.MISSING and field.name not in value:
+        defaults = (field.default, field.default_factory)
+        is_required = defaults == (dataclasses.MISSING, dataclasses.MISSING)
+        if is_required and field.name not in value:
             raise ValueError(f"`{name}.{field.name}` is missing")
     return cls(**{key: read(hints[key], item, f"{name}.{key}") for key, item in value.items()})
 

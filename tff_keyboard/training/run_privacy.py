@@ -93,6 +93,8 @@ def open_run_privacy(
     if ledger_path.exists():
         recorded, rounds = ledger.read_ledger(ledger_path)
         rounds_released = len(rounds)
+    else:
+        ledger.check_ledger_is_complete(ledger_path, 0)  # no results may be there without a ledger
     privacy = aggregation.privacy
     assert isinstance(privacy, MechanismConfig)
     if recorded:

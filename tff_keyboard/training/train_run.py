@@ -20,7 +20,7 @@ from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
-from tff_keyboard.privacy.ledger import client_digests
+from tff_keyboard.privacy.ledger import client_digests, lineage
 from tff_keyboard.storage import files, metrics_rows, names
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -84,6 +84,7 @@ def open_run(
         may_change=MAY_CHANGE,
         of_this_version=config_lib.of_this_version,
     )
+    lineage.record_origin(run)
     if trains_on_store and not run.client_digests.exists():
         secret = privacy.noise_secret if isinstance(privacy, MechanismConfig) else ""
         client_ids = store.client_ids("train")

@@ -169,6 +169,10 @@ class Device:
             self._later(wait)
             return None
         seat = answer.task
+        if seat.plan != plan.sha256:  # its conditions were not checked
+            self._say("the server assigned another plan than the one that this device accepted")
+            self._later(LATER_SECONDS)
+            return None
         task = SavedTask(
             round=seat.round,
             plan=seat.plan,

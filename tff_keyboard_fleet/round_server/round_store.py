@@ -123,17 +123,10 @@ class RoundStore:
             return now, assignment
 
     def is_too_soon(self, took_part: Participation) -> bool:
-        """Returns whether the device with this token must wait.
-
-        It need not after an abandoned round.
-        """
+        """Returns whether the device with this token must wait, also after an abandoned attempt."""
         with self._lock:
             now = self._round
-            if now is None or took_part.round <= now.number - self.round_settings.separation:
-                return False
-            query = "SELECT state FROM rounds WHERE number=? AND attempt=?"
-            row = self._db.one(query, took_part.round, took_part.attempt)
-            return row is None or row[0] != rounds.ABANDONED
+            return now is not None and took_part.round > now.number - self.round_settings.separation
 
     def has_seat(self, number: int, device: bytes, assignment: str) -> bool:
         """Returns whether the seat belongs to the device in any attempt at the round."""
@@ -326,14 +319,9 @@ class RoundStore:
         """Processes an upload before it counts. A secure sum adds it."""
 
     def _took_part(self, device: bytes, number: int) -> bool:
-        row = self._db.one(
-            "SELECT 1 FROM seats JOIN rounds USING (number, attempt) WHERE device=? "
-            "AND place IS NOT NULL AND number>? AND state!=? LIMIT 1",
-            device,
-            number - self.round_settings.separation,
-            rounds.ABANDONED,
-        )
-        return row is not None
+        # Also in an abandoned attempt: devices keep a record and refuse a second part in a round.
+        query = "SELECT 1 FROM seats WHERE device=? AND place IS NOT NULL AND number>? LIMIT 1"
+        return self._db.one(query, device, number - self.round_settings.separation) is not None
 
     def _closed(self, number: int, attempt: int) -> Refused:
         accepted, wanted, state = self._db.one(

@@ -10,6 +10,7 @@ from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.privacy.ledger.ledger_header import Ancestor
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import GaussianAdaptive, Tree, optimal_mechanism
 from tff_keyboard.storage.errors import RunDirectoryError
@@ -204,3 +205,12 @@ def test_vocabulary_and_metrics_are_private_or_named(tmp_path):
     assert "withheld_metrics.jsonl" in new
     assert "The vocabulary is part of the accounting: rho 0.25" in new
     assert "composed by" in new
+
+
+def test_no_control_character_of_a_ledger_is_printed(tmp_path):
+    model = "runs/\x1b]0;title\x07\nepsilon  0.01"
+    header = ledger_header(initial_model=model, ancestors=(Ancestor(model=model, people="same"),))
+    text = statement(tmp_path, header, 1)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\nepsilon  0.01" not in text

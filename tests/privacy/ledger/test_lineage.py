@@ -1,7 +1,9 @@
 """The ancestors of an initial model, and their effect on the statement."""
 
 import dataclasses
+import pathlib
 import re
+import shutil
 
 import pytest
 
@@ -11,8 +13,10 @@ from tff_keyboard.privacy.claims.guarantee import composed, history, total_guara
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
-from tff_keyboard.privacy.ledger.lineage import ancestors, ledger_of
+from tff_keyboard.privacy.ledger.lineage import ancestors, ledger_of, record_origin
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
+from tff_keyboard.storage.errors import RunDirectoryError
+from tff_keyboard.storage.run_directory import RunDirectory
 
 OURS = ["ann", "bob", "eve"]
 TREE = ledger_header(mechanism=Tree(), uniform_sampling=False, min_separation_rounds=4)
@@ -230,3 +234,76 @@ def test_model_is_identified_by_its_run(tmp_path):
     run = make_run(tmp_path / "run", OURS, header=TREE)
     assert ledger_of(run) == ledger_of(run / "model") == run / "privacy_ledger.jsonl"
     assert not ledger_of(tmp_path).exists()
+
+
+def make_recorded_run(path, client_ids, **changes):
+    """Creates a run as `train` begins it: with an id, and the ids of earlier runs."""
+    run = make_run(path, client_ids, **changes)
+    record_origin(RunDirectory(run))
+    return run
+
+
+def ledger_of_run_from(initial_model, **changes):
+    """Returns a header whose ancestors are those of a model."""
+    return dataclasses.replace(TREE, ancestors=found(initial_model), **changes)
+
+
+def test_another_run_at_the_path_of_an_ancestor_is_not_taken_for_it(tmp_path):
+    """The name of a run without privacy is used again by a private run."""
+    first = make_recorded_run(tmp_path / "a", OURS)
+    second = make_recorded_run(
+        tmp_path / "b", OURS, header=ledger_of_run_from(first), initial_model=str(first)
+    )
+    assert [one.people for one in found(second)] == ["same", "same"]
+    first.rename(tmp_path / "a_old")
+    make_recorded_run(first, OURS, header=TREE, rounds=1)
+    before = found(second)
+    assert [(one.people, one.header is None) for one in before] == [
+        ("same", False),
+        ("unknown", True),
+    ]
+    assert text_of(tmp_path, ancestors=before).startswith("NO CLAIM")
+
+
+def test_a_private_ancestor_that_is_gone_counts_with_its_recorded_rounds(tmp_path):
+    first = make_recorded_run(tmp_path / "a", OURS, header=TREE, rounds=12)
+    header = ledger_of_run_from(first, key_id="b")
+    second = make_recorded_run(tmp_path / "b", OURS, header=header, initial_model=str(first))
+    expected = composed(history(header, 3))
+    shutil.rmtree(first)
+    assert [(one.people, one.rounds) for one in found(second)] == [("same", 3), ("unknown", 12)]
+    make_recorded_run(first, OURS, header=TREE, rounds=1)  # another run with the name
+    again = ledger_of_run_from(second, key_id="c")
+    assert [(one.people, one.rounds) for one in again.ancestors] == [("same", 3), ("unknown", 12)]
+    assert composed(history(again, 3)).epsilon > expected.epsilon
+
+
+def test_a_relative_path_is_not_looked_up_in_another_folder(tmp_path, monkeypatch):
+    for name, rounds in (("here", 12), ("elsewhere", 1)):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        make_recorded_run(pathlib.Path("base"), OURS, header=TREE, rounds=rounds)
+    monkeypatch.chdir(tmp_path / "here")
+    second = make_recorded_run(
+        tmp_path / "b", OURS, header=ledger_of_run_from("base"), initial_model="base"
+    )
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert [one.rounds for one in found(second)] == [3, 12]
+
+
+def test_a_run_without_a_ledger_keeps_its_history_too(tmp_path):
+    first = make_recorded_run(tmp_path / "a", OURS)
+    second = make_recorded_run(tmp_path / "b", ["dan"], initial_model=str(first))
+    first.rename(tmp_path / "a_old")
+    make_recorded_run(first, OURS, header=TREE, rounds=1)
+    assert [(one.people, one.header) for one in found(second)] == [
+        ("none", None),
+        ("unknown", None),
+    ]
+
+
+def test_a_damaged_record_is_an_error(tmp_path):
+    run = make_recorded_run(tmp_path / "a", OURS)
+    (run / "origin.json").write_text('{"run_id": 3, "earlier_runs": []}')
+    with pytest.raises(RunDirectoryError, match=r"origin.json is damaged: `origin.run_id` must be"):
+        found(run)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, unclaimed
 from tff_keyboard.privacy.claims.statement import epsilon_in_words
@@ -11,6 +11,7 @@ from tff_keyboard.privacy.ledger.client_digests import ClientDigests
 from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.privacy.ledger.lineage import rehearses
+from tff_keyboard.storage.errors import printable
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
@@ -76,11 +77,11 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
             for name, part in zip(group, listed, strict=True)
             if any(part.may_have_rehearsed(other) for other in listed if other is not part)
         }
-        names_text = ", ".join(group)
+        names_text = _in_one_line(group)
         if problems:
             texts.append(
-                f"NO CLAIM for {names_text} together: {', '.join(sorted(problems))} was trained on "
-                "some of their clients and has no claim."
+                f"NO CLAIM for {names_text} together: {_in_one_line(sorted(problems))} was trained "
+                "on some of their clients and has no claim."
             )
             continue
         releases = distinct(
@@ -103,3 +104,7 @@ def _populations(ledgers: Mapping[str, LedgerAndClients]) -> list[list[str]]:
         merged = [other for group in near for other in group] + [name]
         groups = [group for group in groups if group not in near] + [merged]
     return groups
+
+
+def _in_one_line(paths: Sequence[str]) -> str:
+    return printable(", ".join(paths), max_characters=None)

@@ -18,6 +18,7 @@ from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
+from tff_keyboard.storage.errors import printable
 from tff_keyboard.storage.run_directory import RunDirectory
 
 # Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above 10 weak or none.
@@ -81,7 +82,7 @@ def privacy_statement(path: pathlib.Path) -> str:
         *_epsilons(guarantee, total, is_released=bool(rounds)),
     ]
     width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    lines = [f"{name:<{width}}  {printable(value, max_characters=None)}" for name, value in rows]
     refused = [*missing_claims(header), *rehearsed, *_projection(header, len(rounds))]
     caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
     if run.rehearsed_client_digests.exists():
@@ -133,8 +134,8 @@ def _of_released(guarantee: accounting.Guarantee, rounds: int) -> str:
 def missing_claims(header: LedgerHeader) -> list[str]:
     """Returns the first lines of a statement without a guarantee."""
     return [
-        f"NO CLAIM: the initial model '{one.model}' {_why(one)}. The figures below are the "
-        "privacy cost of this run alone. The initial model may reveal more.\n"
+        f"NO CLAIM: the initial model '{printable(one.model)}' {_why(one)}. The figures below are "
+        "the privacy cost of this run alone. The initial model may reveal more.\n"
         for one in unclaimed(header.ancestors)
     ]
 

@@ -174,7 +174,8 @@ def check_ledger_is_complete(path: pathlib.Path, num_rounds: int) -> None:
     if rounds > num_rounds:
         raise CheckFailed(
             f"{path} records {num_rounds} rounds, but {file} is of round {rounds}: lines of the "
-            "ledger are lost, so no privacy statement can be made. Restore the ledger from a copy."
+            "ledger are lost, so no privacy statement can be made. Restore the ledger from a copy, "
+            "or use a new run directory."
         )
 
 

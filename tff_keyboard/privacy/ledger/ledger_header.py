@@ -20,6 +20,7 @@ class Ancestor:
     # Header of its ledger, without its ancestors; None if it has no guarantee or is unknown
     header: "LedgerHeader | None" = None
     last_content: str = ""  # tag of the data of its last round, if its noise depends on tags
+    run_id: str = ""  # `origin.json` of the run; "" for runs of earlier versions
 
     @property
     def shares_clients(self) -> bool:

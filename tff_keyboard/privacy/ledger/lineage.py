@@ -4,17 +4,92 @@ A guarantee covers all releases about a client. A run that starts from a model a
 of that model if clients are in both. The ledger's header therefore records, for each run that led
 to the initial model, whether it shares clients and which guarantee it has. The statement composes
 them (`guarantee.py`), or states that there is no guarantee.
+
+A path can later lead to another run: a directory is renamed and its name is used again, or a
+relative path is read in another folder. So each run has a random id, and records the ids of the
+runs that led to its initial model when it begins (`origin.json`). A run that is not at its path any
+more counts with its recorded ledger, and its clients count as shared.
 """
 
 import dataclasses
+import json
 import pathlib
+import secrets
 from collections.abc import Sequence
+from typing import Any
 
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
-from tff_keyboard.storage import names, toml
+from tff_keyboard.storage import files, names, toml, typed_json
 from tff_keyboard.storage.run_directory import RunDirectory
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EarlierRun:
+    """A run that led to an initial model, as recorded when a later run began.
+
+    Attributes:
+      model: Its path, as in the config of the later run.
+      path: The absolute path of the run directory; "" if the model was in no run directory.
+      run_id: Its random id; "" if it has none, because an earlier version began it.
+    """
+
+    model: str
+    path: str = ""
+    run_id: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The content of `origin.json`."""
+
+    run_id: str
+    earlier_runs: list[EarlierRun] = dataclasses.field(default_factory=list)  # newest first
+
+
+def record_origin(run: RunDirectory) -> None:
+    """Writes `origin.json` of a run that begins, or was begun by an earlier version."""
+    if run.origin_path.exists():
+        return
+    origin = Origin(run_id=secrets.token_hex(16), earlier_runs=earlier_runs(initial_model_of(run)))
+    text = json.dumps(typed_json.plain(origin), indent=2) + "\n"
+    files.write_atomically(run.origin_path, [text.encode()])
+
+
+def read_origin(run: RunDirectory) -> Origin | None:
+    """Returns the record of `record_origin`, or None if the run has none.
+
+    Raises `RunDirectoryError` if it is damaged.
+    """
+    if not run.origin_path.exists():
+        return None
+    try:
+        content: Any = files.read_json(run.origin_path)
+        origin: Origin = typed_json.read(Origin, content, "origin")
+    except ValueError as error:
+        raise files.damaged(run.origin_path, str(error)) from None
+    return origin
+
+
+def earlier_runs(initial_model: str) -> list[EarlierRun]:
+    """Returns the runs that led to a model, the most recent first.
+
+    The last one has no path if the model, or the initial model of its run, was in no run directory.
+    """
+    runs: list[EarlierRun] = []
+    while initial_model:
+        run = run_of(pathlib.Path(initial_model))
+        path = "" if run is None else str(run.path.resolve())
+        if run is None or path in {earlier.path for earlier in runs}:
+            return [*runs, EarlierRun(model=initial_model)]
+        origin = read_origin(run)
+        run_id = "" if origin is None else origin.run_id
+        runs.append(EarlierRun(model=initial_model, path=path, run_id=run_id))
+        if origin is not None:
+            return [*runs, *origin.earlier_runs]
+        initial_model = initial_model_of(run)  # of an earlier version, which recorded nothing
+    return runs
 
 
 def ancestors(
@@ -27,23 +102,31 @@ def ancestors(
       ours: The clients of this run, under each salt that an earlier run may have used.
 
     Raises:
-      RunDirectoryError: If a ledger of these runs is damaged.
+      RunDirectoryError: If a ledger or a record of these runs is damaged.
+      CheckFailed: If a ledger of these runs has lost lines.
     """
+    recorded: dict[str, Ancestor] = {}  # run id -> what the ledger of a later run says about it
     found: list[Ancestor] = []
-    seen: set[pathlib.Path] = set()
-    while initial_model:
-        run = run_of(pathlib.Path(initial_model))
-        if run is None or run.path.resolve() in seen:
-            found.append(Ancestor(model=initial_model, people=client_digests.UNKNOWN))
-            break
-        seen.add(run.path.resolve())
-        one = Ancestor(model=initial_model, people=_overlap(run.client_digests, ours))
+    for earlier in earlier_runs(initial_model):
+        run = _run_at(earlier)
+        if run is None:
+            unknown = Ancestor(
+                model=earlier.model, people=client_digests.UNKNOWN, run_id=earlier.run_id
+            )
+            if known := recorded.get(earlier.run_id) if earlier.run_id else None:
+                unknown = dataclasses.replace(known, people=client_digests.UNKNOWN)
+            found.append(unknown)
+            continue
+        one = Ancestor(
+            model=earlier.model, people=_overlap(run.client_digests, ours), run_id=earlier.run_id
+        )
         # Noise protects users only: a rehearsed message may go to any number of them.
         may_have_rehearsed = (
             rehearses(run) and _overlap(run.rehearsed_client_digests, ours) != client_digests.NONE
         )
         if run.privacy_ledger.exists() and not may_have_rehearsed:
             header, rounds = read_ledger(run.privacy_ledger)
+            recorded |= {ancestor.run_id: ancestor for ancestor in header.ancestors}
             # The returned list contains its ancestors, compared with our own clients.
             header = dataclasses.replace(header, ancestors=())
             tags = contents(rounds)
@@ -51,8 +134,20 @@ def ancestors(
                 one, rounds=len(rounds), header=header, last_content=tags[-1] if tags else ""
             )
         found.append(one)
-        initial_model = initial_model_of(run)
     return tuple(found)
+
+
+def _run_at(earlier: EarlierRun) -> RunDirectory | None:
+    """Returns the directory of a recorded run, or None if it is not at its path any more."""
+    if not earlier.path:
+        return None
+    candidates = [RunDirectory(earlier.path), run_of(pathlib.Path(earlier.model))]
+    for run in candidates:
+        if run is not None and run.exists():
+            origin = read_origin(run)
+            if (origin.run_id if origin else "") == earlier.run_id:
+                return run
+    return None
 
 
 def run_of(path: pathlib.Path) -> RunDirectory | None:

@@ -634,3 +634,24 @@ def test_an_interrupted_upload_of_the_same_seat_is_sent_again(phone, server):
     assert phone.state.first_rounds == {"english": 2}
     phone.attempt()
     assert len(server.uploads) == 1
+
+
+def test_the_state_of_an_earlier_version_is_read(tmp_path):
+    store = DeviceStore(tmp_path)
+    store.change(token="token 1")
+    store.close()
+    state = json.loads((tmp_path / "state.json").read_text())
+    del state["first_rounds"]
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    store = DeviceStore(tmp_path)
+    assert (store.state.token, store.first_round("english")) == ("token 1", 1)
+    store.close()
+
+
+def test_a_plan_whose_conditions_were_not_checked_is_not_followed(phone, server):
+    other = make_plan(conditions=Conditions(min_examples=99))
+    server.blobs[other.sha256] = other.to_bytes()
+    server.task = dataclasses.replace(server.task, plan=other.sha256)
+    assert phone.attempt() == LATER_SECONDS
+    assert not server.uploads
+    assert "another plan" in phone.said[-1]

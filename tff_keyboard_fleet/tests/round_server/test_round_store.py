@@ -148,14 +148,16 @@ def test_surplus_and_late_uploads_have_different_codes(store, clock):
     assert code(store.accept, number, D, Upload(late, 1.0, 2.0, "float32", b"d", "")) == "late"
 
 
-def test_an_abandoned_round_forgets_its_uploads_and_frees_its_devices(store, clock):
+def test_an_abandoned_round_forgets_its_uploads_and_its_devices_wait(store, clock):
+    """A device would refuse to take part in the round again: its record does not know why."""
     upload(store, A)
     clock.now += 100
     assert (store.round.number, store.round.attempt, store.round.seats) == (1, 2, 0)
     assert not list(store.uploads(1, 1))
-    assert not store.is_too_soon(Participation(store.run_id, 1, 1))
-    upload(store, A)
+    assert store.is_too_soon(Participation(store.run_id, 1, 1))
+    assert code(store.take_seat, A, "again") == "too_soon"
     upload(store, B)
+    upload(store, C)
     assert store.wait_for_uploads(1).attempt == 2
 
 

@@ -301,9 +301,9 @@ def test_a_false_dealer_costs_the_round_once(server, has_dropped):
     assert (server.store.round.attempt, server.store.round.state) == (2, rounds.SELECTING)
     for _ in range(2):  # the second time after a kill
         assert server.device(0).check_in(server.plan.sha256) == "too_soon"
-        assert server.device(1).check_in(server.plan.sha256).task is not None
+        assert server.device(11).check_in(server.plan.sha256).task is not None
         server.kill()
-    uploads = [masked_upload(*x) for x in _seated(server, range(1, 11))]
+    uploads = [masked_upload(*x) for x in _seated(server, range(11, 21))]
     assert not settle(uploads)
     server.total()
     server.store.release(1)
