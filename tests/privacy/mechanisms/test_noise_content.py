@@ -7,8 +7,11 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_federated as tff
+import tree
 
-from tff_keyboard.algorithms.rounds.noised import digest_of_data
+from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
+from tff_keyboard.algorithms.rounds.noised import digest_of_data, with_noise
 from tff_keyboard.privacy.mechanisms import noise_content, noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import BltMechanism, Gaussian, GaussianAdaptive, Tree
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
@@ -123,3 +126,59 @@ def test_digests_of_different_data_differ():
 def test_data_without_a_digest_is_refused():
     with pytest.raises(TypeError, match="must be arrays, got object at"):
         digest_of_data([object()])
+
+
+def test_a_dataset_that_changes_is_refused():
+    numbers = np.arange(50, dtype=np.float32)
+    shuffled = tf.data.Dataset.from_tensor_slices(numbers).shuffle(50)
+    with pytest.raises(ValueError, match="other elements each time it is read"):
+        digest_of_data([[shuffled]])
+    fixed = tf.data.Dataset.from_tensor_slices(numbers).shuffle(
+        50, seed=1, reshuffle_each_iteration=False
+    )
+    assert digest_of_data([[fixed]]) == digest_of_data([[fixed]])
+
+
+SUM = {"clients_per_round": 1, "clip_norm": 1e6, "noise_multiplier": 1e-6}
+
+
+def released(value, state=None, *, key=KEY, mechanism="gaussian", **changes):
+    """Returns the noise of a released sum of one client, in units of one draw."""
+    options = SUM | changes
+    mean = PrivateMeanFactory(mechanism=mechanism, **options)
+    process = with_noise(mean.create(tff.TensorType(np.float32, [2_000])), mean, rounds=3, key=key)
+    state = process.initialize() if state is None else state
+    clients = [np.full(2_000, value, np.float32)]
+    output = process.next(state, clients)
+    size = options["noise_multiplier"] * options["clip_norm"]
+    return output, (np.asarray(output.result, np.float64) - value) / size
+
+
+def test_one_key_never_gives_two_sums_the_same_noise():
+    """Otherwise 2 A - B of two releases with multipliers 1 and 2 would be the exact sum."""
+    first, noise = released(0.0)
+    np.testing.assert_array_equal(released(0.0)[1], noise)
+    others = {
+        "data": released(0.25)[1],
+        "multiplier": released(0.0, noise_multiplier=2e-6)[1],
+        "clip norm": released(0.0, clip_norm=2e6)[1],
+        "mechanism": released(0.0, mechanism="blt")[1],
+        "discrete": released(0.0, distribution="discrete")[1],
+        "key": released(0.0, key=KEY[::-1])[1],
+        "state": released(0.0, first.state)[1],
+    }
+    for name, other in others.items():
+        assert abs(np.corrcoef(noise, other)[0, 1]) < 0.1, name
+        assert np.std(other) == pytest.approx(1.0, rel=0.1), name
+
+
+@pytest.mark.slow
+def test_another_state_before_the_round_has_other_noise():
+    first, _ = released(0.0)
+    second, noise = released(0.5, first.state)
+    np.testing.assert_array_equal(released(0.5, first.state)[1], noise)
+    edited = tree.map_structure(
+        lambda x: x * 2 if np.asarray(x).dtype == np.float32 else x, first.state
+    )
+    assert abs(np.corrcoef(released(0.5, edited)[1], noise)[0, 1]) < 0.1
+    del second

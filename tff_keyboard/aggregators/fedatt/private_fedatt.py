@@ -22,7 +22,7 @@ it *is* FedAtt. Derivation, choice of B and lambda, and the cost: docs/privacy/p
 
 import collections
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dp_accounting
@@ -137,6 +137,18 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         self._layer_groups = layer_groups or {}
         self._variable_names = variable_names
         self._draws_noise = draws_noise
+
+    @property
+    def noise_facts(self) -> Mapping[str, float | str]:
+        """The options that determine the size of the noise; see `with_noise`."""
+        return {
+            "noise_multiplier": self._noise_multiplier,
+            "layer_clip_norm": self._clip_norm,
+            "attention_bound": self._bound,
+            "denominator_scale": self._scale,
+            "denominator_floor": self._floor,
+            "layer_groups": repr(self._layer_groups),
+        }
 
     def noise_mechanism(
         self, *, rounds: int, min_separation_rounds: int = 1, momentum: float = 0.0

@@ -7,6 +7,7 @@ noise of a round (independent, from a tree, or correlated) is put into the state
 (`algorithms/rounds/noised.py`).
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import dp_accounting
@@ -147,6 +148,19 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "grid_bits": BITS if self._is_discrete else 0,
             "draws_noise": draws_noise and is_independent and not self._is_discrete,
             "takes_sums": takes_sums,
+        }
+
+    @property
+    def noise_facts(self) -> Mapping[str, float | str]:
+        """The options that determine the size of the noise; see `with_noise`."""
+        adaptive = self._arguments["adaptive"]
+        return {
+            "mechanism_name": self._mechanism,
+            "noise_multiplier": self._arguments["noise_multiplier"],
+            "clip_norm": self._arguments["clip_norm"],
+            "clients_per_round": self._arguments["denominator"],
+            "grid_bits": self._arguments["grid_bits"],
+            "adaptive": "" if adaptive is None else repr(adaptive),
         }
 
     def noise_mechanism(

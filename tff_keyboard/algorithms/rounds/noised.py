@@ -13,7 +13,7 @@ with other noise.
 import dataclasses
 import hashlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -38,7 +38,8 @@ class ContentTags:
 
     Attributes:
       key: Key of the tags, 32 bytes.
-      digest: Returns the SHA-256 of the data of a round: the arguments of `next` after the state.
+      digest: Returns the SHA-256 of the arguments of `next`: the state before the round and its
+        data. Both determine the sum.
     """
 
     key: bytes = dataclasses.field(repr=False)
@@ -84,7 +85,7 @@ class NoisedProcess:
                     f"The state of round {round_num} has the data tags of {len(tags)} rounds. Pass "
                     "a state that this process returned."
                 )
-            digest = self._content.digest(arguments)
+            digest = self._content.digest([state, *arguments])
             tags.append(noise_content.next_tag(self._content.key, tags, digest))
         noise = self._noise(round_num, tags) if tags else self._noise(round_num)
         filled = _with_slot(state, round_num, noise)
@@ -117,18 +118,31 @@ def last_content_tag(state: Any) -> str:
 
 
 def content_of_data(key: bytes) -> ContentTags:
-    """Returns tags from all data that a round's clients hand in, under a noise key of 32 bytes."""
+    """Returns tags from the state and all data of a round, under a noise key of 32 bytes."""
     return ContentTags(noise_key.tag_key(key), digest_of_data)
 
 
 def digest_of_data(values: Any) -> bytes:
     """Returns the SHA-256 of a nest of arrays, tensors, numbers, strings and `tf.data.Dataset`s.
 
-    A dataset is read once, completely.
+    A dataset is read twice, completely.
 
     Raises:
       TypeError: If a leaf is another object.
+      ValueError: If a dataset has other elements when it is read again.
     """
+    first = _digest_once(values)
+    has_dataset = any(isinstance(leaf, tf.data.Dataset) for leaf in tree.flatten(values))
+    if has_dataset and _digest_once(values) != first:
+        raise ValueError(
+            "A dataset of a private round has other elements each time it is read, so its noise "
+            "cannot belong to its data. Shuffle with `reshuffle_each_iteration=False` and a seed, "
+            "or before you build the dataset."
+        )
+    return first
+
+
+def _digest_once(values: Any) -> bytes:
     digest = hashlib.sha256()
 
     def add(value: Any) -> None:
@@ -160,6 +174,10 @@ def digest_of_data(values: Any) -> bytes:
 class PrivateFactory(Protocol):
     """A factory whose aggregate contains noise: `PrivateMean` or `PrivateFedAtt`."""
 
+    @property
+    def noise_facts(self) -> Mapping[str, float | str]:
+        """The options that determine the size of the noise, for its key."""
+
     def noise_mechanism(
         self, *, rounds: int, min_separation_rounds: int = 1, momentum: float = 0.0
     ) -> Mechanism:
@@ -185,11 +203,12 @@ def with_noise(
         )
         process = tk.algorithms.with_noise(process, mean, rounds=50)
 
-    The noise of a round depends on the key, on the data of the round and on the data of the rounds
-    before it. The same data has the same noise, so a round can be repeated after a crash. Other
-    data has independent noise, so a difference of two releases never cancels the noise. The data of
-    a round is read once more for this: a `tf.data.Dataset` must not shuffle, or it counts as other
-    data.
+    The noise of a round depends on the key, on the factory and the mechanism, on the state before
+    the round, and on the data of this round and of the rounds before it. If all of these are equal,
+    the noise is equal, so a round can be repeated after a crash. Otherwise it is independent. The
+    process itself is not part of this: use one key with one process only, and not with another
+    model, loss or client optimizer. The data of a round is read twice more for this. A
+    `tf.data.Dataset` must have the same elements at each reading, or the round is refused.
 
     Args:
       process: Learning or aggregation process of `factory`.
@@ -218,7 +237,13 @@ def with_noise(
     mechanism = factory.noise_mechanism(
         rounds=rounds, min_separation_rounds=min_separation_rounds, momentum=momentum
     )
-    return NoisedProcess(process, mechanism.keyed_noise(key), content_of_data(key))
+    facts = {
+        "factory": type(factory).__name__,
+        **factory.noise_facts,
+        "mechanism": dataclasses.asdict(mechanism),
+    }
+    bound = noise_key.bound_key(key, facts)
+    return NoisedProcess(process, mechanism.keyed_noise(bound), content_of_data(bound))
 
 
 def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumState]) -> Any:

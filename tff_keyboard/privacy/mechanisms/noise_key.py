@@ -51,6 +51,7 @@ _SALT = b"tff-keyboard noise key 1"
 _ID_SALT = b"tff-keyboard noise key id 1"
 _COHORT_SALT = b"tff-keyboard cohort key 1"
 _TAG_SALT = b"tff-keyboard content tag key 1"
+_FACTS_SALT = b"tff-keyboard bound key 1"
 
 
 class NoiseKeyError(RunDirectoryError, ValueError):
@@ -87,6 +88,12 @@ class NoiseKey:
 def tag_key(key: bytes) -> bytes:
     """Returns the key for tags of a round's data that belongs to a noise key of 32 bytes."""
     return _derive(key, _TAG_SALT, b"")
+
+
+def bound_key(key: bytes, facts: Mapping[str, Any]) -> bytes:
+    """Returns the key of 32 bytes that belongs to a key of 32 bytes and to facts, JSON values."""
+    text = json.dumps(facts, sort_keys=True, allow_nan=False)
+    return _derive(key, _FACTS_SALT, hashlib.sha256(text.encode()).digest())
 
 
 def derive_key(nonce: bytes, facts: Mapping[str, Any], *, secret: bytes = b"") -> bytes:
