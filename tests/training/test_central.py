@@ -23,9 +23,11 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.storage.errors import SavedModelError
+from tff_keyboard.privacy.ledger.ledger import read_ledger
+from tff_keyboard.storage.errors import RunDirectoryError, SavedModelError
 from tff_keyboard.training.build import build_initial_model, build_pooled
 from tff_keyboard.training.central import budget_of, train_central
+from tff_keyboard.training.federated import train_federated
 
 
 def tiny_config(store, *overrides):
@@ -325,3 +327,21 @@ def test_a_model_that_does_not_fit_is_refused(store, finished, tmp_path):
 )
 def test_flags_that_do_not_fit(arguments):
     assert cli.launch(train_server_task, arguments) == cli.USAGE
+
+
+@pytest.mark.slow
+def test_a_private_config_is_recorded_as_not_private(store, tmp_path, capsys):
+    private = (
+        "aggregation.client_weighting=uniform",
+        "aggregation.privacy={type='tree', noise_multiplier=5}",
+        "train.min_separation_rounds=2",
+        "train.clients_per_round=3",
+    )
+    run = tmp_path / "run"
+    train_central(tiny_config(store, *private, "train.rounds=2"), run)
+    assert "ignores [aggregation.privacy]" in capsys.readouterr().out
+    train_central(tiny_config(store, *private, "train.rounds=3"), run)  # resumes
+    with pytest.raises(RunDirectoryError, match="made no privacy claim"):
+        read_ledger(run / "privacy_ledger.jsonl")
+    with pytest.raises(RunDirectoryError, match=r"`aggregation\.privacy"):
+        train_federated(tiny_config(store, *private, "train.rounds=3"), run)

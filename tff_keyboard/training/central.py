@@ -10,6 +10,7 @@ import pathlib
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.config import RunConfig, with_rounds
+from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -42,6 +43,14 @@ def train_central(
       SavedModelError: The initial model does not fit.
     """
     recorded = recorded_config(workdir)
+    privacy = config.aggregation.privacy  # its secret salts the digests of the clients
+    if config.aggregation.is_private and not RunDirectory(workdir).declares_privacy:
+        print(
+            "Central training has no noise, so the run ignores [aggregation.privacy] and records "
+            "that it is not private."
+        )
+        aggregation = dataclasses.replace(config.aggregation, privacy=NoPrivacy())
+        config = dataclasses.replace(config, aggregation=aggregation)
     build.check_best_metric(config)
     store, general_store = build.open_stores(config)
     pooled = build.build_pooled(config, store, build.build_rehearsal(config, general_store))
@@ -54,7 +63,6 @@ def train_central(
     config = with_rounds(config, recorded)
     model = build.build_initial_model(config, store.vocabulary)
     process = build.build_central_process(config, model)
-    privacy = config.aggregation.privacy
     with open_run(workdir, config_lib.dump(config), privacy, store, general_store) as run:
         return train_run(
             run,
