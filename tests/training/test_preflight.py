@@ -98,6 +98,16 @@ def test_warns_if_fast_attackers_break_the_promise():
         )
 
 
+def test_warns_if_dropouts_leave_too_small_a_cohort():
+    with pytest.warns(UserWarning, match="leaves about 10 of 21 clients") as warned:
+        check_defence(
+            '{type="bounded_trimmed_mean", attackers=0.2}',
+            "train.clients_per_round=21",
+            "train.dropout_rate=0.5",
+        )
+    assert "in 33 of 1,000 rounds" in str(warned[0].message)  # P(Bin(10, 0.2) > 4) = 0.0328
+
+
 @pytest.mark.parametrize("path", shipped_configs.CONFIGS, ids=str)
 def test_shipped_configs_keep_the_promise_of_their_defence(path):
     config = config_lib.load(path)

@@ -20,7 +20,8 @@ def check_defence(train: TrainConfig, rule: Rule) -> None:
     """Checks that cohorts are large enough for the share of attackers of "bounded_trimmed_mean".
 
     A random cohort may have more attackers than are trimmed in 1 of 1,000 rounds at most. Warns if
-    this holds only for attackers that do not report faster than other clients.
+    this holds only for attackers that do not report faster than other clients, or only if fewer
+    clients drop out than `train.dropout_rate` says.
 
     Args:
       train: The table `[train]`.
@@ -52,6 +53,16 @@ def check_defence(train: TrainConfig, rule: Rule) -> None:
             f"`train.over_selection` = {train.over_selection:g}: if attackers report before other "
             f"clients, {1000 * fast:.2g} of 1,000 rounds have more attackers than the {cut} that "
             f"`aggregation.rule.attackers` = {share:g} trims. Set `train.over_selection` to 1.",
+            stacklevel=2,
+        )
+    reports = min(clients, int(train.selected_per_round * (1 - train.dropout_rate)))
+    cut = cohort_attackers.tolerated_attackers(reports, share)
+    small = cohort_attackers.excess_probability(reports, share, cut)
+    if small > cohort_attackers.RISK:
+        warnings.warn(
+            f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports} of "
+            f"{clients} clients in a round: in {1000 * small:.2g} of 1,000 rounds they have more "
+            f"attackers than the {cut} that are trimmed then. Raise `train.over_selection`.",
             stacklevel=2,
         )
 
