@@ -1,6 +1,7 @@
 """What the battery goes over: every rule, mechanism and wrapper that a config can ask for."""
 
 import collections
+import copy
 import dataclasses
 import functools
 import typing
@@ -77,7 +78,11 @@ class Case(AggregatorUnderTest):
     @functools.cached_property
     def in_parts(self):
         in_parts = super().in_parts
-        return self.process.around(in_parts) if self.is_noisy else in_parts
+        if not self.is_noisy:
+            return in_parts
+        noisy = copy.copy(self.process)  # the same noise around another form of the process
+        noisy.process = in_parts
+        return noisy
 
     def weigh(self, examples, loss, divergence):
         if self.weight_type == WEIGHT_TYPE:

@@ -16,6 +16,7 @@ The module of a command has `Options` and `run(options)` (see `options.py`). It 
 command runs.
 """
 
+import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -36,6 +37,14 @@ class Command(NamedTuple):
     name: str
     module: str
     description: str
+
+
+def program() -> tuple[str, ...]:
+    """Returns the command that starts `tff-keyboard` in another process of this Python."""
+    from importlib import metadata
+
+    script = next(iter(metadata.entry_points(group="console_scripts", name="tff-keyboard")))
+    return sys.executable, "-m", script.module.removesuffix(".__main__")
 
 
 def find_commands(core: Iterable[Command]) -> dict[str, Command]:

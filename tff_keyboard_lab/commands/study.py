@@ -27,6 +27,7 @@ from typing import Annotated
 
 from absl import flags
 
+from tff_keyboard.command_line import commands
 from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
@@ -85,7 +86,7 @@ def run(options: Options) -> None:
         options.workdir,
         jobs=options.jobs,
         command=" ".join(["tff-keyboard", *sys.argv[1:]]),
-        launcher=(sys.executable, "-m", __name__.partition(".")[0]),
+        launcher=commands.program(),
         train=not options.tables,
     )
     if not text:

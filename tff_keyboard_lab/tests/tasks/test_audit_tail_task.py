@@ -267,7 +267,9 @@ def test_run_directories_say_what_else_differs(tmp_path):
     assert other_differences(runs[0], runs[2]) == ["client.learning_rate"]
     assert rounds_joined(runs[0], runs[1]) == 1
     assert rounds_joined(runs[0], tmp_path) is None
-    PrivacyLedger(runs[0] / "privacy_ledger.jsonl", HEADER)  # each drew its own cohorts
+    ledger = PrivacyLedger(runs[0] / "privacy_ledger.jsonl", HEADER)  # each drew its own cohorts
+    for round_num in (1, 2, 3):
+        ledger.record(round_num)
     assert rounds_joined(runs[0], runs[1]) is None
 
 
