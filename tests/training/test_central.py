@@ -345,3 +345,20 @@ def test_a_private_config_is_recorded_as_not_private(store, tmp_path, capsys):
         read_ledger(run / "privacy_ledger.jsonl")
     with pytest.raises(RunDirectoryError, match=r"`aggregation\.privacy"):
         train_federated(tiny_config(store, *private, "train.rounds=3"), run)
+
+
+@pytest.mark.slow
+def test_central_training_is_refused_in_a_private_run(store, tmp_path):
+    private = (
+        "aggregation.client_weighting=uniform",
+        "aggregation.privacy={type='tree', noise_multiplier=5}",
+        "train.clients_per_round=3",
+        "train.rounds=2",
+    )
+    run = tmp_path / "run"
+    train_federated(tiny_config(store, *private), run)
+    shutil.rmtree(run / "checkpoints")
+    weights = (run / "model" / "weights.npz").read_bytes()
+    with pytest.raises(RunDirectoryError, match="is a private run of `train`"):
+        train_central(tiny_config(store, *private), run)
+    assert (run / "model" / "weights.npz").read_bytes() == weights

@@ -12,6 +12,7 @@ from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.config import RunConfig, with_rounds
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.privacy.ledger import lineage
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import build
@@ -44,7 +45,13 @@ def train_central(
     """
     recorded = recorded_config(workdir)
     privacy = config.aggregation.privacy  # its secret salts the digests of the clients
-    if config.aggregation.is_private and not RunDirectory(workdir).declares_privacy:
+    run = RunDirectory(workdir)
+    if run.privacy_ledger.exists() or run.noise_nonce.exists():
+        raise RunDirectoryError(
+            f"{run.path} is a private run of `train`. Central training has no noise, so the "
+            "privacy statement of the directory would be false. Use another run directory."
+        )
+    if config.aggregation.is_private and not run.declares_privacy:
         print(
             "Central training has no noise, so the run ignores [aggregation.privacy] and records "
             "that it is not private."

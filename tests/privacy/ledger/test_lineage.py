@@ -13,7 +13,12 @@ from tff_keyboard.privacy.claims.guarantee import composed, history, total_guara
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
-from tff_keyboard.privacy.ledger.lineage import ancestors, ledger_of, record_origin
+from tff_keyboard.privacy.ledger.lineage import (
+    ancestors,
+    ledger_of,
+    read_origin,
+    record_origin,
+)
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -307,3 +312,75 @@ def test_a_damaged_record_is_an_error(tmp_path):
     (run / "origin.json").write_text('{"run_id": 3, "earlier_runs": []}')
     with pytest.raises(RunDirectoryError, match=r"origin.json is damaged: `origin.run_id` must be"):
         found(run)
+
+
+def test_a_restored_ancestor_counts_with_the_larger_record(tmp_path):
+    """The backup of an ancestor has fewer rounds than its later ledger, and the same id."""
+    first = make_recorded_run(tmp_path / "a", OURS, header=TREE, rounds=1)
+    shutil.copytree(first, tmp_path / "backup")
+    ledger = PrivacyLedger(first / "privacy_ledger.jsonl", TREE)
+    ledger.restart_after(1)
+    for number in range(2, 13):
+        ledger.record(number)
+    header = ledger_of_run_from(first, key_id="b")
+    second = make_recorded_run(tmp_path / "b", OURS, header=header, initial_model=str(first))
+    shutil.rmtree(first)
+    shutil.copytree(tmp_path / "backup", first)
+    assert [(one.people, one.rounds) for one in found(second)] == [("same", 3), ("same", 12)]
+
+
+def test_a_rehearsing_ancestor_that_is_gone_has_no_claim(tmp_path):
+    first = make_recorded_run(tmp_path / "a", ["dan", "ann"], header=TREE)
+    config = first / "config.toml"
+    config.write_text(config.read_text() + '[fine_tuning]\ngeneral_store = "general"\n')
+    client_digests.write(first / "rehearsed_client_digests", client_digests.salted(["ann"]))
+    recorded = ancestors(str(first), ours=[client_digests.salted(["dan"])])
+    assert (recorded[0].header is not None, recorded[0].rehearses) == (True, True)
+    header = dataclasses.replace(TREE, ancestors=recorded)
+    second = make_recorded_run(tmp_path / "b", ["dan"], header=header, initial_model=str(first))
+    assert [one.header is None for one in found(second)] == [False, True]  # ann was rehearsed
+    first.rename(tmp_path / "a_old")
+    assert [one.header is None for one in found(second)] == [False, True]
+
+
+def test_a_ledger_knows_that_a_run_without_an_id_was_not_private(tmp_path):
+    """As of version 0.2.0, whose directory is replaced by a private run."""
+    first = make_run(tmp_path / "a", OURS)
+    second = make_run(
+        tmp_path / "b", OURS, header=ledger_of_run_from(first), initial_model=str(first)
+    )
+    first.rename(tmp_path / "a_old")
+    make_run(first, ["dan"], header=TREE, rounds=1)
+    assert [one.header is None for one in found(second)] == [False, True]
+
+
+def test_a_directory_that_begins_anew_gets_another_id(tmp_path):
+    run = RunDirectory(make_recorded_run(tmp_path / "a", OURS))
+    ids = [read_origin(run).run_id]
+    record_origin(run)  # no results yet
+    ids.append(read_origin(run).run_id)
+    PrivacyLedger(run.privacy_ledger, TREE).record(1)
+    record_origin(run)
+    ids.append(read_origin(run).run_id)
+    assert ids[0] != ids[1] == ids[2]
+
+
+@pytest.mark.parametrize(
+    "other_clients, has_claim", [(["ann", "eve"], True), (["ann", "dan"], False)]
+)
+def test_an_ancestor_of_one_run_with_clients_of_the_other(tmp_path, other_clients, has_claim):
+    """The ancestor has no clients of its own descendant, but clients of a run next to it."""
+    first = make_recorded_run(tmp_path / "a", ["dan"])
+    apart = ancestors(str(first), ours=[client_digests.salted(["ann"])])
+    assert [one.people for one in apart] == ["none"]
+    header = dataclasses.replace(TREE, ancestors=apart, initial_model=str(first), key_id="c1")
+    paths = [
+        make_recorded_run(tmp_path / "c1", ["ann"], header=header, initial_model=str(first)),
+        make_recorded_run(
+            tmp_path / "c2", other_clients, header=dataclasses.replace(TREE, key_id="c2")
+        ),
+    ]
+    parts = {path.name: composed_statement.LedgerAndClients.of_run(path) for path in paths}
+    text = composed_statement.composed_statement(parts)
+    assert text.startswith("Together, c1, c2 are 2 releases") == has_claim
+    assert text.startswith("NO CLAIM for c1, c2 together") == (not has_claim)

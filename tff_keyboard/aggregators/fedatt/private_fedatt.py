@@ -148,6 +148,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
             "denominator_scale": self._scale,
             "denominator_floor": self._floor,
             "layer_groups": repr(self._layer_groups),
+            "variable_names": repr(self._variable_names),
         }
 
     def noise_mechanism(

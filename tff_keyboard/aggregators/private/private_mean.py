@@ -160,6 +160,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "clip_norm": self._arguments["clip_norm"],
             "clients_per_round": self._arguments["denominator"],
             "grid_bits": self._arguments["grid_bits"],
+            "takes_sums": self._arguments["takes_sums"],
             "adaptive": "" if adaptive is None else repr(adaptive),
         }
 

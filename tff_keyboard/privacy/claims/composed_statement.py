@@ -9,8 +9,8 @@ from tff_keyboard.privacy.claims.statement import epsilon_in_words
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.client_digests import ClientDigests
 from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
-from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
-from tff_keyboard.privacy.ledger.lineage import rehearses
+from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
+from tff_keyboard.privacy.ledger.lineage import ancestors, rehearses
 from tff_keyboard.storage.errors import printable
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -52,6 +52,18 @@ class LedgerAndClients:
             return True
         return self.clients.overlap(other.clients) != client_digests.NONE
 
+    def ancestors_of_others(self, other: "LedgerAndClients") -> list[Ancestor]:
+        """Returns ancestors without clients of this run that may have clients of another run.
+
+        Their cost is not part of this run's statement, so no joint statement can be made.
+        """
+        strangers = [one for one in self.header.ancestors if not one.shares_clients]
+        if not strangers or other.clients is None:
+            return strangers
+        seen = ancestors(self.header.initial_model, ours=[other.clients])
+        apart = {(one.run_id, one.model) for one in seen if not one.shares_clients}
+        return [one for one in strangers if (one.run_id, one.model) not in apart]
+
     def may_have_rehearsed(self, other: "LedgerAndClients") -> bool:
         """Checks if clients of another run may be in the general corpus of this one."""
         if not self.rehearses or self.rehearsed is None or other.clients is None:
@@ -76,6 +88,13 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
             name
             for name, part in zip(group, listed, strict=True)
             if any(part.may_have_rehearsed(other) for other in listed if other is not part)
+        }
+        problems |= {
+            ancestor.model
+            for part in listed
+            for other in listed
+            if other is not part
+            for ancestor in part.ancestors_of_others(other)
         }
         names_text = _in_one_line(group)
         if problems:

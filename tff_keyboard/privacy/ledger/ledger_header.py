@@ -21,6 +21,7 @@ class Ancestor:
     header: "LedgerHeader | None" = None
     last_content: str = ""  # tag of the data of its last round, if its noise depends on tags
     run_id: str = ""  # `origin.json` of the run; "" for runs of earlier versions
+    rehearses: bool = False  # whether its clients trained on a general corpus, without noise
 
     @property
     def shares_clients(self) -> bool:

@@ -49,8 +49,12 @@ class Origin:
 
 
 def record_origin(run: RunDirectory) -> None:
-    """Writes `origin.json` of a run that begins, or was begun by an earlier version."""
-    if run.origin_path.exists():
+    """Writes `origin.json` of a run that begins, or was begun by an earlier version.
+
+    A directory without results begins anew, also if an earlier start has left a record.
+    """
+    has_begun = run.privacy_ledger.exists() or run.newest_result()[1]
+    if run.origin_path.exists() and has_begun:
         return
     origin = Origin(run_id=secrets.token_hex(16), earlier_runs=earlier_runs(initial_model_of(run)))
     text = json.dumps(typed_json.plain(origin), indent=2) + "\n"
@@ -105,36 +109,57 @@ def ancestors(
       RunDirectoryError: If a ledger or a record of these runs is damaged.
       CheckFailed: If a ledger of these runs has lost lines.
     """
-    recorded: dict[str, Ancestor] = {}  # run id -> what the ledger of a later run says about it
+    recorded: dict[tuple[str, str], Ancestor] = {}  # by run id and path in the config
     found: list[Ancestor] = []
     for earlier in earlier_runs(initial_model):
+        known = recorded.get((earlier.run_id, earlier.model))
         run = _run_at(earlier)
         if run is None:
-            unknown = Ancestor(
-                model=earlier.model, people=client_digests.UNKNOWN, run_id=earlier.run_id
-            )
-            if known := recorded.get(earlier.run_id) if earlier.run_id else None:
-                unknown = dataclasses.replace(known, people=client_digests.UNKNOWN)
-            found.append(unknown)
+            found.append(_unseen(earlier, known))
             continue
         one = Ancestor(
-            model=earlier.model, people=_overlap(run.client_digests, ours), run_id=earlier.run_id
+            model=earlier.model,
+            people=_overlap(run.client_digests, ours),
+            run_id=earlier.run_id,
+            rehearses=rehearses(run),
         )
         # Noise protects users only: a rehearsed message may go to any number of them.
         may_have_rehearsed = (
-            rehearses(run) and _overlap(run.rehearsed_client_digests, ours) != client_digests.NONE
+            one.rehearses and _overlap(run.rehearsed_client_digests, ours) != client_digests.NONE
         )
-        if run.privacy_ledger.exists() and not may_have_rehearsed:
+        if run.privacy_ledger.exists():
             header, rounds = read_ledger(run.privacy_ledger)
-            recorded |= {ancestor.run_id: ancestor for ancestor in header.ancestors}
-            # The returned list contains its ancestors, compared with our own clients.
-            header = dataclasses.replace(header, ancestors=())
-            tags = contents(rounds)
-            one = dataclasses.replace(
-                one, rounds=len(rounds), header=header, last_content=tags[-1] if tags else ""
-            )
-        found.append(one)
+            recorded |= {(one.run_id, one.model): one for one in header.ancestors}
+            if not may_have_rehearsed:
+                # The returned list contains its ancestors, compared with our own clients.
+                header = dataclasses.replace(header, ancestors=())
+                tags = contents(rounds)
+                one = dataclasses.replace(
+                    one, rounds=len(rounds), header=header, last_content=tags[-1] if tags else ""
+                )
+        found.append(one if known is None else _at_least(one, known))
     return tuple(found)
+
+
+def _unseen(earlier: EarlierRun, known: Ancestor | None) -> Ancestor:
+    """Returns an ancestor that is not at its path any more, with the record of a later ledger."""
+    if known is None or known.rehearses:  # its rehearsed clients may be ours
+        return Ancestor(model=earlier.model, people=client_digests.UNKNOWN, run_id=earlier.run_id)
+    return dataclasses.replace(known, people=client_digests.UNKNOWN)
+
+
+def _at_least(one: Ancestor, known: Ancestor) -> Ancestor:
+    """Returns an ancestor that counts at least as much as the record of a later run's ledger.
+
+    The directory may have been restored from a backup, or, in a run without an id, be another run.
+    """
+    if known.header is None and not known.rehearses:
+        return dataclasses.replace(one, header=None, rounds=0, last_content="")
+    if one.header is None or known.header is None:
+        return one
+    if one.header != known.header:
+        return dataclasses.replace(known, people=client_digests.UNKNOWN)
+    return one if one.rounds >= known.rounds else dataclasses.replace(known, people=one.people)
 
 
 def _run_at(earlier: EarlierRun) -> RunDirectory | None:
