@@ -332,7 +332,7 @@ def test_dealer_of_unreadable_shares_costs_one_attempt(server, is_killed):
     if is_killed:
         server.kill()
     assert server.device(0).check_in(server.plan.sha256) == "too_soon"
-    assert not settle([masked_upload(*x) for x in _seated(server, range(1, 11))])
+    assert not settle([masked_upload(*x) for x in _seated(server, range(11, 21))])
     server.total()
 
 
