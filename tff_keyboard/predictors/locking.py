@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 class Lock:
     """A lock that the thread which holds it may take again, for a `with` block.
 
-    A pickle or a deep copy of it is another lock, which nobody holds.
+    A pickle or a deep copy of it is another lock, which is free.
     """
 
     def __init__(self) -> None:

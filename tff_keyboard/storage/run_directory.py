@@ -226,6 +226,11 @@ class RunDirectory:
         withheld = metrics_rows.read_rows(self.withheld_jsonl)
         return [row | secret for row, secret in zip(rows, withheld, strict=False)]
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the directory has a finished round, or the ledger of a private run."""
+        return self.privacy_ledger.exists() or self.newest_result()[1] > 0
+
     def newest_result(self) -> tuple[pathlib.Path, int]:
         """Returns the file with the newest round among metrics, checkpoints and models.
 

@@ -84,9 +84,8 @@ def open_run(
         may_change=MAY_CHANGE,
         of_this_version=config_lib.of_this_version,
     )
-    has_begun = run.privacy_ledger.exists() or bool(run.newest_result()[1])
     lineage.record_origin(run)
-    if trains_on_store and not (run.client_digests.exists() and has_begun):
+    if trains_on_store and not (run.client_digests.exists() and run.has_begun):
         secret = privacy.noise_secret if isinstance(privacy, MechanismConfig) else ""
         client_ids = store.client_ids("train")
         if general_store is not None:

@@ -62,8 +62,7 @@ class TrainedRun:
         """Returns the statement of its differential privacy."""
         ledger = lineage.ledger_of(self.directory.resolve())
         # The graph for devices is exported before the first round of a private run.
-        is_untrained = not ledger.is_file() and not RunDirectory(ledger.parent).newest_result()[1]
-        if is_untrained or not private_runs.is_private(self.directory):
+        if not (RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory)):
             return NO_PRIVACY_CLAIM
         return statement.privacy_statement(ledger)
 

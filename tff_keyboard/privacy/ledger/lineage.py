@@ -53,8 +53,7 @@ def record_origin(run: RunDirectory) -> None:
 
     A directory without results begins anew, also if an earlier start has left a record.
     """
-    has_begun = run.privacy_ledger.exists() or run.newest_result()[1]
-    if run.origin_path.exists() and has_begun:
+    if run.origin_path.exists() and run.has_begun:
         return
     origin = Origin(run_id=secrets.token_hex(16), earlier_runs=earlier_runs(initial_model_of(run)))
     text = json.dumps(typed_json.plain(origin), indent=2) + "\n"
