@@ -1,0 +1,164 @@
+"""A user's part, named as `module:attribute` or `file.py:attribute`.
+
+    my_package.my_module:MyModel     a module that Python can import
+    my_models.py:MyModel             a file, relative to the config that names it
+
+A config names such a part wherever a table has a `type`. The part is a function or a class. Its
+source is code that runs with the rights of the user, so a reference must come from a config or a
+call of the user, never from a file of another party.
+
+A run records the SHA-256 of the source file, and the version of the distribution that installed it,
+so that it can refuse another one later (`PartSource`).
+"""
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+import importlib.util
+import pathlib
+import re
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+from tff_keyboard.storage.errors import ConfigError, in_one_line
+
+_REFERENCE = re.compile(r"(?P<source>[^:]+):(?P<attribute>[A-Za-z_]\w*)")
+
+
+@dataclasses.dataclass(frozen=True)
+class PartSource:
+    """Which code a part is.
+
+    Attributes:
+      reference: The reference. The path of a file is absolute.
+      version: Version of the distribution that installed the module, or "".
+      sha256: SHA-256 of the source file. It does not cover other modules that the file imports.
+    """
+
+    reference: str
+    version: str
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class UserPart:
+    """A part and its source."""
+
+    part: Callable[..., Any]
+    source: PartSource
+
+
+def is_reference(name: str) -> bool:
+    """Whether a `type` is a reference and not the name of a part of this package.
+
+    >>> is_reference("my_models.py:Gru"), is_reference("gru")
+    (True, False)
+    """
+    return ":" in name
+
+
+def absolute(reference: str, folder: pathlib.Path) -> str:
+    """Returns a reference with the path of its file relative to `folder` made absolute.
+
+    >>> absolute("my_models.py:Gru", pathlib.Path("/home/ann"))
+    '/home/ann/my_models.py:Gru'
+    >>> absolute("my_models:Gru", pathlib.Path("/home/ann"))
+    'my_models:Gru'
+    """
+    source, separator, attribute = reference.rpartition(":")
+    if not source.endswith(".py"):
+        return reference
+    return f"{(folder / source).resolve()}{separator}{attribute}"
+
+
+@functools.cache
+def load(reference: str, key: str) -> UserPart:
+    """Imports a user's part.
+
+    Args:
+      reference: `module:attribute`, or `file.py:attribute` with an absolute path or a path relative
+        to the current directory.
+      key: The key that names the part, for error messages, such as "model.type".
+
+    Raises:
+      ConfigError: If there is no such module, file or attribute, the module raises an error when it
+        is imported, or the attribute is not a function or class.
+    """
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ConfigError(
+            f"`{key}` = {reference!r} must be 'module:attribute' or 'file.py:attribute'."
+        )
+    source, attribute = match["source"], match["attribute"]
+    if source.endswith(".py"):
+        path = pathlib.Path(source).resolve()
+        module, version = _module_of_file(path, key, reference), ""
+    else:
+        module, path = _installed_module(source, key, reference)
+        version = _version(source)
+    part = getattr(module, attribute, None)
+    if not callable(part):
+        problem = "is not a function or class" if hasattr(module, attribute) else "does not exist"
+        raise ConfigError(f"`{key}` = {reference!r}: {attribute!r} {problem} in {path}.")
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    recorded = f"{path}:{attribute}" if source.endswith(".py") else reference
+    return UserPart(part, PartSource(recorded, version, sha256))
+
+
+def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
+    if not path.is_file():
+        raise ConfigError(f"`{key}` = {reference!r}: there is no file {path}.")
+    name = f"tff_keyboard_part_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # before its code runs, as dataclasses in it need
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _import_failed(error, key, reference, path) from error
+    return module
+
+
+def _installed_module(name: str, key: str, reference: str) -> tuple[Any, pathlib.Path]:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise ConfigError(
+            f"`{key}` = {reference!r}: Python finds no source of a module {name!r}. Install its "
+            "package, or name a file: 'file.py:attribute'."
+        )
+    path = pathlib.Path(spec.origin).resolve()
+    try:
+        return importlib.import_module(name), path
+    except Exception as error:
+        raise _import_failed(error, key, reference, path) from error
+
+
+def _import_failed(error: Exception, key: str, reference: str, path: pathlib.Path) -> ConfigError:
+    line = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        if pathlib.Path(traceback.tb_frame.f_code.co_filename) == path:
+            line = f", line {traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    if isinstance(error, SyntaxError) and error.lineno:
+        line = f", line {error.lineno}"
+    return ConfigError(
+        f"`{key}` = {reference!r}: {path}{line} raised {type(error).__name__}: {in_one_line(error)}"
+    )
+
+
+def _version(module: str) -> str:
+    package = module.partition(".")[0]
+    for distribution in metadata.packages_distributions().get(package, []):
+        return metadata.version(distribution)
+    return ""
