@@ -115,7 +115,8 @@ def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # before its code runs, as dataclasses in it need
     try:
