@@ -40,7 +40,8 @@ from tff_keyboard.aggregators import attackers_in_cohort, client_stack
 from tff_keyboard.aggregators.attackers_in_cohort import RISK
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess
-from tff_keyboard.storage.checks import require
+from tff_keyboard.aggregators.registry.bounded_trimmed_mean import BoundedTrimmedMeanConfig
+from tff_keyboard.parts.tables import documented_by
 
 
 def bounded(stacked: Any) -> Any:
@@ -78,6 +79,7 @@ def _rows(stacked: tf.Tensor) -> tf.Tensor:
     return tf.reshape(tf.cast(stacked, tf.float64), [tf.shape(stacked)[0], numbers])
 
 
+@documented_by(BoundedTrimmedMeanConfig)
 class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     """Trimmed mean of updates with bounded norms, for cohorts with attackers.
 
@@ -91,15 +93,15 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     the round, so a round with fewer clients has another f: ask `excess_probability` about it.
 
     Args:
-      attackers: Share of all clients that may attack, in (0, 0.5).
+      attackers: See `BoundedTrimmedMeanConfig`.
 
     Raises:
       ValueError: If `attackers` is out of range.
     """
 
-    def __init__(self, attackers: float = 0.1):
-        require(0 < attackers < 0.5, "attackers", "must be in (0, 0.5)", attackers)
-        self._attackers = attackers
+    def __init__(self, attackers: float = BoundedTrimmedMeanConfig.attackers):
+        options = BoundedTrimmedMeanConfig.of_arguments(attackers=attackers)
+        self._attackers = options.attackers
 
     def excess_probability(self, clients: int) -> float:
         """Returns the probability that more attackers than are trimmed are in a cohort.

@@ -25,7 +25,8 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregators import client_stack
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess
-from tff_keyboard.storage.checks import require
+from tff_keyboard.aggregators.registry.trimmed_mean import TrimmedMeanConfig
+from tff_keyboard.parts.tables import documented_by
 
 
 class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
@@ -61,6 +62,7 @@ class MedianFactory(_RobustMeanFactory):
         return tf.maximum((clients - 1) // 2, 0)
 
 
+@documented_by(TrimmedMeanConfig)
 class TrimmedMeanFactory(_RobustMeanFactory):
     """Trimmed mean of each coordinate over clients of weight > 0.
 
@@ -70,12 +72,12 @@ class TrimmedMeanFactory(_RobustMeanFactory):
     `trimmed_clients`, the number of clients that are left out of each coordinate.
 
     Args:
-      trim_fraction: Share left out on each side, in [0, 0.5); 0 is the unweighted mean.
+      trim_fraction: See `TrimmedMeanConfig`.
     """
 
-    def __init__(self, trim_fraction: float = 0.1):
-        require(0 <= trim_fraction < 0.5, "trim_fraction", "must be in [0, 0.5)", trim_fraction)
-        self._trim_fraction = trim_fraction
+    def __init__(self, trim_fraction: float = TrimmedMeanConfig.trim_fraction):
+        options = TrimmedMeanConfig.of_arguments(trim_fraction=trim_fraction)
+        self._trim_fraction = options.trim_fraction
 
     def _cut(self, clients: tf.Tensor) -> tf.Tensor:
         exact = tf.cast(clients, tf.float64) * self._trim_fraction

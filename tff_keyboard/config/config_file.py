@@ -20,11 +20,11 @@ from typing import Any
 
 import tomli_w
 
-from tff_keyboard.config.reading import tables
-from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
-from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.schedule_config import Cosine
+from tff_keyboard.parts import tables
+from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
+from tff_keyboard.parts.tables import Toml
 from tff_keyboard.storage import shipped_files, toml
 from tff_keyboard.storage.errors import ConfigError
 

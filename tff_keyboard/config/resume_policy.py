@@ -3,8 +3,8 @@
 import copy
 import dataclasses
 
-from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.sections.devices_config import DevicesConfig
+from tff_keyboard.parts.tables import Toml
 
 _OF_SUMS = ("secure_sums", "secure_neighbours")  # the files of a round depend on them
 

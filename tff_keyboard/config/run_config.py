@@ -26,7 +26,6 @@ from tff_keyboard.config.sections.learning_config import (
     ServerConfig,
 )
 from tff_keyboard.config.sections.model_config import CifgConfig, ModelConfig
-from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMedConfig
 from tff_keyboard.config.sections.schedule_config import Constant
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
@@ -82,10 +81,10 @@ class RunConfig:
                 "`client.type` = 'fedsgd': the federated gradient is a mean over "
                 "tokens. Set `aggregation.client_weighting` = 'tokens'."
             )
-        if isinstance(aggregation.rule, FedMedConfig):
+        if aggregation.rule.reported_loss:
             raise ValueError(
-                "`aggregation.rule.type` = 'fedmed' requires local training losses, which "
-                "`client.type` = 'fedsgd' does not have. Use 'fedavg'."
+                f"`aggregation.rule.type` = {aggregation.rule.type!r} requires local training "
+                "losses, which `client.type` = 'fedsgd' does not have. Use 'fedavg'."
             )
         if isinstance(self.fine_tuning.method, LearningWithoutForgetting):
             raise ValueError(
@@ -106,7 +105,7 @@ class RunConfig:
                 f"number of messages per unit, got {self.client.max_examples}."
             )
         rule = self.aggregation.rule
-        if not self.train.max_sampling_ratio and isinstance(rule, ORDER_STATISTICS):
+        if not self.train.max_sampling_ratio and rule.is_order_statistic:
             raise ValueError(
                 f"`train.max_sampling_ratio` = 0 with `aggregation.rule.type` = {rule.type!r}: a "
                 "client that claims enough text takes part in every round, and no aggregator "
@@ -115,9 +114,10 @@ class RunConfig:
             )
 
     def _check_row_correction(self) -> None:
+        rule = self.aggregation.rule
         for name, found in (
             ("client.type", "fedsgd" if isinstance(self.client, FedSgdClient) else ""),
-            ("aggregation.rule.type", "fedmed" if self.aggregation.rule.type == "fedmed" else ""),
+            ("aggregation.rule.type", rule.type if rule.learning_process else ""),
         ):
             if found:
                 raise ValueError(

@@ -9,63 +9,27 @@ table.
     build_initial_model                the Keras model before training
     build_process                      client work, aggregator and server optimizer
     round_transforms                   what is wrapped around the process: noise, rates, averaging
-    build_aggregator                   the aggregator alone, with its protection
     build_central_process              training on pooled text
     build_cohorts, build_pooled        the data of each round
     build_privacy                      noise key, mechanism and ledger header of a private run
     build_model_fn, build_validation   the evaluation during training
     build_run_settings                 rounds, checkpoints and metrics of the run
     build_recipe                       recipe from which cluster nodes make the same data
-
-An update passes the steps of `build_aggregator` in this order, from outside in:
-
-    guard            rejects NaN, infinity and impossible weights; limits claims; counts both
-    weight cap       twice the median weight of earlier rounds at most, unless all weights are equal
-    row correction   rows of word tables count the clients that typed the word, if configured
-    client noise     FedAtt's eq. 6, if configured
-    compression      quantises and decodes; or only counts bytes
-    zeroing          updates with an extreme coordinate become zeros (adaptive quantile)
-    clipping         whole updates to an L2 norm (adaptive quantile, or fixed)
-    aggregator       mean, FedAtt, FedMed, private FedAtt, median, trimmed mean, private mean
-
-Every factory is weighted. If privacy needs equal clients, the factory drops the weight.
 """
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias
 
-import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregators import row_correction, upload_size
-from tff_keyboard.aggregators.bounded_trimmed_mean import BoundedTrimmedMeanFactory
-from tff_keyboard.aggregators.compression import CompressedUploadFactory
-from tff_keyboard.aggregators.fedatt.aggregator import FedAttFactory
-from tff_keyboard.aggregators.fedatt.client_noise import ClientNoiseFactory
-from tff_keyboard.aggregators.fedatt.private_fedatt import PrivateFedAttFactory
-from tff_keyboard.aggregators.fedmed.accumulator import limit_fedmed_weight
-from tff_keyboard.aggregators.fedmed.aggregator import FedMedFactory
-from tff_keyboard.aggregators.guards import norm_bounds
-from tff_keyboard.aggregators.guards.update_guard import (
-    UpdateGuardFactory,
-    WeightLimit,
-    zero_or_one,
-)
-from tff_keyboard.aggregators.guards.weight_cap import WeightCapFactory
-from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
-from tff_keyboard.aggregators.processes import Factory
-from tff_keyboard.aggregators.robust_mean import MedianFactory, TrimmedMeanFactory
-from tff_keyboard.aggregators.row_correction import RowCorrectionFactory
 from tff_keyboard.algorithms import fed_avg, fed_sgd, schedules, variable_model
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.algorithms.client_packing.local_context import LocalContext
 from tff_keyboard.algorithms.client_training import TouchedTableRows
 from tff_keyboard.algorithms.composition import ClientWork, ModelFn, with_initial_weights
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
-from tff_keyboard.algorithms.fedmed.process import build_fedmed
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
@@ -75,8 +39,7 @@ from tff_keyboard.algorithms.rounds.round_process import RoundProcess, RoundTran
 from tff_keyboard.algorithms.rounds.scheduled import RatesOfRound, ScheduledProcess
 from tff_keyboard.config import ConfigError, RunConfig, to_dict
 from tff_keyboard.config.resume_policy import numerics_config
-from tff_keyboard.config.sections import aggregation_config as tables
-from tff_keyboard.config.sections import rule_config as rules
+from tff_keyboard.config.sections.aggregation_config import FedSubAvgConfig
 from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.execution_config import ENGINES
 from tff_keyboard.config.sections.fine_tuning_config import (
@@ -92,7 +55,6 @@ from tff_keyboard.config.sections.learning_config import (
     FedSgdClient,
     ServerConfig,
 )
-from tff_keyboard.config.sections.privacy_config import GaussianConfig, MechanismConfig
 from tff_keyboard.data.sources.messages import POPULATIONS
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
@@ -102,11 +64,13 @@ from tff_keyboard.execution.engine import Engine, LocalEngine
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
+from tff_keyboard.parts import calls
+from tff_keyboard.parts.aggregator import AggregatorRun
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import validation
+from tff_keyboard.training import aggregation, validation
 from tff_keyboard.training.client_inputs import CohortInputs
 from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.training.train_run import LAST, RunSettings
@@ -271,147 +235,6 @@ def _weight_unit(config: RunConfig) -> str:
     return "examples" if config.aggregation.client_weighting == "examples" else "tokens"
 
 
-def build_weight_limit(config: RunConfig, vocabulary_size: int) -> WeightLimit:
-    """Returns the bounds on a client's weight. `weight_cap.py` then caps the weights."""
-    uniform = config.aggregation.client_weighting == "uniform"
-    limit: WeightLimit = zero_or_one if uniform else tf.identity
-    if isinstance(config.aggregation.rule, rules.FedMedConfig):
-        return limit_fedmed_weight(limit, vocabulary_size)
-    if isinstance(config.aggregation.row_correction, tables.FedSubAvgConfig):
-        return row_correction.limit_row_weight(limit)
-    return limit
-
-
-def build_rule(
-    config: tables.AggregationConfig,
-    *,
-    clients_per_round: int,
-    variable_names: Names = None,
-    takes_sums: bool = False,
-) -> Factory:
-    """Builds the factory of `aggregation.rule` without protection (see `build_aggregator`).
-
-    Args:
-      config: The table `[aggregation]`.
-      clients_per_round: The report goal.
-      variable_names: Names of the tensors of an update, in order.
-      takes_sums: Whether a private mean takes sums of updates. A mean takes the mean of a sum as
-        one update.
-    """
-    rule, privacy, names = config.rule, config.privacy, variable_names
-    match rule:
-        case rules.MeanConfig() if config.is_private:
-            assert isinstance(privacy, MechanismConfig)
-            own = privacy.arguments()
-            private = PrivateMeanFactory(
-                mechanism=privacy.type,
-                **{name: value for name, value in own.items() if name not in _OF_RUNS},
-                clients_per_round=clients_per_round,
-                draws_noise=False,
-                takes_sums=takes_sums,
-            )
-            return tff.aggregators.as_weighted_aggregator(private)
-        case rules.MeanConfig():
-            return tff.aggregators.MeanFactory(no_nan_division=True)
-        case rules.FedAttConfig():
-            return FedAttFactory(**rule.arguments(), variable_names=names)
-        case rules.FedMedConfig():
-            return FedMedFactory(
-                **rule.arguments(),
-                max_clients=clients_per_round,
-                variable_names=names,
-            )
-        case rules.PrivateFedAttConfig():
-            assert isinstance(privacy, GaussianConfig)
-            factory = PrivateFedAttFactory(
-                **rule.arguments(),
-                noise_multiplier=privacy.noise_multiplier,
-                layer_clip_norm=privacy.clip_norm,
-                variable_names=names,
-                draws_noise=False,
-            )
-            return tff.aggregators.as_weighted_aggregator(factory)
-        case rules.MedianConfig():
-            return MedianFactory()
-        case rules.TrimmedMeanConfig():
-            return TrimmedMeanFactory(**rule.arguments())
-        case rules.BoundedTrimmedMeanConfig():
-            return BoundedTrimmedMeanFactory(**rule.arguments())
-    assert_never(rule)  # mypy reports an aggregator without a case
-
-
-def build_aggregator(
-    config: tables.AggregationConfig,
-    *,
-    clients_per_round: int,
-    seed: int,
-    variable_names: Names = None,
-    limit: WeightLimit | None = None,
-    takes_sums: bool = False,
-) -> Factory:
-    """Builds the factory of a config, with its protection.
-
-    Args:
-      config: The table `[aggregation]`.
-      clients_per_round: The report goal: the denominator of private means, and the buffer of
-        FedMed.
-      seed: Seed of the run. Noise and rounding are pure functions of the seed and the round.
-      variable_names: Names of the tensors of an update, in order, for `layer_groups`.
-      limit: Bounds on a client's weight. None means no bounds; weights are capped in any case.
-      takes_sums: See `build_rule`.
-
-    Returns:
-      A weighted factory. Weights are float32 scalars; for "fedmed" they are `fedmed_weight_type`,
-      which `build_scored_client_work` computes.
-
-    Raises:
-      ValueError: Options do not fit `clients_per_round`.
-    """
-    factory = build_rule(
-        config,
-        clients_per_round=clients_per_round,
-        variable_names=variable_names,
-        takes_sums=takes_sums,
-    )
-    protection = config.resolved_protection
-    estimate = tff.aggregators.PrivateQuantileEstimationProcess.no_noise
-    if isinstance(protection, tables.FixedClipping):
-        factory = norm_bounds.clipping_factory(protection.clip_norm, factory)
-    if isinstance(protection, tables.AdaptiveClipping):
-        bound = estimate(
-            initial_estimate=protection.clip_norm,
-            target_quantile=protection.quantile,
-            learning_rate=protection.learning_rate,
-        )
-        factory = norm_bounds.clipping_factory(bound, factory)
-    if protection.zeroing:
-        # As `_default_zeroing` of TFF's federated/learning/model_update_aggregator.py: within a
-        # round or two at twice the 98 % quantile, plus one.
-        bound = estimate(
-            initial_estimate=10.0,
-            target_quantile=0.98,
-            learning_rate=math.log(10.0),
-            multiplier=2.0,
-            increment=1.0,
-        )
-        factory = norm_bounds.zeroing_factory(bound, factory)
-    if isinstance(config.compression, tables.UniformQuantization):
-        factory = CompressedUploadFactory(factory, **config.compression.arguments(), seed=seed)
-    else:
-        factory = upload_size.UploadSizeFactory(factory)
-    if isinstance(config.client_noise, tables.NormalClientNoise):
-        factory = ClientNoiseFactory(factory, **config.client_noise.arguments(), seed=seed)
-    if isinstance(config.row_correction, tables.FedSubAvgConfig):
-        factory = RowCorrectionFactory(
-            factory,
-            largest_factor=config.row_correction.largest_factor,
-            variable_names=variable_names or (),
-        )
-    if config.client_weighting != "uniform":
-        factory = WeightCapFactory(factory)
-    return UpdateGuardFactory(factory, limit=limit)
-
-
 def build_process(
     config: RunConfig,
     initial_model: NextWordModel,
@@ -435,7 +258,7 @@ def build_process(
     Raises:
       ValueError: Options exclude each other.
     """
-    aggregation = config.aggregation
+    table = config.aggregation
     weights = weights_by_name(initial_model)
     vocabulary_size = initial_model.vocabulary_size
     model_fn = _training_model_fn(config, vocabulary_size)
@@ -449,15 +272,15 @@ def build_process(
             joined=joined and wrap_client_work is None,
         )
     server_optimizer = optimizers.build_server_optimizer(config.server)
-    clients_per_round = config.train.clients_per_round
-    aggregator = build_aggregator(
-        aggregation,
-        clients_per_round=clients_per_round,
+    run = AggregatorRun(
+        clients_per_round=config.train.clients_per_round,
         seed=config.train.seed,
         variable_names=list(weights),
-        limit=build_weight_limit(config, vocabulary_size),
         takes_sums=takes_sums,
     )
+    limit = aggregation.build_weight_limit(table, vocabulary_size)
+    rule = aggregation.build_rule(table, run)
+    aggregator = aggregation.protect(rule, table, run, limit)
     if isinstance(config.client, FedSgdClient):
         if wrap_client_work is not None:
             raise ValueError("`client.type` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
@@ -466,16 +289,11 @@ def build_process(
         )
     else:
         build: Callable[..., Process]
-        if isinstance(aggregation.rule, rules.FedMedConfig):
-            fedmed = build_rule(
-                aggregation,
-                clients_per_round=clients_per_round,
-                variable_names=list(weights),
-            )
-            build = functools.partial(build_fedmed, factory=fedmed)
+        if table.rule.learning_process:
+            build = functools.partial(calls.load(table.rule.learning_process), factory=rule)
         else:
             touched_rows = None
-            if isinstance(aggregation.row_correction, tables.FedSubAvgConfig):
+            if isinstance(table.row_correction, FedSubAvgConfig):
                 touched_rows = TouchedTableRows(
                     vocabulary_size, lambda batch: (batch["x"], batch["y"])
                 )
@@ -485,7 +303,7 @@ def build_process(
             aggregator=aggregator,
             client_optimizer=optimizers.build_client_optimizer(config.client),
             server_optimizer=server_optimizer,
-            uniform_weights=aggregation.client_weighting == "uniform",
+            uniform_weights=table.client_weighting == "uniform",
             wrap_client_work=wrap_client_work,
             joined=joined and wrap_client_work is None,
         )

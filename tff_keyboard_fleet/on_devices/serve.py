@@ -19,7 +19,6 @@ from tff_keyboard.algorithms import federated_evaluation
 from tff_keyboard.algorithms.cohort_batcher import prepare_process
 from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.config import RunConfig
-from tff_keyboard.config.sections.rule_config import FedMedConfig
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
@@ -96,7 +95,7 @@ def serve_federated(
             wrap_client_work=functools.partial(
                 build_upload_work,
                 uniform_weights=config.aggregation.client_weighting == "uniform",
-                tells_loss=isinstance(config.aggregation.rule, FedMedConfig),
+                tells_loss=bool(config.aggregation.rule.reported_loss),
             ),
             takes_sums=config.devices.secure_sums,
         )

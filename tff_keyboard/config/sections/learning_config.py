@@ -6,8 +6,8 @@
 import dataclasses
 from typing import ClassVar, Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.schedule_config import Constant, Schedule
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, NotNegative, Positive
 
 

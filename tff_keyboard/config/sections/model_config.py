@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import Fraction, FromOne
 
 

@@ -12,20 +12,29 @@ field that is a `Literal` of one value:
 
 The error for a key of another variant names the variant that it belongs to. To add a variant,
 define a class and add its name to the union. A table without a tag is of the same variant as the
-field's default.
+field's default. A field whose type is a class with a `REGISTRY` is a tagged table, too: its
+variants are the classes of the registry (`registry.py`).
 """
 
 import dataclasses
 import difflib
 import functools
+import inspect
+import re
+import textwrap
 import types
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
+from typing_extensions import Self
+
+from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
 from tff_keyboard.storage.checks import Range, require, require_one_of
 from tff_keyboard.storage.errors import ConfigError
+
+_Class = TypeVar("_Class")
+_ENTRY = re.compile(r"(\w+): (.*)")
 
 Toml: TypeAlias = dict[str, Any]  # a parsed TOML table, not yet checked
 
@@ -58,6 +67,17 @@ class Table:
     def require(self, holds: bool, key: str, rule: str, way_out: str = "") -> None:
         """Raises `ValueError` with the key, the rule and the value unless `holds` is true."""
         require(holds, _join(self.PATH, key), rule, getattr(self, key), way_out)
+
+    @classmethod
+    def of_arguments(cls, **arguments: Any) -> Self:
+        """Builds the table from the arguments of a Python constructor.
+
+        Error messages have the names of the arguments, without the name of the table.
+        """
+        try:
+            return cls(**arguments)
+        except ValueError as error:
+            raise ValueError(str(error).replace(f"`{cls.PATH}.", "`")) from None
 
     def arguments(self) -> dict[str, Any]:
         """Returns the fields without the tag, as arguments of the function that they describe.
@@ -167,6 +187,45 @@ def merge(
     return merged
 
 
+def meanings(cls: type) -> dict[str, str]:
+    """Returns key -> meaning, from the sections "Attributes:" of a class and its bases."""
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
+        key = ""
+        for line in section.splitlines():
+            entry = _ENTRY.match(line.strip()) if re.match(r"  \w", line) else None
+            if entry:
+                key, texts[entry[1]] = entry[1], entry[2]
+            elif key and line.startswith("   "):
+                texts[key] += f" {line.strip()}"
+    return texts
+
+
+def documented_by(options: type) -> Callable[[type[_Class]], type[_Class]]:
+    """Decorates a class whose arguments are options that a dataclass defines.
+
+    In the docstring, "norm: See `FedAttConfig`." becomes the meaning of `norm` in `FedAttConfig`.
+    """
+
+    def decorate(cls: type[_Class]) -> type[_Class]:
+        text = cls.__doc__ or ""
+        for name, meaning in meanings(options).items():
+            pointer = f"      {name}: See `{options.__name__}`."
+            entry = textwrap.fill(
+                f"{name}: {meaning}",
+                100,
+                initial_indent=" " * 6,
+                subsequent_indent=" " * 8,
+                break_on_hyphens=False,
+            )
+            text = text.replace(pointer, entry)
+        cls.__doc__ = text
+        return cls
+
+    return decorate
+
+
 def plain(value: Any) -> Any:
     """Converts dataclasses to nested plain values. Omits None, because TOML has no null."""
     if dataclasses.is_dataclass(value):
@@ -182,8 +241,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def variants(hint: Any) -> dict[str, type]:
-    """Returns tag -> dataclass for a tagged dataclass or a union of them, otherwise {}."""
+def variants(hint: Any) -> Mapping[str, type]:
+    """Returns tag -> dataclass for a tagged dataclass, a union or a registry, otherwise {}."""
+    if isinstance(hint, type) and "REGISTRY" in vars(hint):
+        return vars(hint)["REGISTRY"]
     options = typing.get_args(hint) if _is_union(hint) else (hint,)
     if not all(dataclasses.is_dataclass(option) and tag_of(option) for option in options):
         return {}

@@ -1,0 +1,65 @@
+"""The parts of one kind, found by the name that a config gives as `type`.
+
+A kind of part is a folder of modules without TensorFlow. Each module has one frozen dataclass: the
+options of the part, with their defaults, ranges and descriptions. To add a part, add a module that
+is named after it. Modules whose name starts with an underscore have what several parts share.
+
+    AGGREGATORS = Registry("tff_keyboard.aggregators.registry")
+    AGGREGATORS["fedatt"]            # the class in registry/fedatt.py
+
+The folder is imported when a name is first looked up, so that a module of the folder may import
+this one, and importing a config imports no parts.
+"""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tff_keyboard.storage import entry_points
+
+
+class Registry(Mapping[str, type]):
+    """Maps the names of the parts in a folder to the classes of their options.
+
+    Attributes:
+      package: The package of the folder.
+      group: The group of entry points with which other packages register parts of this kind, or "".
+    """
+
+    def __init__(self, package: str, group: str = ""):
+        self.package = package
+        self.group = group
+
+    @functools.cached_property
+    def _classes(self) -> dict[str, type]:
+        package = importlib.import_module(self.package)
+        classes = {}
+        for info in pkgutil.iter_modules(package.__path__):
+            if info.name.startswith("_"):
+                continue
+            module = importlib.import_module(f"{self.package}.{info.name}")
+            classes[info.name] = _part_of(module, info.name)
+        return classes
+
+    def registered(self) -> Mapping[str, Any]:
+        """Returns the entry points by which other packages register parts of this kind."""
+        return entry_points.find(self.group) if self.group else {}
+
+    def __getitem__(self, name: str) -> type:
+        return self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
+def _part_of(module: Any, name: str) -> type:
+    """Returns the class of a module whose field `type` has the module's name as its default."""
+    for value in vars(module).values():
+        if isinstance(value, type) and getattr(value, "type", None) == name:
+            return value
+    raise TypeError(f"{module.__name__} must define a dataclass with `type` = '{name}'.")
