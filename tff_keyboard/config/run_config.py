@@ -105,7 +105,7 @@ class RunConfig:
                 f"number of messages per unit, got {self.client.max_examples}."
             )
         rule = self.aggregation.rule
-        if not self.train.max_sampling_ratio and rule.is_order_statistic:
+        if not self.train.max_sampling_ratio and rule.is_robust:
             raise ValueError(
                 f"`train.max_sampling_ratio` = 0 with `aggregation.rule.type` = {rule.type!r}: a "
                 "client that claims enough text takes part in every round, and no aggregator "

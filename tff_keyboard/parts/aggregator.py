@@ -77,7 +77,7 @@ class Aggregator(Table, path="aggregation.rule"):
       or "".
     - `is_mean`: whether it is the mean of updates, so that mechanisms on a grid of integers and
       projections to a larger cohort apply.
-    - `is_order_statistic`: whether it ignores the extremes of a cohort, and is robust while few
+    - `is_robust`: whether it ignores the extremes of a cohort, so that it resists attacks while few
       clients of the cohort attack.
     - `attacker_share`: the key with the share of attackers in a cohort that it resists, or "".
     - `secure_sum_problem`: why it cannot be computed from sums of updates, or "".
@@ -93,7 +93,7 @@ class Aggregator(Table, path="aggregation.rule"):
     required_privacy: ClassVar[str] = ""
     required_privacy_reason: ClassVar[str] = ""
     is_mean: ClassVar[bool] = False
-    is_order_statistic: ClassVar[bool] = False
+    is_robust: ClassVar[bool] = False
     attacker_share: ClassVar[str] = ""
     secure_sum_problem: ClassVar[str] = ""
     learning_process: ClassVar[str] = ""

@@ -12,4 +12,4 @@ class OrderStatistic(Aggregator):
 
     privacy_problem: ClassVar[str] = "order statistics have no clipped sensitivity. Use 'mean'."
     secure_sum_problem: ClassVar[str] = "order statistics need the updates of all clients"
-    is_order_statistic: ClassVar[bool] = True
+    is_robust: ClassVar[bool] = True
