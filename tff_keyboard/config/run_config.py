@@ -23,11 +23,13 @@ from tff_keyboard.config.sections.learning_config import (
     FedAvgClient,
     FedAvgM,
     FedSgdClient,
+    OwnClient,
     ServerConfig,
 )
 from tff_keyboard.config.sections.model_config import CifgConfig, ModelConfig
 from tff_keyboard.config.sections.schedule_config import Constant
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
+from tff_keyboard.parts.aggregator import KEEPS_SENSITIVITY, SENSITIVITY_IS_UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if isinstance(self.client, FedSgdClient):
             self._check_fed_sgd()
+        if isinstance(self.client, OwnClient):
+            self._check_own_client(self.client)
         if self.train.client_sampling == "proportional":
             self._check_sampling()
         if isinstance(self.aggregation.row_correction, FedSubAvgConfig):
@@ -92,6 +96,19 @@ class RunConfig:
                 "`client.type` = 'fedsgd' does not have. Use 'fedavg'."
             )
 
+    def _check_own_client(self, client: OwnClient) -> None:
+        name, aggregation = f"`client.type` = {client.type!r}", self.aggregation
+        if aggregation.rule.learning_process:
+            raise ValueError(
+                f"`aggregation.rule.type` = {aggregation.rule.type!r} needs clients that send more "
+                f"than an update and a weight, which {name} does not. Use 'fedavg'."
+            )
+        if aggregation.is_private and not client.declares(KEEPS_SENSITIVITY):
+            raise ValueError(
+                f"`aggregation.privacy.type` = {aggregation.privacy.type!r} cannot be used with "
+                f"{name}: {SENSITIVITY_IS_UNKNOWN}"
+            )
+
     def _check_sampling(self) -> None:
         if self.aggregation.is_private:
             raise ValueError(
@@ -116,7 +133,7 @@ class RunConfig:
     def _check_row_correction(self) -> None:
         rule = self.aggregation.rule
         for name, found in (
-            ("client.type", "fedsgd" if isinstance(self.client, FedSgdClient) else ""),
+            ("client.type", "" if isinstance(self.client, FedAvgClient) else self.client.type),
             ("aggregation.rule.type", rule.type if rule.learning_process else ""),
         ):
             if found:

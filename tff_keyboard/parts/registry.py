@@ -17,20 +17,18 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tff_keyboard.storage import entry_points
-
 
 class Registry(Mapping[str, type]):
     """Maps the names of the parts in a folder to the classes of their options.
 
     Attributes:
       package: The package of the folder.
-      group: The group of entry points with which other packages register parts of this kind, or "".
+      own_class: The `OwnPart` class of this kind (`own_part.py`), if users may bring their own.
     """
 
-    def __init__(self, package: str, group: str = ""):
+    def __init__(self, package: str):
         self.package = package
-        self.group = group
+        self.own_class: type | None = None
 
     @functools.cached_property
     def _classes(self) -> dict[str, type]:
@@ -42,10 +40,6 @@ class Registry(Mapping[str, type]):
             module = importlib.import_module(f"{self.package}.{info.name}")
             classes[info.name] = _part_of(module, info.name)
         return classes
-
-    def registered(self) -> Mapping[str, Any]:
-        """Returns the entry points by which other packages register parts of this kind."""
-        return entry_points.find(self.group) if self.group else {}
 
     def __getitem__(self, name: str) -> type:
         return self._classes[name]

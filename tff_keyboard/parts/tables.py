@@ -32,6 +32,7 @@ from typing_extensions import Self
 from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
 from tff_keyboard.storage.checks import Range, require, require_one_of
 from tff_keyboard.storage.errors import ConfigError
+from tff_keyboard.storage.part_reference import is_reference
 
 _Class = TypeVar("_Class")
 _ENTRY = re.compile(r"(\w+): (.*)")
@@ -49,6 +50,7 @@ class Table:
     """
 
     PATH: ClassVar[str] = ""
+    IS_OWN: ClassVar[bool] = False  # whether the class is an `OwnPart` (`own_part.py`)
 
     def __init_subclass__(cls, path: str | None = None) -> None:
         super().__init_subclass__()
@@ -112,6 +114,8 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
         or is out of range.
     """
     cls = class_of(hint, values, prefix, default)
+    if getattr(cls, "IS_OWN", False):
+        return cls.read(values, prefix)
     hints = _hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
     if unknown := [key for key in values if key not in hints]:
@@ -120,7 +124,7 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
         raise ConfigError(_unknown((old or unknown)[0], prefix, hints, cls, variants(hint)))
     arguments = {}
     for key, value in values.items():
-        arguments[key] = _coerce(value, hints[key], _join(prefix, key), defaults[key])
+        arguments[key] = coerce(value, hints[key], _join(prefix, key), defaults[key])
     for field in dataclasses.fields(cls):
         required = field.default is field.default_factory is dataclasses.MISSING
         if required and field.name not in arguments:
@@ -145,10 +149,25 @@ def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: An
     tag = values.get(key, getattr(default, key, None))
     if isinstance(tag, str) and tag in family:
         return family[tag]
-    near = difflib.get_close_matches(str(tag), family, n=1, cutoff=0.5)
-    suggestion = f" Did you mean {near[0]!r}?" if near else ""
-    known = ", ".join(map(repr, family))
+    own = own_class(hint)
+    names, way_out = list(family), ""
+    if own is not None:
+        names += own.registered_names()
+        way_out = " Or name your own part: 'module:attribute' or 'file.py:attribute'."
+        if isinstance(tag, str) and (is_reference(tag) or tag in names):
+            return own
+    near = difflib.get_close_matches(str(tag), names, n=1, cutoff=0.5)
+    suggestion = f" Did you mean {near[0]!r}?" if near else way_out
+    known = ", ".join(map(repr, names))
     raise ConfigError(f"`{_join(prefix, key)}` must be one of {known}, got {tag!r}.{suggestion}")
+
+
+def own_class(hint: Any) -> Any:
+    """Returns the `OwnPart` class of a tagged table; None if it does not take a user's own part."""
+    if isinstance(hint, type) and "REGISTRY" in vars(hint):
+        return vars(hint)["REGISTRY"].own_class
+    options = typing.get_args(hint) if _is_union(hint) else (hint,)
+    return next((one for one in options if getattr(one, "IS_OWN", False)), None)
 
 
 def merge(
@@ -228,6 +247,8 @@ def documented_by(options: type) -> Callable[[type[_Class]], type[_Class]]:
 
 def plain(value: Any) -> Any:
     """Converts dataclasses to nested plain values. Omits None, because TOML has no null."""
+    if isinstance(value, Table) and value.IS_OWN:
+        value = value.plain()  # type: ignore[attr-defined]
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         tag = tag_of(type(value))
@@ -246,6 +267,7 @@ def variants(hint: Any) -> Mapping[str, type]:
     if isinstance(hint, type) and "REGISTRY" in vars(hint):
         return vars(hint)["REGISTRY"]
     options = typing.get_args(hint) if _is_union(hint) else (hint,)
+    options = tuple(option for option in options if not getattr(option, "IS_OWN", False))
     if not all(dataclasses.is_dataclass(option) and tag_of(option) for option in options):
         return {}
     return {typing.get_args(_hints(option)[tag_of(option)])[0]: option for option in options}
@@ -265,6 +287,12 @@ def _unknown(
             f"`{name}` has no effect with `{_join(prefix, tag_key)}` = {mine!r}: it belongs to "
             f"{_listed(owners)}. Remove it, or choose {_listed(owners)}."
         )
+    return unknown_key(key, prefix, known)
+
+
+def unknown_key(key: str, prefix: str, known: Iterable[str]) -> str:
+    """Returns the error message for a key that a table does not have."""
+    name, known = _join(prefix, key), list(known)
     kind = "key" if prefix else "section"
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     if near:
@@ -272,7 +300,7 @@ def _unknown(
     return f"Unknown {kind} `{name}`. Known: {', '.join(f'`{k}`' for k in known)}."
 
 
-def _coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
+def coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
     """Checks one TOML value against a field's type. Converts integers for float fields."""
     if _is_table(hint):
         if not isinstance(value, Mapping):
@@ -282,15 +310,15 @@ def _coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
     if _is_union(hint):
         return _coerce_union(value, arguments, name)
     if origin is Literal:
-        return _coerce(value, type(arguments[0]), name)  # `Table` checks the choice
+        return coerce(value, type(arguments[0]), name)  # `Table` checks the choice
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):
             raise _wrong(name, "a list", value)
-        return origin(_coerce(item, arguments[0], f"{name}[{i}]") for i, item in enumerate(value))
+        return origin(coerce(item, arguments[0], f"{name}[{i}]") for i, item in enumerate(value))
     if origin is dict:
         if not isinstance(value, Mapping):
             raise _wrong(name, "a table", value)
-        return {key: _coerce(item, arguments[1], f"{name}.{key}") for key, item in value.items()}
+        return {key: coerce(item, arguments[1], f"{name}.{key}") for key, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
@@ -305,7 +333,7 @@ def _coerce_union(value: Any, options: Iterable[Any], name: str) -> Any:
         if option is type(None):
             continue
         try:
-            return _coerce(value, option, name)
+            return coerce(value, option, name)
         except ConfigError as error:
             errors.append(error)
     raise errors[0]

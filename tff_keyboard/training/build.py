@@ -53,6 +53,7 @@ from tff_keyboard.config.sections.learning_config import (
     FedAvgClient,
     FedAvgM,
     FedSgdClient,
+    OwnClient,
     ServerConfig,
 )
 from tff_keyboard.data.sources.messages import POPULATIONS
@@ -64,13 +65,13 @@ from tff_keyboard.execution.engine import Engine, LocalEngine
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
-from tff_keyboard.parts import calls
+from tff_keyboard.parts import calls, own_part
 from tff_keyboard.parts.aggregator import AggregatorRun
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import aggregation, validation
+from tff_keyboard.training import aggregation, own_client, validation
 from tff_keyboard.training.client_inputs import CohortInputs
 from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.training.train_run import LAST, RunSettings
@@ -198,7 +199,10 @@ def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordMo
 
 def _build_model(config: RunConfig, vocabulary_size: int, *, seed: int | None) -> NextWordModel:
     return build_model(
-        config.model.type, vocabulary_size=vocabulary_size, seed=seed, **config.model.options()
+        config.model.name,
+        vocabulary_size=vocabulary_size,
+        seed=seed,
+        **config.model.options(),
     )
 
 
@@ -208,7 +212,7 @@ def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool)
     Its initial weights are zeros, because clients and evaluations always get weights.
     """
     return variable_model.build_model_fn(
-        config.model.type,
+        config.model.name,
         vocabulary_size=vocabulary_size,
         seed=None,
         weight_unit=_weight_unit(config),
@@ -222,7 +226,7 @@ def _training_model_fn(config: RunConfig, vocabulary_size: int) -> ModelFn:
     method = config.fine_tuning.method
     if isinstance(method, LearningWithoutForgetting):
         return lwf.build_lwf_model_fn(
-            config.model.type,
+            config.model.name,
             vocabulary_size=vocabulary_size,
             options=config.model.options(),
             true_label_weight=method.true_label_weight,
@@ -281,7 +285,15 @@ def build_process(
     limit = aggregation.build_weight_limit(table, vocabulary_size)
     rule = aggregation.build_rule(table, run)
     aggregator = aggregation.protect(rule, table, run, limit)
-    if isinstance(config.client, FedSgdClient):
+    if isinstance(config.client, OwnClient):
+        if wrap_client_work is not None:
+            raise ValueError(
+                f"`client.type` = {config.client.type!r} has no client work to wrap. Use 'fedavg'."
+            )
+        process = own_client.build_process(
+            config.client, model_fn, run, vocabulary_size, aggregator, server_optimizer
+        )
+    elif isinstance(config.client, FedSgdClient):
         if wrap_client_work is not None:
             raise ValueError("`client.type` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
         process = fed_sgd.build_fed_sgd(
@@ -308,6 +320,18 @@ def build_process(
             joined=joined and wrap_client_work is None,
         )
     return with_initial_weights(process, list(weights.values()))
+
+
+def check_own_parts(config: RunConfig, vocabulary: Vocabulary) -> None:
+    """Checks that the user's own parts in a config can be built, before a run directory exists.
+
+    Raises:
+      ConfigError: A part raises an error, or returns an object of the wrong kind.
+    """
+    if any(own_part.parts_in(config)):
+        with own_part.errors_of_parts(config):
+            model = _build_model(config, len(vocabulary), seed=config.train.seed)
+            build_process(config, model, joined=True)
 
 
 def clients_per_pack(config: RunConfig) -> int:
@@ -402,7 +426,7 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
     client = config.client
     if not isinstance(client, FedAvgClient):
         raise ConfigError(
-            "`client.type` = 'fedsgd' has no optimizer for train-server. Use 'fedavg'."
+            f"`client.type` = {client.type!r} has no optimizer for train-server. Use 'fedavg'."
         )
     optimizer = optimizers.build_central_optimizer(config.central, client)
     method = config.fine_tuning.method

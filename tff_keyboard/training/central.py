@@ -11,6 +11,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.config import RunConfig, with_rounds
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
+from tff_keyboard.parts import own_part
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.metrics_rows import Row
@@ -70,7 +71,14 @@ def train_central(
     config = with_rounds(config, recorded)
     model = build.build_initial_model(config, store.vocabulary)
     process = build.build_central_process(config, model)
-    with open_run(workdir, config_lib.dump(config), privacy, store, general_store) as run:
+    with open_run(
+        workdir,
+        config_lib.dump(config),
+        privacy,
+        store,
+        general_store,
+        own_parts=own_part.sources_of(config),
+    ) as run:
         return train_run(
             run,
             store,

@@ -1,0 +1,162 @@
+"""Training with the user's own parts: results, resume, and errors that leave nothing behind."""
+
+import shutil
+import textwrap
+
+import numpy as np
+import pytest
+
+from tasks.train import train as train_task
+from tests.support.fakes import tiny_config
+from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import cli
+from tff_keyboard.storage import part_reference
+from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.federated import train_federated
+
+SOURCE = """
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+def mean():
+    return tff.aggregators.MeanFactory(no_nan_division=True)
+
+
+def plain_mean():
+    return tff.aggregators.UnweightedMeanFactory()
+
+
+def sgd(learning_rate: float = 1.0):
+    return tff.learning.optimizers.build_sgdm(learning_rate)
+
+
+def fed_avg(model_fn, aggregator, server_optimizer, learning_rate: float = 0.5):
+    return tff.learning.algorithms.build_weighted_fed_avg(
+        model_fn,
+        client_optimizer_fn=tff.learning.optimizers.build_sgdm(learning_rate),
+        server_optimizer_fn=server_optimizer,
+        model_aggregator=aggregator,
+        loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+    )
+
+
+def fed_avg_work(model_fn, learning_rate: float = 0.5):
+    return tff.learning.algorithms.build_fed_sgd  # of the wrong kind
+
+
+def raises(limit: int = 3):
+    raise ValueError(f"limit {limit}\\nis bad")
+
+
+def number():
+    return 3
+
+
+class Late(tff.aggregators.WeightedAggregationFactory):
+    def create(self, value_type, weight_type):
+        raise KeyError("late")
+"""
+
+
+@pytest.fixture(name="file")
+def _file(tmp_path):
+    part_reference.load.cache_clear()
+    path = tmp_path / "mine.py"
+    path.write_text(textwrap.dedent(SOURCE))
+    return path
+
+
+def weights(run):
+    with np.load(RunDirectory(run).weights) as arrays:
+        return dict(arrays)
+
+
+def assert_same_weights(run, other):
+    for name, values in weights(run).items():
+        np.testing.assert_array_equal(values, weights(other)[name], err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "own, shipped",
+    [
+        (["aggregation.rule.type={}:mean"], ["aggregation.protection.type=off"]),
+        (
+            ["server={{type='{}:sgd', learning_rate=0.5}}"],
+            ["server={type='fedavg', learning_rate=0.5}"],
+        ),
+    ],
+    ids=["aggregator", "server optimizer"],
+)
+def test_own_part_equals_the_shipped_one(store, file, tmp_path, own, shipped):
+    own = [override.format(file) for override in own]
+    train_federated(tiny_config(store, "aggregation.protection.type=off", *own), tmp_path / "own")
+    train_federated(
+        tiny_config(store, "aggregation.protection.type=off", *shipped), tmp_path / "shipped"
+    )
+    assert_same_weights(tmp_path / "own", tmp_path / "shipped")
+    ((key, source),) = RunDirectory(tmp_path / "own").own_parts().items()
+    assert key in ("aggregation.rule.type", "server.type")
+    assert source["reference"].startswith(f"{file}:")
+    assert not (tmp_path / "shipped" / "own_parts.json").exists()
+
+
+@pytest.mark.slow
+def test_own_learning_process_trains(store, file, tmp_path):
+    client = [f"client={{type='{file}:fed_avg', batch_size=4, max_examples=8}}"]
+    shipped = "client={type='fedavg', batch_size=4, max_examples=8, gradient_clip_norm=0.0}"
+    train_federated(tiny_config(store, *client), tmp_path / "own")
+    train_federated(tiny_config(store, shipped), tmp_path / "shipped")
+    for name, values in weights(tmp_path / "own").items():  # TFF's own loop adds in another order
+        expected = weights(tmp_path / "shipped")[name]
+        np.testing.assert_allclose(values, expected, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+def test_resumes_to_the_same_bits_and_refuses_another_source(store, file, tmp_path):
+    own = [f"aggregation.rule.type={file}:plain_mean", "aggregation.client_weighting=uniform"]
+    train_federated(tiny_config(store, *own), tmp_path / "whole")
+    train_federated(tiny_config(store, *own, "train.rounds=2"), tmp_path / "parts")
+    shutil.copytree(tmp_path / "parts", tmp_path / "changed")
+    train_federated(tiny_config(store, *own), tmp_path / "parts")
+    assert_same_weights(tmp_path / "whole", tmp_path / "parts")
+    file.write_text(file.read_text() + "\n# another version\n")
+    part_reference.load.cache_clear()
+    with pytest.raises(RunDirectoryError, match=r"source of `aggregation.rule.type` = .* changed"):
+        train_federated(tiny_config(store, *own), tmp_path / "changed")
+    file.unlink()  # the run can still be read
+    config = config_lib.load_of_run(RunDirectory(tmp_path / "whole").config_path)
+    assert config.aggregation.rule.type == f"{file}:plain_mean"
+
+
+@pytest.mark.parametrize(
+    "override, words",
+    [
+        ("aggregation.rule.type={}:raises", "line 33 raised ValueError: limit 3"),
+        ("aggregation.rule.type={}:number", "must return a factory of `tff.aggregators`, got int"),
+        ("aggregation.rule.type={}:Late", "line 42 raised KeyError: 'late'"),
+        ("server.type={}:number", "must return a `tff.learning.optimizers.Optimizer`, got int"),
+        ("client.type={}:fed_avg_work", "or `ClientWorkProcess`, got function"),
+        ("client.type={}:raises", "`client.type` = .* raised ValueError"),
+    ],
+)
+def test_bad_part_is_one_line_and_leaves_no_run(store, file, tmp_path, override, words):
+    with pytest.raises(ConfigError, match=words) as error:
+        train_federated(tiny_config(store, override.format(file)), tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_command_ends_with_exit_code_2(store, file, tmp_path, capsys):
+    arguments = [
+        "--config=configs/demo.toml",
+        f"--store={store}",
+        f"--workdir={tmp_path / 'run'}",
+        f"--set=aggregation.rule.type={file}:raises",
+        "--set=train.clients_per_round=3",
+    ]
+    assert cli.launch(train_task, arguments) == 2
+    assert "raised ValueError: limit 3" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
