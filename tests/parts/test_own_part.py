@@ -7,8 +7,8 @@ from importlib import metadata
 import pytest
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.aggregators.registry._own import OwnAggregator
 from tff_keyboard.parts import own_part
-from tff_keyboard.parts.aggregator import OwnAggregator
 from tff_keyboard.storage import entry_points
 
 SOURCE = """

@@ -23,12 +23,20 @@ class Registry(Mapping[str, type]):
 
     Attributes:
       package: The package of the folder.
-      own_class: The `OwnPart` class of this kind (`own_part.py`), if users may bring their own.
     """
 
     def __init__(self, package: str):
         self.package = package
-        self.own_class: type | None = None
+
+    @functools.cached_property
+    def own_class(self) -> type:
+        """The class of the options of a user's own part of this kind, in the module `_own`."""
+        module = importlib.import_module(f"{self.package}._own")
+        return next(
+            value
+            for value in vars(module).values()
+            if getattr(value, "IS_OWN", False) and value.__module__ == module.__name__
+        )
 
     @functools.cached_property
     def _classes(self) -> dict[str, type]:
