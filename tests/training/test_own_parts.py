@@ -1,5 +1,7 @@
 """Training with the user's own parts: results, resume, and errors that leave nothing behind."""
 
+import pathlib
+import re
 import shutil
 import textwrap
 
@@ -160,3 +162,23 @@ def test_command_ends_with_exit_code_2(store, file, tmp_path, capsys):
     assert cli.launch(train_task, arguments) == 2
     assert "raised ValueError: limit 3" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "own_parts.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+
+
+@pytest.mark.slow
+def test_parts_of_the_page_train_together(store, tmp_path):
+    part_reference.load.cache_clear()
+    file = tmp_path / "my_parts.py"
+    file.write_text("\n\n".join(BLOCKS))
+    config = tiny_config(
+        store,
+        f"aggregation.rule={{type='{file}:clipped_mean', norm=0.5}}",
+        f"client={{type='{file}:fed_prox', batch_size=4, max_examples=8}}",
+        "train.rounds=1",
+    )
+    row = train_federated(config, tmp_path / "run")
+    assert row["tokens"] > 0
+    assert {*RunDirectory(tmp_path / "run").own_parts()} == {"aggregation.rule.type", "client.type"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from tff_keyboard.config.run_config import RunConfig
-from tff_keyboard.parts.tables import meanings, tag_of, variants
+from tff_keyboard.parts.tables import meanings, own_class, tag_of, variants
 from tff_keyboard.storage.checks import Range
 
 PATH = "reference/config.md"
@@ -39,6 +39,8 @@ def _section(path: str, hint: Any, default: Any) -> Iterator[str]:
     else:
         tag = tag_of(type(default))
         yield f'`{tag}` selects a variant. The default is `"{getattr(default, tag)}"`.\n'
+        if own_class(hint) is not None:
+            yield "It can also name [your own part](../docs/own_parts.md).\n"
         for name, variant in family.items():
             yield f'### `{tag} = "{name}"`\n'
             yield _description(variant) + "\n"
