@@ -26,7 +26,7 @@ from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.storage import files
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build
+from tff_keyboard.training import build, process_transforms
 from tff_keyboard.training.loop import training_loop
 from tff_keyboard.training.open_training import open_training
 from tff_keyboard_fleet.on_devices.device_rounds import DeviceRounds
@@ -104,7 +104,9 @@ def serve_federated(
             clients_per_pack=config.execution.clients_per_pack,
             engine=training.engine,
         )
-        transforms = build.round_transforms(config, model, training.privacy, is_on_devices=True)
+        transforms = process_transforms.round_transforms(
+            config, model, training.privacy, is_on_devices=True
+        )
         evaluator = federated_evaluation.FederatedEvaluator(
             build.build_model_fn(config, len(store.vocabulary), evaluation=True),
             engine=training.engine,
