@@ -45,6 +45,8 @@ def numerics_config(config: Toml) -> Toml:
     # The store's hash covers their effect, and runs of earlier versions do not have them.
     for name in ("language", "client_column", "text_column", "time_column"):
         del kept["data"][name]
+    if not kept["data"]["source_options"]:
+        del kept["data"]["source_options"]  # recorded configs may lack this table
     if kept["fine_tuning"]["server"] == {"type": "averaging"}:
         del kept["fine_tuning"]["server"]  # recorded configs may lack this table
     # The noise key of a private run depends on the names of the keys, so a run of version 0.2.0 can

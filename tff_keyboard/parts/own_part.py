@@ -66,7 +66,8 @@ class OwnPart(Table):
     IS_OWN: ClassVar[bool] = True
     GROUP: ClassVar[str] = ""  # of entry points
     RUN_VALUES: ClassVar[tuple[str, ...]] = ()  # names of parameters that a run fills
-    KIND: ClassVar[str] = ""  # in error messages
+    READS_TEXT: ClassVar[bool] = False  # whether its errors may quote text of users
+    KEY: ClassVar[str] = ""  # the key that names the part, if it is not `type` of its table
 
     type: str
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -96,9 +97,9 @@ class OwnPart(Table):
         for key, value in table.items():
             table[key] = tables.coerce(value, hints[key], f"{prefix}.{key}")
         try:
-            parameters = _parameters(
-                part_of(table["type"], cls.GROUP, prefix).part, cls.RUN_VALUES, prefix
-            )
+            key = cls.KEY or f"{prefix}.type"
+            part = part_reference.load(reference_of(table["type"], cls.GROUP), key).part
+            parameters = _parameters(part, cls.RUN_VALUES, key)
             checked = _checked(options, parameters, {**hints, **parameters}, prefix)
             return cls(**table, settings=checked)
         except ConfigError as error:
@@ -149,7 +150,9 @@ class OwnPart(Table):
     def failure(self, error: Exception) -> ConfigError:
         """Returns an error that the code of the part raised as one line for the user."""
         file = part_reference.file_of(self.reference)
-        return part_reference.failure(error, f"{self.PATH}.type", self.type, file)
+        return part_reference.failure(
+            error, self.key, self.type, file, shows_message=not self.READS_TEXT
+        )
 
     def raised(self, error: BaseException) -> bool:
         """Whether an error passed through the source file of the part."""
@@ -160,6 +163,11 @@ class OwnPart(Table):
                 return True
             traceback = traceback.tb_next
         return False
+
+    @property
+    def key(self) -> str:
+        """The key of the config that names the part."""
+        return self.KEY or f"{self.PATH}.type"
 
     @property
     def reference(self) -> str:
@@ -174,14 +182,13 @@ class OwnPart(Table):
         """Raises `ConfigError` unless the part returned the right kind of object."""
         if not condition:
             raise ConfigError(
-                f"`{self.PATH}.type` = {self.type!r} must return {kind}, got "
-                f"{type(value).__name__}."
+                f"`{self.key}` = {self.type!r} must return {kind}, got {type(value).__name__}."
             )
 
     def _load(self) -> UserPart:
         if self.problem:
             raise ConfigError(self.problem)
-        return part_of(self.type, self.GROUP, self.PATH)
+        return part_reference.load(self.reference, self.key)
 
 
 def parts_in(config: Any) -> Iterator[OwnPart]:
@@ -195,7 +202,7 @@ def parts_in(config: Any) -> Iterator[OwnPart]:
 
 def sources_of(config: Any) -> dict[str, dict[str, str]]:
     """Returns key -> reference, version and SHA-256 of each own part in a config."""
-    return {f"{part.PATH}.type": dataclasses.asdict(part.source()) for part in parts_in(config)}
+    return {part.key: dataclasses.asdict(part.source()) for part in parts_in(config)}
 
 
 @contextlib.contextmanager
@@ -219,11 +226,6 @@ def reference_of(name: str, group: str) -> str:
     return entry_points.find(group)[name].value.partition("[")[0].strip()
 
 
-def part_of(name: str, group: str, prefix: str) -> UserPart:
-    """Imports the part that a `type` names. Raises `ConfigError`, see `part_reference.load`."""
-    return part_reference.load(reference_of(name, group), f"{prefix}.type")
-
-
 @dataclasses.dataclass(frozen=True)
 class _Parameter:
     hint: Any
@@ -231,7 +233,7 @@ class _Parameter:
 
 
 def _parameters(
-    part: Callable[..., Any], run_values: tuple[str, ...], prefix: str
+    part: Callable[..., Any], run_values: tuple[str, ...], key: str
 ) -> dict[str, _Parameter]:
     """Returns the options of a part: its parameters without those that a run fills."""
     target = part.__init__ if isinstance(part, type) else part  # type: ignore[misc]
@@ -240,7 +242,7 @@ def _parameters(
         signature = inspect.signature(part)
     except (NameError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"`{prefix}.type`: the parameters of {part.__qualname__} cannot be read: {error}."
+            f"`{key}`: the parameters of {part.__qualname__} cannot be read: {error}."
         ) from None
     options = {}
     for name, parameter in signature.parameters.items():
@@ -257,7 +259,7 @@ def _parameters(
             if has_default:
                 continue  # it keeps its default
             raise ConfigError(
-                f"`{prefix}.type`: the parameter `{name}` of {part.__qualname__} needs a default, "
+                f"`{key}`: the parameter `{name}` of {part.__qualname__} needs a default, "
                 "an annotation that a config can give (int, float, bool, str, Literal, list), or "
                 f"the name of a value of the run ({', '.join(run_values) or 'none'})."
             )

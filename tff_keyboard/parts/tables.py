@@ -30,7 +30,15 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from typing_extensions import Self
 
 from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
-from tff_keyboard.storage.checks import Range, require, require_one_of
+from tff_keyboard.storage.checks import (
+    PLAIN_KINDS,
+    Range,
+    field_hints,
+    is_plain,
+    missing_fields,
+    require,
+    require_one_of,
+)
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.storage.part_reference import is_reference
 
@@ -59,7 +67,7 @@ class Table:
 
     def __post_init__(self) -> None:
         cls: Any = type(self)
-        for key, hint in _hints(cls).items():
+        for key, hint in field_hints(cls).items():
             name, value = _join(self.PATH, key), getattr(self, key)
             if typing.get_origin(hint) is Literal:
                 require_one_of(name, value, typing.get_args(hint))
@@ -116,7 +124,7 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
     cls = class_of(hint, values, prefix, default)
     if getattr(cls, "IS_OWN", False):
         return cls.read(values, prefix)
-    hints = _hints(cls)
+    hints = field_hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
     if unknown := [key for key in values if key not in hints]:
         # An old tag explains the other keys: they belong to the variant that it chooses.
@@ -125,10 +133,8 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
     arguments = {}
     for key, value in values.items():
         arguments[key] = coerce(value, hints[key], _join(prefix, key), defaults[key])
-    for field in dataclasses.fields(cls):
-        required = field.default is field.default_factory is dataclasses.MISSING
-        if required and field.name not in arguments:
-            raise ConfigError(f"`{_join(prefix, field.name)}` is missing. It has no default.")
+    if missing := missing_fields(cls, arguments):
+        raise ConfigError(f"`{_join(prefix, missing[0])}` is missing. It has no default.")
     try:
         return cls(**arguments)
     except ValueError as error:
@@ -193,7 +199,7 @@ def merge(
             return dict(above)
         known = old if isinstance(old, str) else ""  # `build` reports a tag that is not a string
         cls = family.get(known, next(iter(family.values())))
-    hints = _hints(cls)
+    hints = field_hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
     merged = dict(below)
     for key, value in above.items():
@@ -270,7 +276,7 @@ def variants(hint: Any) -> Mapping[str, type]:
     options = tuple(option for option in options if not getattr(option, "IS_OWN", False))
     if not all(dataclasses.is_dataclass(option) and tag_of(option) for option in options):
         return {}
-    return {typing.get_args(_hints(option)[tag_of(option)])[0]: option for option in options}
+    return {typing.get_args(field_hints(option)[tag_of(option)])[0]: option for option in options}
 
 
 def _unknown(
@@ -279,7 +285,7 @@ def _unknown(
     name = _join(prefix, key)
     if name in RENAMED_KEYS:
         return f"Unknown key `{name}`. It is called `{RENAMED_KEYS[name]}` now."
-    owners = [tag for tag, other in family.items() if key in _hints(other)]
+    owners = [tag for tag, other in family.items() if key in field_hints(other)]
     if owners:
         tag_key = tag_of(cls)
         mine = next(tag for tag, other in family.items() if other is cls)
@@ -319,12 +325,9 @@ def coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
         if not isinstance(value, Mapping):
             raise _wrong(name, "a table", value)
         return {key: coerce(item, arguments[1], f"{name}.{key}") for key, item in value.items()}
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-        raise _wrong(name, words[hint], value)
-    return value
+    if not is_plain(value, hint):
+        raise _wrong(name, PLAIN_KINDS[hint], value)
+    return float(value) if hint is float else value
 
 
 def _coerce_union(value: Any, options: Iterable[Any], name: str) -> Any:
@@ -345,16 +348,10 @@ def _wrong(name: str, wanted: str, value: Any) -> ConfigError:
 
 def tag_of(cls: type) -> str:
     """Returns the name of the first field that is a `Literal` of one value, or ""."""
-    for name, hint in _hints(cls).items():
+    for name, hint in field_hints(cls).items():
         if typing.get_origin(hint) is Literal and len(typing.get_args(hint)) == 1:
             return name
     return ""
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 @functools.cache

@@ -154,7 +154,14 @@ def file_of(reference: str) -> pathlib.Path:
     return pathlib.Path(spec.origin or "").resolve()
 
 
-def failure(error: Exception, key: str, reference: str, path: pathlib.Path) -> ConfigError:
+def failure(
+    error: Exception,
+    key: str,
+    reference: str,
+    path: pathlib.Path,
+    *,
+    shows_message: bool = True,
+) -> ConfigError:
     """Returns the error of a user's part in one line, with the last line of `path` that it passed.
 
     Args:
@@ -162,6 +169,7 @@ def failure(error: Exception, key: str, reference: str, path: pathlib.Path) -> C
       key: The key that names the part.
       reference: The value of the key.
       path: The source file of the part.
+      shows_message: Whether the message of the error is quoted. It may contain text of users.
     """
     line = ""
     traceback = error.__traceback__
@@ -171,8 +179,9 @@ def failure(error: Exception, key: str, reference: str, path: pathlib.Path) -> C
         traceback = traceback.tb_next
     if isinstance(error, SyntaxError) and error.lineno:
         line = f", line {error.lineno}"
+    message = f": {in_one_line(error)}" if shows_message else "."
     return ConfigError(
-        f"`{key}` = {reference!r}: {path}{line} raised {type(error).__name__}: {in_one_line(error)}"
+        f"`{key}` = {reference!r}: {path}{line} raised {type(error).__name__}{message}"
     )
 
 
