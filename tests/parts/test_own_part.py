@@ -163,6 +163,16 @@ def test_recorded_config_is_read_without_the_source(file, tmp_path):
         config_lib.load(recorded)
 
 
+def test_recorded_private_config_is_read_without_the_source(file, tmp_path):
+    private = ["aggregation.privacy.type=gaussian", "aggregation.client_weighting=uniform"]
+    recorded = tmp_path / "config.toml"
+    own = f"aggregation.rule.type={file}:Safe"
+    recorded.write_text(config_lib.dump(config_lib.loads("", [own, *private])))
+    file.unlink()
+    own_part.part_reference.load.cache_clear()
+    assert config_lib.load_of_run(recorded).aggregation.is_private
+
+
 def test_package_registers_a_short_name(file, monkeypatch):
     monkeypatch.syspath_prepend(str(file.parent))
     point = metadata.EntryPoint("nearest", "mine:Nearest", "tff_keyboard.aggregators")

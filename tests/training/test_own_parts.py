@@ -12,6 +12,7 @@ from tasks.train import train as train_task
 from tests.support.fakes import tiny_config
 from tff_keyboard import config as config_lib
 from tff_keyboard.command_line import cli
+from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.storage import part_reference
 from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -46,6 +47,13 @@ def fed_avg(model_fn, aggregator, server_optimizer, learning_rate: float = 0.5):
 
 def fed_avg_work(model_fn, learning_rate: float = 0.5):
     return tff.learning.algorithms.build_fed_sgd  # of the wrong kind
+
+
+def around(inner):
+    return inner
+
+
+around.keeps_sensitivity = True
 
 
 def raises(limit: int = 3):
@@ -136,9 +144,9 @@ def test_resumes_to_the_same_bits_and_refuses_another_source(store, file, tmp_pa
 @pytest.mark.parametrize(
     "override, words",
     [
-        ("aggregation.rule.type={}:raises", "line 33 raised ValueError: limit 3"),
+        ("aggregation.rule.type={}:raises", "line 40 raised ValueError: limit 3"),
         ("aggregation.rule.type={}:number", "must return a factory of `tff.aggregators`, got int"),
-        ("aggregation.rule.type={}:Late", "line 42 raised KeyError: 'late'"),
+        ("aggregation.rule.type={}:Late", "line 49 raised KeyError: 'late'"),
         ("server.type={}:number", "must return a `tff.learning.optimizers.Optimizer`, got int"),
         ("client.type={}:fed_avg_work", "or `ClientWorkProcess`, got function"),
         ("client.type={}:raises", "`client.type` = .* raised ValueError"),
@@ -162,6 +170,28 @@ def test_command_ends_with_exit_code_2(store, file, tmp_path, capsys):
     assert cli.launch(train_task, arguments) == 2
     assert "raised ValueError: limit 3" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+PRIVATE = (
+    "aggregation.client_weighting=uniform",
+    "aggregation.privacy={type='gaussian', clip_norm=0.5, noise_multiplier=0.0}",
+    "train.rounds=2",
+)
+
+
+@pytest.mark.slow
+def test_declared_aggregator_gets_the_noise_and_a_statement(store, file, tmp_path):
+    own = f"aggregation.rule.type={file}:around"
+    train_federated(tiny_config(store, *PRIVATE, own), tmp_path / "own")
+    train_federated(tiny_config(store, *PRIVATE), tmp_path / "shipped")
+    assert_same_weights(tmp_path / "own", tmp_path / "shipped")
+    noise = "aggregation.privacy.noise_multiplier=1.0"
+    train_federated(tiny_config(store, *PRIVATE, own, noise), tmp_path / "noisy")
+    text = privacy_statement(RunDirectory(tmp_path / "noisy").privacy_ledger)
+    assert f"`aggregation.rule.type` is the user's own part, {file}:around" in text
+    assert "NO CLAIM" not in text
+    difference = weights(tmp_path / "noisy")["embedding"] - weights(tmp_path / "own")["embedding"]
+    assert np.std(difference) > 0.01  # 1.0 x 0.5 / 3 clients in two rounds
 
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "own_parts.md"

@@ -103,7 +103,8 @@ class RunConfig:
                 f"`aggregation.rule.type` = {aggregation.rule.type!r} needs clients that send more "
                 f"than an update and a weight, which {name} does not. Use 'fedavg'."
             )
-        if aggregation.is_private and not client.declares(KEEPS_SENSITIVITY):
+        keeps_sensitivity = bool(client.problem) or client.declares(KEEPS_SENSITIVITY)
+        if aggregation.is_private and not keeps_sensitivity:
             raise ValueError(
                 f"`aggregation.privacy.type` = {aggregation.privacy.type!r} cannot be used with "
                 f"{name}: {SENSITIVITY_IS_UNKNOWN}"

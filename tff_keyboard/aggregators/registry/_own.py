@@ -44,7 +44,9 @@ class OwnAggregator(Aggregator, OwnPart):
     @property
     def privacy_problem(self) -> str:  # type: ignore[override]
         """See base class."""
-        return "" if self.declares(KEEPS_SENSITIVITY) else SENSITIVITY_IS_UNKNOWN
+        if self.problem or self.declares(KEEPS_SENSITIVITY):
+            return ""
+        return SENSITIVITY_IS_UNKNOWN
 
     def build(self, run: AggregatorRun) -> Any:
         """See base class."""
