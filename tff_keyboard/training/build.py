@@ -6,7 +6,8 @@ modules take plain values or one table.
 
     run_stores.py          the checks, stores and engine before anything is built
     build_initial_model    the Keras model before training
-    build_process          client work, aggregator (`aggregation.py`) and server optimizer
+    build_process          client algorithm (`client_algorithms.py`), aggregator
+                           (`aggregation.py`) and server optimizer
     process_transforms.py  what is wrapped around the process: noise, rates, averaging
     build_cohorts          the data of each round
     build_privacy          noise key, mechanism and ledger header of a private run
@@ -16,15 +17,11 @@ modules take plain values or one table.
     central.py             the process and the data of training on pooled text
 """
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import tensorflow_federated as tff
-
-from tff_keyboard.algorithms import fed_avg, fed_sgd, variable_model
-from tff_keyboard.algorithms.client_training import TouchedTableRows
-from tff_keyboard.algorithms.composition import ClientWork, ModelFn, with_initial_weights
+from tff_keyboard.algorithms import variable_model
+from tff_keyboard.algorithms.composition import ModelFn, with_initial_weights
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
@@ -32,7 +29,6 @@ from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.rounds.round_process import RoundProcess
 from tff_keyboard.config import RunConfig, to_dict
 from tff_keyboard.config.resume_policy import numerics_config
-from tff_keyboard.config.sections.aggregation_config import FedSubAvgConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
     LearningWithoutForgetting,
     RehearsalMethod,
@@ -41,32 +37,24 @@ from tff_keyboard.config.sections.fine_tuning_config import (
 from tff_keyboard.config.sections.learning_config import (
     FedAvgClient,
     FedAvgM,
-    FedSgdClient,
-    OwnClient,
 )
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
-from tff_keyboard.parts import calls, own_part
+from tff_keyboard.parts import own_part
 from tff_keyboard.parts.aggregator import AggregatorRun
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import aggregation, own_client, validation
+from tff_keyboard.training import aggregation, client_algorithms, validation
+from tff_keyboard.training.client_algorithms import WrapClientWork
 from tff_keyboard.training.client_inputs import CohortInputs
 from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.training.train_run import RunSettings
 
 if TYPE_CHECKING:
     from tff_keyboard.training.on_cluster.client_references import Recipe
-
-# Fields of `[aggregation.privacy]` for the ledger and the noise key, not for the aggregator
-_OF_RUNS = ("delta", "noise_secret", "fixed_nonce")
-
-Names: TypeAlias = Sequence[str] | None
-Process: TypeAlias = tff.learning.templates.LearningProcess
-WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
 
 
 def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordModel:
@@ -143,8 +131,8 @@ def build_process(
       initial_model: Model before training.
       wrap_client_work: Changes the work of clients, for simulations of attacks.
       joined: Whether clients may have joined batches (`data/elements.py`), which is faster. Work
-        without such a form (FedSGD, wrapped work) gets single
-        batches in any case. The type of `next` shows the form.
+        without such a form (FedSGD, wrapped work) gets single batches in any case. The type of
+        `next` shows the form.
       takes_sums: Whether a round gets the secure sum of the updates
         (`tff_keyboard_fleet/on_devices`).
 
@@ -164,7 +152,6 @@ def build_process(
             wrap_client_work=wrap_client_work,
             joined=joined and wrap_client_work is None,
         )
-    server_optimizer = optimizers.build_server_optimizer(config.server)
     run = AggregatorRun(
         clients_per_round=config.train.clients_per_round,
         seed=config.train.seed,
@@ -173,41 +160,20 @@ def build_process(
     )
     limit = aggregation.build_weight_limit(table, vocabulary_size)
     rule = aggregation.build_rule(table, run)
-    aggregator = aggregation.protect(rule, table, run, limit)
-    if isinstance(config.client, OwnClient):
-        if wrap_client_work is not None:
-            raise ValueError(
-                f"`client.type` = {config.client.type!r} has no client work to wrap. Use 'fedavg'."
-            )
-        process = own_client.build_process(
-            config.client, model_fn, run, vocabulary_size, aggregator, server_optimizer
-        )
-    elif isinstance(config.client, FedSgdClient):
-        if wrap_client_work is not None:
-            raise ValueError("`client.type` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
-        process = fed_sgd.build_fed_sgd(
-            model_fn, server_optimizer=server_optimizer, aggregator=aggregator
-        )
-    else:
-        build: Callable[..., Process]
-        if table.rule.learning_process:
-            build = functools.partial(calls.load(table.rule.learning_process), factory=rule)
-        else:
-            touched_rows = None
-            if isinstance(table.row_correction, FedSubAvgConfig):
-                touched_rows = TouchedTableRows(
-                    vocabulary_size, lambda batch: (batch["x"], batch["y"])
-                )
-            build = functools.partial(fed_avg.build_fed_avg, touched_rows=touched_rows)
-        process = build(
-            model_fn,
-            aggregator=aggregator,
-            client_optimizer=optimizers.build_client_optimizer(config.client),
-            server_optimizer=server_optimizer,
-            uniform_weights=table.client_weighting == "uniform",
+    process = client_algorithms.build_learning_process(
+        config.client,
+        client_algorithms.ProcessParts(
+            model_fn=model_fn,
+            vocabulary_size=vocabulary_size,
+            table=table,
+            run=run,
+            rule=rule,
+            aggregator=aggregation.protect(rule, table, run, limit),
+            server_optimizer=optimizers.build_server_optimizer(config.server),
             wrap_client_work=wrap_client_work,
-            joined=joined and wrap_client_work is None,
-        )
+            joined=joined,
+        ),
+    )
     return with_initial_weights(process, list(weights.values()))
 
 

@@ -9,7 +9,7 @@ from tff_keyboard.config import RunConfig
 from tff_keyboard.host import progress
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.training import build, process_transforms
-from tff_keyboard.training.build import WrapClientWork
+from tff_keyboard.training.client_algorithms import WrapClientWork
 from tff_keyboard.training.open_training import open_training
 
 
