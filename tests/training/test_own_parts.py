@@ -8,6 +8,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from tasks.evaluate import evaluate as evaluate_task
 from tasks.train import train as train_task
 from tests.support.fakes import tiny_config
 from tff_keyboard import config as config_lib
@@ -45,8 +46,8 @@ def fed_avg(model_fn, aggregator, server_optimizer, learning_rate: float = 0.5):
     )
 
 
-def fed_avg_work(model_fn, learning_rate: float = 0.5):
-    return tff.learning.algorithms.build_fed_sgd  # of the wrong kind
+def wrong_kind(model_fn, learning_rate: float = 0.5):
+    return tff.learning.algorithms.build_fed_sgd
 
 
 def around(inner):
@@ -62,6 +63,15 @@ def raises(limit: int = 3):
 
 def number():
     return 3
+
+
+def work(model_fn, learning_rate: float = 0.5):
+    return tff.learning.templates.build_model_delta_client_work(
+        model_fn,
+        tff.learning.optimizers.build_sgdm(learning_rate),
+        client_weighting=tff.learning.ClientWeighting.NUM_EXAMPLES,
+        loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+    )
 
 
 class Late(tff.aggregators.WeightedAggregationFactory):
@@ -114,8 +124,9 @@ def test_own_part_equals_the_shipped_one(store, file, tmp_path, own, shipped):
 
 
 @pytest.mark.slow
-def test_own_learning_process_trains(store, file, tmp_path):
-    client = [f"client={{type='{file}:fed_avg', batch_size=4, max_examples=8}}"]
+@pytest.mark.parametrize("name", ["fed_avg", "work"], ids=["learning process", "client work"])
+def test_own_client_algorithm_trains(store, file, tmp_path, name):
+    client = [f"client={{type='{file}:{name}', batch_size=4, max_examples=8}}"]
     shipped = "client={type='fedavg', batch_size=4, max_examples=8, gradient_clip_norm=0.0}"
     train_federated(tiny_config(store, *client), tmp_path / "own")
     train_federated(tiny_config(store, shipped), tmp_path / "shipped")
@@ -139,6 +150,8 @@ def test_resumes_to_the_same_bits_and_refuses_another_source(store, file, tmp_pa
     file.unlink()  # the run can still be read
     config = config_lib.load_of_run(RunDirectory(tmp_path / "whole").config_path)
     assert config.aggregation.rule.type == f"{file}:plain_mean"
+    part_reference.load.cache_clear()
+    assert cli.launch(evaluate_task, [str(tmp_path / "whole")]) == cli.OK
 
 
 @pytest.mark.parametrize(
@@ -146,9 +159,9 @@ def test_resumes_to_the_same_bits_and_refuses_another_source(store, file, tmp_pa
     [
         ("aggregation.rule.type={}:raises", "line 40 raised ValueError: limit 3"),
         ("aggregation.rule.type={}:number", "must return a factory of `tff.aggregators`, got int"),
-        ("aggregation.rule.type={}:Late", "line 49 raised KeyError: 'late'"),
+        ("aggregation.rule.type={}:Late", "line 58 raised KeyError: 'late'"),
         ("server.type={}:number", "must return a `tff.learning.optimizers.Optimizer`, got int"),
-        ("client.type={}:fed_avg_work", "or `ClientWorkProcess`, got function"),
+        ("client.type={}:wrong_kind", "or `ClientWorkProcess`, got function"),
         ("client.type={}:raises", "`client.type` = .* raised ValueError"),
     ],
 )
