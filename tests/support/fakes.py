@@ -56,7 +56,7 @@ def save_untrained_run(directory: pathlib.Path, config, seed: int = 1) -> pathli
 
     vocabulary = ClientStore(config.data.store).vocabulary
     model = build_model(
-        config.model.type, vocabulary_size=len(vocabulary), seed=seed, **config.model.options()
+        config.model.name, vocabulary_size=len(vocabulary), seed=seed, **config.model.options()
     )
     directory.mkdir()
     (directory / "config.toml").write_text(config_lib.dump(config))

@@ -25,8 +25,8 @@ from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.storage.errors import RunDirectoryError, SavedModelError
-from tff_keyboard.training.build import build_initial_model, build_pooled
-from tff_keyboard.training.central import budget_of, train_central
+from tff_keyboard.training.build import build_initial_model
+from tff_keyboard.training.central import budget_of, build_pooled, train_central
 from tff_keyboard.training.federated import train_federated
 
 

@@ -12,7 +12,7 @@ from tff_keyboard.privacy.ledger import client_digests, lineage
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.storage.errors import CheckFailed, DataError
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build
+from tff_keyboard.training import run_stores
 from tff_keyboard.training.federated import train_federated
 
 PRIVATE = (
@@ -91,9 +91,9 @@ def test_a_missing_ledger_is_not_a_run_without_privacy(run, capsys):
 def test_private_clients_cannot_be_rehearsed(store):
     method = ("fine_tuning.method.type=rehearsal", f"fine_tuning.general_store={store}")
     with pytest.raises(DataError, match=r"has (\d+) of the \1 train clients") as error:
-        build.open_stores(private_config(store, 1, *method))
+        run_stores.open_stores(private_config(store, 1, *method))
     assert "\n" not in str(error.value)
-    build.open_stores(tiny_config(store, *method))  # without a claim of privacy
+    run_stores.open_stores(tiny_config(store, *method))  # without a claim of privacy
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise _import_failed(error, key, reference, path) from error
+        raise failure(error, key, reference, path) from error
     return module
 
 
@@ -141,10 +141,36 @@ def _installed_module(name: str, key: str, reference: str) -> tuple[Any, pathlib
     try:
         return importlib.import_module(name), path
     except Exception as error:
-        raise _import_failed(error, key, reference, path) from error
+        raise failure(error, key, reference, path) from error
 
 
-def _import_failed(error: Exception, key: str, reference: str, path: pathlib.Path) -> ConfigError:
+def file_of(reference: str) -> pathlib.Path:
+    """Returns the source file of a part that was loaded."""
+    source = reference.rpartition(":")[0]
+    if source.endswith(".py"):
+        return pathlib.Path(source).resolve()
+    spec = importlib.util.find_spec(source)
+    assert spec is not None
+    return pathlib.Path(spec.origin or "").resolve()
+
+
+def failure(
+    error: Exception,
+    key: str,
+    reference: str,
+    path: pathlib.Path,
+    *,
+    shows_message: bool = True,
+) -> ConfigError:
+    """Returns the error of a user's part in one line, with the last line of `path` that it passed.
+
+    Args:
+      error: The error that the part raised.
+      key: The key that names the part.
+      reference: The value of the key.
+      path: The source file of the part.
+      shows_message: Whether the message of the error is quoted. It may contain text of users.
+    """
     line = ""
     traceback = error.__traceback__
     while traceback is not None:
@@ -153,8 +179,9 @@ def _import_failed(error: Exception, key: str, reference: str, path: pathlib.Pat
         traceback = traceback.tb_next
     if isinstance(error, SyntaxError) and error.lineno:
         line = f", line {error.lineno}"
+    message = f": {in_one_line(error)}" if shows_message else "."
     return ConfigError(
-        f"`{key}` = {reference!r}: {path}{line} raised {type(error).__name__}: {in_one_line(error)}"
+        f"`{key}` = {reference!r}: {path}{line} raised {type(error).__name__}{message}"
     )
 
 

@@ -65,6 +65,7 @@ def open_run(
     store: ClientStore,
     general_store: ClientStore | None = None,
     *,
+    own_parts: Mapping[str, Any],
     trains_on_store: bool = True,
 ) -> RunDirectory:
     """Opens a new run directory, or resumes one. It is locked until it is closed.
@@ -73,13 +74,14 @@ def open_run(
     that starts from this run's model compares them with its own clients. Digests of `general_store`
     are also kept separately, because nothing limits the number of their rehearsals. If the text is
     on devices (`trains_on_store` = False), the clients are unknown, and there are no digests.
-    The secret of `privacy` salts the digests.
+    The secret of `privacy` salts the digests. `own_parts` is recorded, see `RunDirectory.create`.
     """
     run = RunDirectory.create(
         workdir,
         config_text=config_text,
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
         vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
+        own_parts=own_parts,
         truecase_text="".join(f"{form}\n" for form in store.truecase),
         may_change=MAY_CHANGE,
         of_this_version=config_lib.of_this_version,

@@ -1,7 +1,6 @@
 """Checks that devices and the protocol support a config, and derives plans from it."""
 
 import dataclasses
-import functools
 import math
 from typing import Any
 
@@ -9,7 +8,6 @@ from tff_keyboard.algorithms import schedules
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompression
 from tff_keyboard.config.sections.learning_config import FedAvgClient
-from tff_keyboard.config.sections.rule_config import FedMedConfig
 from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.wire import messages, secure_steps
@@ -167,10 +165,8 @@ def round_settings_of(config: RunConfig, parameters: int = 0) -> RoundSettings:
     goal, top = config.train.clients_per_round, None
     rule, protection = config.aggregation.rule, config.aggregation.resolved_protection
     # Adaptive bounds learn from every delta of a round, including the deltas that topK leaves out.
-    if isinstance(rule, FedMedConfig) and rule.top_fraction < 1 and protection == NoClipping():
-        from tff_keyboard.aggregators.fedmed.aggregator import top_count  # imports TFF
-
-        top = functools.partial(top_count, rule.top_fraction)
+    if not rule.uses_all_clients and protection == NoClipping():
+        top = rule.top_count
     sums = secure_sums_of(config)
     return RoundSettings(
         top=top,
@@ -211,7 +207,7 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
         max_messages=client.max_examples,
         max_targets=config.data.max_length,
         weighting=config.aggregation.client_weighting,
-        loss=rule.local_loss if isinstance(rule, FedMedConfig) else "during_training",
+        loss=rule.reported_loss or "during_training",
         clip=None,
         codec=codec,
         phases=["upload"] if round_settings_of(config).top is None else ["loss", "upload"],

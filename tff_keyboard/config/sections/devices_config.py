@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import FromOne, NotNegative, Positive, Range
 
 

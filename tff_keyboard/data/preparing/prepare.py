@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tff_keyboard.config.sections.data_config import COLUMN_KEYS, DataConfig
+from tff_keyboard.config.sections.data_config import COLUMN_KEYS, SOURCES, DataConfig
 from tff_keyboard.data.preparing import grouping, population_statistics, private_words, user_plan
 from tff_keyboard.data.sources import formats, messages
 from tff_keyboard.data.sources import open_source as sources
@@ -165,6 +165,8 @@ def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, object]:
     options = dataclasses.asdict(config)
     for name in ("input", "store", "vocabulary_path", *_unused_options(config)):
         del options[name]
+    if config.source not in SOURCES:
+        options["source_sha256"] = config.own_source().source().sha256
     options["vocabulary_fingerprint"] = given.fingerprint if given else None
     options["card_format"] = CARD_FORMAT
     return options
@@ -184,6 +186,8 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
         yield from ("vocabulary_size", "min_word_count")
         if not config.min_word_users:  # otherwise it applies to capitalised forms
             yield "min_word_users"
+    if not config.source_options:
+        yield "source_options"  # stores of earlier versions have no such options
     if config.language == "en":
         yield "language"  # stores of earlier versions have no language
     if not config.vocabulary_epsilon:

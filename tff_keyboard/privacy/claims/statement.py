@@ -41,6 +41,7 @@ _REHEARSED = (
     "Not covered: the clients of the general corpus. Any number of clients per round rehearses "
     "their messages, and the noise is not calibrated to them."
 )
+_WITH_SENSITIVITY = ("aggregation.rule.type", "client.type")  # keys of `own_parts.json`
 _SOURCES = {
     noise_key.SECRET: "AES-256; the key comes from the nonce and a secret outside the directory",
     noise_key.NONCE: "AES-256; the key comes from the run's nonce, which is in the run directory",
@@ -85,6 +86,13 @@ def privacy_statement(path: pathlib.Path) -> str:
     lines = [f"{name:<{width}}  {printable(value, max_characters=None)}" for name, value in rows]
     refused = [*missing_claims(header), *rehearsed, *_projection(header, len(rounds))]
     caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
+    for key, source in run.own_parts().items():
+        if key in _WITH_SENSITIVITY:
+            caveats.append(
+                f"* `{key}` is the user's own part, {printable(source['reference'])}. The figures "
+                "hold only if it keeps the sensitivity of the mean. It declares this, and nobody "
+                "has checked it."
+            )
     if run.rehearsed_client_digests.exists():
         caveats.append(f"* {_REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])

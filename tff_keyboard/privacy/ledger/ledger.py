@@ -22,7 +22,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tff_keyboard.config.reading import tables
+from tff_keyboard.parts import tables
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.storage import files, json_text
 from tff_keyboard.storage.errors import CheckFailed, ConfigError, RunDirectoryError

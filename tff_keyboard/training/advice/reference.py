@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from typing import Literal
 
-from tff_keyboard.config.reading.tables import Table, build
+from tff_keyboard.parts.tables import Table, build
 from tff_keyboard.storage import shipped_files, toml
 from tff_keyboard.storage.checks import require
 from tff_keyboard.storage.errors import ConfigError

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tff_keyboard.config.sections import aggregation_config as tables
-from tff_keyboard.config.sections import privacy_config, rule_config
+from tff_keyboard.config.sections import privacy_config
+from tff_keyboard.parts.aggregator import AGGREGATORS
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard_fleet.on_devices.secure_grid import SecureGrid, secure_grid
 from tff_keyboard_fleet.wire.secure_sums.grid import from_grid, to_grid
@@ -30,14 +31,14 @@ def test_the_grid_of_a_mean_and_of_a_private_mean():
 @pytest.mark.parametrize(
     "fields, message",
     [
-        ({"rule": rule_config.FedAttConfig()}, "'fedatt' cannot be used with secure sums"),
-        ({"rule": rule_config.FedMedConfig()}, "'fedmed' cannot be used with secure sums"),
-        ({"rule": rule_config.MedianConfig()}, "'median' cannot be used with secure sums"),
-        ({"rule": rule_config.TrimmedMeanConfig()}, "'trimmed_mean' cannot"),
-        ({"rule": rule_config.BoundedTrimmedMeanConfig()}, "'bounded_trimmed_mean' cannot"),
+        ({"rule": AGGREGATORS["fedatt"]()}, "'fedatt' cannot be used with secure sums"),
+        ({"rule": AGGREGATORS["fedmed"]()}, "'fedmed' cannot be used with secure sums"),
+        ({"rule": AGGREGATORS["median"]()}, "'median' cannot be used with secure sums"),
+        ({"rule": AGGREGATORS["trimmed_mean"]()}, "'trimmed_mean' cannot"),
+        ({"rule": AGGREGATORS["bounded_trimmed_mean"]()}, "'bounded_trimmed_mean' cannot"),
         (
             {
-                "rule": rule_config.PrivateFedAttConfig(),
+                "rule": AGGREGATORS["private_fedatt"](),
                 "privacy": privacy_config.GaussianConfig(**NOISE),
             },
             "'private_fedatt' cannot be used with secure sums",

@@ -32,9 +32,9 @@ import re
 import typing
 from typing import Literal
 
-from tff_keyboard.config.reading import tables
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.model_specs import references
+from tff_keyboard.parts import tables
 from tff_keyboard.storage import checks, toml
 from tff_keyboard.storage.errors import ConfigError
 

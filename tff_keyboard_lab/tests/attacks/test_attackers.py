@@ -7,10 +7,10 @@ import tensorflow_federated as tff
 
 from tests.support.bigram_model import SGD, BigramModel, batches, dataset, fed_avg, step_of
 from tff_keyboard.aggregators.fedatt.aggregator import FedAttFactory
+from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.rule_config import FedAttConfig
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.training.aggregation import build_aggregator
 from tff_keyboard_lab.attacks import attackers
 
 

@@ -12,7 +12,7 @@ from tff_keyboard.config.sections.privacy_config import BltConfig, GaussianConfi
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.mechanisms.mechanism import optimal_mechanism
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.training.aggregation import build_aggregator
 
 DIM, ROUNDS, PER_ROUND, CLIP, DELTA = 4000, 6, 40, 0.5, 1e-5
 NUM = ROUNDS * PER_ROUND
