@@ -6,12 +6,15 @@ Plain NumPy: this module does not import TensorFlow.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, Vocabulary
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+
+if TYPE_CHECKING:
+    from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
 _FEW = 16  # up to this many suggestions are found one after the other
 
@@ -68,6 +71,11 @@ def next_word_scores(predictor: Predictor, ids: np.ndarray) -> np.ndarray | None
     """
     scores = getattr(predictor, "next_word_log_probabilities", None)
     return None if scores is None else scores(ids)
+
+
+def tail_of(predictor: Predictor) -> "TailLexicon | None":
+    """Returns the tail lexicon of a predictor, its attribute `tail`, or None if it has none."""
+    return getattr(predictor, "tail", None)
 
 
 def best_words(

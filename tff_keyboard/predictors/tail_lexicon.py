@@ -139,11 +139,6 @@ def completed(
     return sorted(found.items(), key=lambda item: -item[1])[:k]  # stable: model's words first
 
 
-def tail_of(predictor: object) -> TailLexicon | None:
-    """Returns the lexicon of a predictor, or None if it has none."""
-    return getattr(predictor, "tail", None)
-
-
 def counted(
     clients: Iterable[Sequence[Sequence[str]]],
     vocabulary: Vocabulary,

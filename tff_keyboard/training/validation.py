@@ -20,7 +20,7 @@ from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.config.sections.train_config import EvaluationConfig
 from tff_keyboard.data.batches import choose_examples
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation.counts import predictor_evaluation
+from tff_keyboard.evaluation.counts import batch_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.evaluation.statistics.sums import federated_metrics
@@ -72,7 +72,7 @@ def in_this_process(
 
         def evaluate(weights: Any) -> Mapping[str, np.ndarray]:
             weights.assign_weights_to(predictor.model)
-            return predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
+            return batch_evaluation.evaluate(predictor, text, max_length=max_length).sums
 
         return evaluate
 

@@ -15,7 +15,7 @@ from tests.support.hybrid_fakes import (
     typed_by,
 )
 from tff_keyboard.data.vocabulary import EOS, OOV, SPECIAL_WORDS, is_mask
-from tff_keyboard.evaluation.counts import hybrid_stream, predictor_evaluation
+from tff_keyboard.evaluation.counts import counter, hybrid_stream, predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS
 from tff_keyboard.predictors.hybrid.mixture import CACHE, MixtureWeights
@@ -26,7 +26,7 @@ def test_parts_have_the_same_sums_as_the_whole_text(monkeypatch):
     """The cache is cleared between clients, so some clients may be evaluated elsewhere."""
     text = typed_by(7, seed=3)
     whole = predictor_evaluation.evaluate(hybrid(), text)
-    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 40)
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 40)
 
     def elsewhere(unused_predictor, text, parts, **options):
         assert len(parts) > 2

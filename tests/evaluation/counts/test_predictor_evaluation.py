@@ -16,6 +16,8 @@ from tff_keyboard.data.vocabulary import (
     is_mask,
 )
 from tff_keyboard.evaluation.counts import (
+    batch_evaluation,
+    counter,
     positions,
     predictor_evaluation,
     tensorflow_sums,
@@ -144,7 +146,7 @@ def simulate(predictor, person, max_length):
 )
 def test_sums_match_a_simulated_user(make, max_length, monkeypatch):
     monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))  # batches
-    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)  # added up in parts
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 50)  # added up in parts
     predictor, text = make(), typed_by(5, seed=2)
     found = predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
     for row, person in enumerate(text.messages):
@@ -167,7 +169,7 @@ def as_lists(counts):
 
 def test_order_and_place_of_parts_do_not_change_the_sums(monkeypatch):
     monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))
-    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 50)
     predictor, text = ngram(), typed_by(12, seed=5)
     given = []
 
@@ -181,6 +183,19 @@ def test_order_and_place_of_parts_do_not_change_the_sums(monkeypatch):
     assert len(given) == 3
     assert [part.start for part in given[1:]] == [part.stop for part in given[:-1]]
     assert as_lists(here) == as_lists(there)
+
+
+@pytest.mark.parametrize("max_length", [0, 4])
+def test_evaluation_in_batches_equals_the_evaluation_of_any_predictor(monkeypatch, max_length):
+    monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 50)  # several parts
+    text = typed_by(9, seed=4)
+    in_batches = batch_evaluation.evaluate(ngram(), text, max_length=max_length)
+    expected = predictor_evaluation.evaluate(ngram(), text, max_length=max_length)
+    for name, values in expected.sums.items():
+        assert in_batches.sums[name].tobytes() == values.tobytes(), name
+    assert in_batches.slices.keys() == expected.slices.keys()
+    np.testing.assert_equal(in_batches.slices, expected.slices)
 
 
 def test_empty_text_has_no_parts():

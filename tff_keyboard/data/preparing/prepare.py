@@ -20,7 +20,13 @@ from tff_keyboard.config.sections.data_config import COLUMN_KEYS, DataConfig
 from tff_keyboard.data.preparing import grouping, population_statistics, private_words, user_plan
 from tff_keyboard.data.sources import formats, messages
 from tff_keyboard.data.sources import open_source as sources
-from tff_keyboard.data.store import example_bytes, store_writer, truecase_table, word_choice
+from tff_keyboard.data.store import (
+    example_bytes,
+    forms_file,
+    store_writer,
+    truecase_table,
+    word_choice,
+)
 from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity, read_card
 from tff_keyboard.data.text import unspaced_scripts, word_counts
 from tff_keyboard.data.text.capitals import Capitals, capitals_line
@@ -234,7 +240,7 @@ def _write_store(
         if truecase_table.has_capitals(rules) and not private:  # the table would not be private
             least = _min_word_users(config, counts.num_clients)
             table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=least)
-            (work / names.TRUECASE).write_bytes(truecase_table.to_bytes(table))
+            (work / names.TRUECASE).write_bytes(forms_file.to_bytes(table.values()))
             case = truecase_table.CaseAccuracy(table, vocabulary, reader)
         statistics, digests = _write_clients(config, work, plan, sizes, vocabulary, choice, case)
     finally:

@@ -20,7 +20,7 @@ from typing import Any, overload
 import numpy as np
 
 from tff_keyboard.data.sources.messages import POPULATIONS
-from tff_keyboard.data.store import example_bytes, store_card, store_writer, truecase_table
+from tff_keyboard.data.store import example_bytes, forms_file, store_card, store_writer
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage import errors, names
 
@@ -98,7 +98,7 @@ class ClientStore:
             )
         forms = self.directory / names.TRUECASE
         has_forms = names.TRUECASE in self.card["file_bytes"]
-        self.truecase = truecase_table.read_forms(forms) if has_forms else []
+        self.truecase = forms_file.read_forms(forms) if has_forms else []
         self._threads = threading.local()
         self._lengths = _open_lengths(self.directory, self.card)
         try:

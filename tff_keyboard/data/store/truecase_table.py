@@ -9,7 +9,6 @@ most frequent form is a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 
 import collections
 import dataclasses
-import pathlib
 from collections.abc import Iterable, Sequence
 
 from tff_keyboard.data.store.store_card import CaseFacts, rate
@@ -18,7 +17,6 @@ from tff_keyboard.data.text.capitals import Capitals
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
-from tff_keyboard.storage.errors import DataError
 
 MAX_FORMS = 50_000  # the limit of an export's manifest
 _LONGEST_FORM = 100
@@ -154,16 +152,3 @@ class CaseAccuracy:
             "messages": sums["messages"],
             "messages_begun_with_capital_rate": rate(sums["messages_begun"], sums["messages"]),
         }
-
-
-def to_bytes(table: dict[str, str]) -> bytes:
-    """Returns the content of the file: one form per line."""
-    return "".join(f"{form}\n" for form in table.values()).encode()
-
-
-def read_forms(path: pathlib.Path) -> list[str]:
-    """Reads the forms that `to_bytes` wrote. Raises `DataError` if the file is damaged."""
-    try:
-        return path.read_bytes().decode("utf-8").split("\n")[:-1]
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: is damaged: not valid UTF-8. Restore it from a copy.") from None

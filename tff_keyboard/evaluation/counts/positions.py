@@ -7,6 +7,7 @@ scores of a batch, [n, V], to `Positions`: n rows of about twenty numbers.
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
 from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
 from tff_keyboard.predictors.prefix_index import PrefixIndex
-from tff_keyboard.predictors.tail_lexicon import TailLexicon
+
+if TYPE_CHECKING:  # training imports this module, and needs no lexicon
+    from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
 # Number of scores in memory: 2^24 float32 are 64 MB, 1,600 positions at V = 10,000.
 _SCORES_AT_ONCE = 2**24
@@ -106,7 +109,7 @@ def text_batches(
     max_length: int = 0,
     reference: Vocabulary | None = None,
     only: slice = slice(None),
-    tail: TailLexicon | None = None,
+    tail: "TailLexicon | None" = None,
 ) -> Iterator[Batch]:
     """Yields batches of the messages of all clients, sorted by length.
 
@@ -172,7 +175,7 @@ def _batch(
     width: int,
     vocabulary: Vocabulary,
     reference: Vocabulary | None,
-    tail: TailLexicon | None,
+    tail: "TailLexicon | None",
 ) -> Batch:
     ids = np.full([len(rows), width], PAD, np.int32)
     in_reference = ids.copy()
@@ -207,7 +210,7 @@ def score(
     batch: Batch,
     scores: np.ndarray,
     index: PrefixIndex,
-    tail: TailLexicon | None = None,
+    tail: "TailLexicon | None" = None,
     before: np.ndarray | None = None,
 ) -> Positions:
     """Reduces the scores of a batch to the properties of its targets.
