@@ -18,7 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 PARTS = (
     "tff_keyboard", "tff_keyboard_app", "tff_keyboard_fleet", "tff_keyboard_lab", "tflite_export",
-    "tasks", "configs", "models", "pyproject.toml", "setup.py",
+    "tasks", "configs", "docs/results/recipes.toml", "models", "pyproject.toml", "setup.py",
     "README.md", "requirements.txt",
 )  # fmt: skip
 BUILD = "import setuptools.build_meta as build, sys; build.build_wheel(sys.argv[1])"
@@ -45,7 +45,8 @@ def wheel(tmp_path_factory):
             leave_out = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / part, folder / "source" / part, ignore=leave_out)
         else:
-            shutil.copy(ROOT / part, folder / "source")
+            (folder / "source" / part).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / part, folder / "source" / part)
     command = [sys.executable, "-c", BUILD, str(folder)]
     subprocess.run(command, cwd=folder / "source", check=True, capture_output=True)
     (found,) = folder.glob("*.whl")
@@ -83,9 +84,11 @@ def test_wheel_has_only_our_names(site):
     assert list((site / "tff_keyboard_app").rglob("*.txt"))
     assert {path.name for path in (site / "tff_keyboard_shipped").iterdir()} == {
         "configs",
+        "docs",
         "models",
         "requirements.txt",
     }
+    assert files(site / "tff_keyboard_shipped" / "docs") == {pathlib.Path("results/recipes.toml")}
     for shipped in ("configs", "models"):
         found, whole = files(site / "tff_keyboard_shipped" / shipped), files(ROOT / shipped)
         assert found == whole
