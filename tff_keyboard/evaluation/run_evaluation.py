@@ -111,7 +111,7 @@ def _names_of_clients(
         return tuple(map(str, as_they_are)), as_they_are
     names = list(map(store.pseudonym, text.clients))
     order = np.argsort(names, kind="stable")
-    return tuple(names[place] for place in order), order
+    return tuple(names[row] for row in order), order
 
 
 def _in_order(sums: Sums, order: np.ndarray) -> dict[str, np.ndarray]:
@@ -231,11 +231,11 @@ def read_kept(path: pathlib.Path) -> Evaluation | None:
 
 def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
     """Returns the result of `evaluate_run`, cached in the run directory by weights digest."""
-    kept = RunDirectory(path).evaluation_path(population, weights_digest(path))
-    evaluation = read_kept(kept)
+    file = RunDirectory(path).evaluation_path(population, weights_digest(path))
+    evaluation = read_kept(file)
     if evaluation is None:
         evaluation = evaluate_run(path, population)
-        write_evaluation(kept, evaluation)
+        write_evaluation(file, evaluation)
     return evaluation
 
 

@@ -97,8 +97,8 @@ def best_words(
     if len(candidates) > 4 * k:
         # All that are at least as good as the k-th best: k, or more if there are ties.
         threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
-        kept = scores >= threshold
-        candidates, scores = candidates[kept], scores[kept]
+        is_candidate = scores >= threshold
+        candidates, scores = candidates[is_candidate], scores[is_candidate]
     order = np.lexsort((candidates, -scores))[:k]
     return candidates[order], scores[order]
 
@@ -114,14 +114,14 @@ def best_with_prefix(
     if prefix or not 1 <= k <= _FEW:
         return best_words(scores, index.ids(prefix), k)
     words = scores[NUM_SPECIAL:].copy()
-    found = []
+    positions = []
     for _ in range(min(k, len(words))):
         best = int(words.argmax())  # the first maximum, so ties go to the lower id
         if words[best] == -np.inf:
             return best_words(scores, index.ids(prefix), k)
-        found.append(best)
+        positions.append(best)
         words[best] = -np.inf
-    ids = np.array(found, np.int64) + NUM_SPECIAL
+    ids = np.array(positions, np.int64) + NUM_SPECIAL
     return ids, scores[ids]
 
 

@@ -164,9 +164,9 @@ def _total(values: np.ndarray, key: np.ndarray, size: int, kind: type) -> np.nda
 def _columns(positions: Positions) -> dict[str, np.ndarray]:
     """Returns the contribution of each position to each sum of `HOST_SUMS`: name -> [n]."""
     is_word, is_eos, is_oov = positions.is_word, positions.is_eos, positions.is_oov
-    is_first = positions.place == 0
-    offered = is_word | positions.named
-    on_strip = offered & (positions.rank < STRIP)
+    is_first = positions.index_in_message == 0
+    has_word = is_word | positions.has_name
+    on_strip = has_word & (positions.rank < STRIP)
     word_or_eos = is_word | is_eos
     is_best = positions.rank_of_all == 0
     everywhere = np.ones(len(positions))
@@ -196,6 +196,6 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
         "zero_state_impressions": is_first,
         "zero_state_matches": on_strip & is_first,
         "confidence": positions.confidence,
-        "oov_hits_at_1": positions.named & (positions.rank < 1),
-        "oov_hits_at_3": positions.named & on_strip,
+        "oov_hits_at_1": positions.has_name & (positions.rank < 1),
+        "oov_hits_at_3": positions.has_name & on_strip,
     }

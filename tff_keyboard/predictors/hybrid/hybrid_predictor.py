@@ -160,9 +160,11 @@ class HybridPredictor:
         scores = self.next_word(context)
         size = len(self.vocabulary)
         extras = self.table.extras
-        ids, found = best_with_prefix(scores[:size], self._index, prefix, k)
+        ids, scores_of_best = best_with_prefix(scores[:size], self._index, prefix, k)
         best = [
-            (self.vocabulary.words[i], float(p)) for i, p in zip(ids, found, strict=True) if p > 0
+            (self.vocabulary.words[i], float(p))
+            for i, p in zip(ids, scores_of_best, strict=True)
+            if p > 0
         ]
         first, end = range_of(extras, prefix)
         best += zip(extras[first:end], scores[size + first : size + end].tolist(), strict=True)
@@ -179,9 +181,9 @@ class HybridPredictor:
         changes = self.cache.changes
         if self._lately_changes != changes:
             self._lately, self._lately_changes = {}, changes
-        found = self._lately.get(tuple(words))
-        if found is not None:
-            return found[0]
+        cached = self._lately.get(tuple(words))
+        if cached is not None:
+            return cached[0]
         nodes = self._ngram_nodes(words)
         previous = words[-1] if words else EDGE
         weights = self._weights(int(mixture.matched_orders(nodes)), previous)

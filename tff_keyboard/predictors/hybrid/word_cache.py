@@ -165,8 +165,11 @@ class WordCache:
             for word, count in row.items()
         ):
             raise ValueError("a word or a count is out of range")
-        most = UNIT / (1 - 2 ** (-1 / self.half_life))
-        if sum(words.values()) > most or sum(sum(row.values()) for row in rows[1:]) > most:
+        max_total = UNIT / (1 - 2 ** (-1 / self.half_life))
+        if (
+            sum(words.values()) > max_total
+            or sum(sum(row.values()) for row in rows[1:]) > max_total
+        ):
             raise ValueError("it has more entries than a cache can have")
         if not all(
             row and set(row) <= set(words) and (first == EDGE or self._learnable(first) == first)
@@ -198,14 +201,14 @@ class WordCache:
     def _decay(self, num_words: int) -> None:
         factor, smallest = self._factor(num_words), self._smallest
 
-        def left(row: Counts) -> Counts:
+        def decayed(row: Counts) -> Counts:
             smaller = {word: (count * factor) >> _PRECISION for word, count in row.items()}
             return {word: count for word, count in smaller.items() if count >= smallest}
 
-        self.words = left(self.words)
+        self.words = decayed(self.words)
         self.uses = {word: uses for word, uses in self.uses.items() if word in self.words}
         self.kept &= self.uses.keys()
-        rows = {first: left(row) for first, row in self.pairs.items()}
+        rows = {first: decayed(row) for first, row in self.pairs.items()}
         self.pairs = {first: row for first, row in rows.items() if row}
 
     def _changed(self) -> None:
