@@ -77,9 +77,10 @@ def client_batches(
             for index, words in enumerate(map(len, examples) if lengths is None else lengths)
             for start in range(0, words + 1, max_length)
         ]
-    chosen = choose_examples(len(places), max_examples, seed)
+    sequence_ids = choose_examples(len(places), max_examples, seed)
     sequences = [
-        _sequence(examples[i], max_length, start) for i, start in map(places.__getitem__, chosen)
+        _sequence(examples[i], max_length, start)
+        for i, start in map(places.__getitem__, sequence_ids)
     ]
     batches: list[np.ndarray] = []
     for epoch in range(epochs):
@@ -111,31 +112,33 @@ def epoch_sizes(
     Returns:
       Sequences and targets of each client, [clients, 2] int64.
     """
-    whole = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
-    ends = np.cumsum([len(own) for own in lengths], dtype=np.int64)
+    full_lengths = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
+    ends = np.cumsum([len(message_lengths) for message_lengths in lengths], dtype=np.int64)
     if long_messages == "truncate":
-        counts, used = np.ones_like(whole), np.minimum(whole, max_length)
+        counts, used = np.ones_like(full_lengths), np.minimum(full_lengths, max_length)
     else:
-        counts, used = -(-whole // max_length), whole
+        counts, used = -(-full_lengths // max_length), full_lengths
     sizes = np.stack([_sums(counts, ends), _sums(used, ends)], axis=1)
     # Only clients that draw some of their sequences need a generator, which is the main cost.
-    most = np.asarray(limits, np.int64)
-    drawing = np.flatnonzero((most > 0) & (most < sizes[:, 0]))
+    sequence_limits = np.asarray(limits, np.int64)
+    drawing = np.flatnonzero((sequence_limits > 0) & (sequence_limits < sizes[:, 0]))
     if not drawing.size:
         return sizes
     targets = np.repeat(np.minimum(used, max_length), counts)
     if long_messages != "truncate":
-        targets[np.cumsum(counts) - 1] = whole - (counts - 1) * max_length
+        targets[np.cumsum(counts) - 1] = full_lengths - (counts - 1) * max_length
     starts = np.cumsum(sizes[:, 0]) - sizes[:, 0]
-    totals, most = sizes[drawing, 0], most[drawing]
-    chosen = np.concatenate(
+    totals, sequence_limits = sizes[drawing, 0], sequence_limits[drawing]
+    sequence_ids = np.concatenate(
         [
             choose_examples(int(total), int(size), [*seed, names[i]])
-            for i, total, size in zip(drawing, totals, most, strict=True)
+            for i, total, size in zip(drawing, totals, sequence_limits, strict=True)
         ]
     )
-    chosen += np.repeat(starts[drawing], most)
-    sizes[drawing] = np.stack([most, _sums(targets[chosen], np.cumsum(most))], axis=1)
+    sequence_ids += np.repeat(starts[drawing], sequence_limits)
+    sizes[drawing] = np.stack(
+        [sequence_limits, _sums(targets[sequence_ids], np.cumsum(sequence_limits))], axis=1
+    )
     return sizes
 
 
@@ -188,8 +191,8 @@ def evaluation_batches(
       ValueError: If an argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length)
-    chosen = choose_examples(len(examples), max_examples, seed)
-    sequences = sorted((_sequence(examples[index], max_length) for index in chosen), key=len)
+    message_ids = choose_examples(len(examples), max_examples, seed)
+    sequences = sorted((_sequence(examples[index], max_length) for index in message_ids), key=len)
     starts = range(0, len(sequences), batch_size)
     return [_pad(sequences[start : start + batch_size]) for start in starts]
 
@@ -238,16 +241,16 @@ def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
 @tf.function(
     input_signature=[tf.TensorSpec([3], tf.int64), tf.TensorSpec([None], tf.int32)], autograph=False
 )
-def _cut(place: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    start, rows, columns = place[0], place[1], place[2]
+def _cut(bounds: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    start, rows, columns = bounds[0], bounds[1], bounds[2]
     batch = tf.reshape(flat[start : start + rows * columns], [rows, columns])
     return batch[:, :-1], batch[:, 1:]
 
 
 def _sequence(ids: np.ndarray, max_length: int, start: int = 0) -> np.ndarray:
     """Returns at most `max_length` targets of `[BOS] + ids + [EOS]`, from position `start` on."""
-    whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int32)
-    return whole[start : start + max_length + 1]
+    sequence = np.concatenate([[BOS], ids, [EOS]]).astype(np.int32)
+    return sequence[start : start + max_length + 1]
 
 
 def _pad(sequences: Sequence[np.ndarray]) -> np.ndarray:

@@ -66,7 +66,7 @@ def run(options: Options) -> None:
     from tflite_export.format import manifest
 
     blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
-    models = list(dict.fromkeys(map(shipped_files.found, options.models)))
+    models = list(dict.fromkeys(map(shipped_files.locate, options.models)))
     for path in models:
         manifest.load_checked(path)  # before the slow imports
     from tff_keyboard.evaluation.model_specs import references

@@ -47,7 +47,7 @@ def run(options: Options) -> None:
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
     pairs = spelling.read_pairs(options.pairs)
-    path = shipped_files.found(options.model)
+    path = shipped_files.locate(options.model)
     keyboard = StripKeyboard(open_keyboard(path), options.language)
     counts = spelling.count(keyboard, pairs, options.context)
     if options.json:

@@ -36,7 +36,7 @@ class _Clients:
     starts: np.ndarray  # [clients] int64, first row of each client
 
     @functools.cached_property
-    def known(self) -> frozenset[str]:
+    def id_set(self) -> frozenset[str]:
         return frozenset(self.ids)
 
 
@@ -53,13 +53,13 @@ class StoredMessages(Sequence[np.ndarray]):
         return len(self._rows)
 
     @overload
-    def __getitem__(self, place: int) -> np.ndarray: ...
+    def __getitem__(self, index: int) -> np.ndarray: ...
     @overload
-    def __getitem__(self, place: slice) -> "StoredMessages": ...
-    def __getitem__(self, place: int | slice) -> "np.ndarray | StoredMessages":
-        if isinstance(place, slice):
-            return StoredMessages(self._rows[place])
-        return example_bytes.word_ids(self._rows[place])
+    def __getitem__(self, index: slice) -> "StoredMessages": ...
+    def __getitem__(self, index: int | slice) -> "np.ndarray | StoredMessages":
+        if isinstance(index, slice):
+            return StoredMessages(self._rows[index])
+        return example_bytes.word_ids(self._rows[index])
 
 
 class ClientStore:
@@ -197,9 +197,9 @@ class ClientStore:
             "SELECT split_name, client_id, serialized_example_proto FROM examples ORDER BY rowid"
         )
         expected = iter(recorded)
-        for client, own in itertools.groupby(rows, key=operator.itemgetter(0, 1)):
+        for client, client_rows in itertools.groupby(rows, key=operator.itemgetter(0, 1)):
             count = 0
-            for row in own:
+            for row in client_rows:
                 digest.update(store_writer.digested(*row))
                 count += 1
             if next(expected, None) != (*client, count):
@@ -221,7 +221,7 @@ class ClientStore:
         return self._clients[population]
 
     def _rows(self, population: str, client_id: str) -> list[bytes]:
-        if client_id not in self._population(population).known:
+        if client_id not in self._population(population).id_set:
             raise ValueError(f"No client {client_id!r} in population {population!r}.")
         rows = self._connection().execute(
             "SELECT serialized_example_proto FROM examples "
@@ -262,13 +262,13 @@ def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:
     for population, client_id, count in recorded:
         rows[population].append((client_id, count, start))
         start += count
-    found = {}
+    by_population = {}
     for population, clients in rows.items():
         clients.sort()
         ids = [client_id for client_id, _, _ in clients]
-        numbers = np.array([numbers for _, *numbers in clients], np.int64).reshape(-1, 2)
-        found[population] = _Clients(ids, *numbers.T.copy())
-    return found
+        rows_of = np.array([counts for _, *counts in clients], np.int64).reshape(-1, 2)
+        by_population[population] = _Clients(ids, *rows_of.T.copy())
+    return by_population
 
 
 def _open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray:

@@ -78,20 +78,20 @@ def choose_forms(
       min_users: Minimum number of users that typed a form, >= 1.
     """
     by_word: dict[str, list[tuple[int, str]]] = collections.defaultdict(list)
-    known = set(vocabulary.words)
+    words_of_table = set(vocabulary.words)
     for form, count in forms.inside.counts.items():
         word = casing.lower(form, vocabulary.rules.language)
-        if word in known and len(form) <= _LONGEST_FORM:
+        if word in words_of_table and len(form) <= _LONGEST_FORM:
             by_word[word].append((count, form))
     table = {}
-    for word, found in by_word.items():
-        times, best = max(found)
-        others = sum(count for count, _ in found) - times
+    for word, counts_of_forms in by_word.items():
+        times, best = max(counts_of_forms)
+        others = sum(count for count, _ in counts_of_forms) - times
         in_lower_case = max(0, words.counts[word] - forms.anywhere.counts[word])
         if times > in_lower_case + others and forms.inside.clients[best] >= min_users:
             table[word] = best
-    most = sorted(table, key=lambda word: (-words.counts[word], word))[:MAX_FORMS]
-    return {word: table[word] for word in sorted(most)}
+    frequent_words = sorted(table, key=lambda word: (-words.counts[word], word))[:MAX_FORMS]
+    return {word: table[word] for word in sorted(frequent_words)}
 
 
 class CaseAccuracy:

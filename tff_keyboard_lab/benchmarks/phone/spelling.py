@@ -38,7 +38,7 @@ from tff_keyboard_lab.tools.respell import dictionary_of
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 COMMON = 1e-6  # frequency of words that people mean
-BASE = shipped_files.found(pathlib.Path("models/base/keyboard.tflite"))
+BASE = shipped_files.locate(pathlib.Path("models/base/keyboard.tflite"))
 ENGLISH = ["en_US", "en_GB"]  # dictionaries of hunspell
 
 

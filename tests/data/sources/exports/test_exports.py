@@ -17,7 +17,7 @@ from tests.support.own_seconds import own_seconds
 from tff_keyboard.data.sources import formats
 from tff_keyboard.data.sources.exports import sms_backup, whatsapp
 from tff_keyboard.data.sources.messages import ParserState, clean_text
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError, UserError
 
 
@@ -27,7 +27,7 @@ def read_file(source, path, on_bad_line="error"):
     if source in formats.EXPORTS:
         found = list(formats.EXPORTS[source](path, reading))
     else:
-        found = list(formats.TABLES[source](path, reading, WantedColumns()))
+        found = list(formats.TABLES[source](path, reading, ColumnOptions()))
     return [(user, text) for _, user, text in found], dict(reading.skipped)
 
 

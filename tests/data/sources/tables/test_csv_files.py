@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables import csv_files
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError
 
 
 def read(path, on_bad_line="error", **wanted):
     reading = ParserState(on_bad_line)
-    found = list(csv_files.read_messages(path, reading, WantedColumns(**wanted)))
+    found = list(csv_files.read_messages(path, reading, ColumnOptions(**wanted)))
     return [(user, text) for _, user, text in found], reading
 
 
@@ -150,6 +150,6 @@ def test_missing_columns_are_errors(tmp_path, content, wanted, says):
 def test_time(tmp_path):
     path = write(tmp_path, "user,text,at\na,x,1704058860\nb,y,2023-12-31T21:41:00Z\nc,z,zebra\n")
     reading = ParserState("skip")
-    found = list(csv_files.read_messages(path, reading, WantedColumns(time="at")))
+    found = list(csv_files.read_messages(path, reading, ColumnOptions(time="at")))
     assert found == [Typed(1704058860, "a", "x"), Typed(1704058860, "b", "y")]
     assert reading.skipped["bad_time"] == 1

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables import json_lines
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError
 
 
 def read(path, on_bad_line="error", **wanted):
     reading = ParserState(on_bad_line)
-    return list(json_lines.read_messages(path, reading, WantedColumns(**wanted))), reading
+    return list(json_lines.read_messages(path, reading, ColumnOptions(**wanted))), reading
 
 
 def write(directory, content, name="chat.jsonl"):

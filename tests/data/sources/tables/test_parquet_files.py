@@ -11,7 +11,7 @@ from tests.support.examples import examples
 from tff_keyboard.data.sources import formats
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables import parquet_files
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -20,7 +20,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 def read(path, on_bad_line="error", **wanted):
     reading = ParserState(on_bad_line)
-    return list(parquet_files.read_messages(path, reading, WantedColumns(**wanted))), reading
+    return list(parquet_files.read_messages(path, reading, ColumnOptions(**wanted))), reading
 
 
 def write(directory, **columns):
@@ -69,7 +69,7 @@ def test_position_ends_at_the_size_of_the_file(tmp_path):
     path = write(tmp_path, user=["a", "b"], text=["x", "y"])
     positions = []
     reading = ParserState(on_position=positions.append)
-    list(parquet_files.read_messages(path, reading, WantedColumns(), bytes_before=5))
+    list(parquet_files.read_messages(path, reading, ColumnOptions(), bytes_before=5))
     assert positions == [5 + path.stat().st_size]
 
 
