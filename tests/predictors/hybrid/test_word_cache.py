@@ -84,15 +84,15 @@ def test_gaps_and_masks_make_no_pairs():
 
 def test_uses_do_not_decay_while_the_word_is_remembered():
     cache = WordCache(half_life=10, floor=0.25)
-    cache.observe(["once", "twice", "twice"], kept=["once", "elsewhere"])
+    cache.observe(["once", "twice", "twice"], exempt_words=["once", "elsewhere"])
     cache.observe(["often"] * 18)
     assert "once" not in cache.uses
     assert cache.uses["twice"] == 2
-    assert cache.kept == set()  # removed with the word
-    cache.observe(["often"], kept=["often"])
-    assert (cache.uses["often"], cache.kept) == (19, {"often"})
+    assert cache.exempt_words == set()  # removed with the word
+    cache.observe(["often"], exempt_words=["often"])
+    assert (cache.uses["often"], cache.exempt_words) == (19, {"often"})
     cache.forget(["often"])
-    assert (cache.uses, cache.kept) == ({"twice": 2}, set())
+    assert (cache.uses, cache.exempt_words) == ({"twice": 2}, set())
 
 
 @pytest.mark.parametrize("half_life, floor", [(1, 0.5), (20, 0.125), (200, 0.5)])

@@ -103,7 +103,7 @@ class CaseAccuracy:
 
     def __init__(self, table: dict[str, str], vocabulary: Vocabulary, reader: FormReader):
         self._table = table
-        self._known = set(vocabulary.words)
+        self._vocabulary_words = set(vocabulary.words)
         self._reader = reader
         self._sums: collections.Counter[str] = collections.Counter()
 
@@ -124,7 +124,7 @@ class CaseAccuracy:
         )
         uses = collections.Counter(" ".join(messages).split(" "))
         for word, count in uses.items():
-            if word not in self._known:
+            if word not in self._vocabulary_words:
                 continue
             lower = max(0, count - typed[word] - starting[word])
             self._sums["words"] += lower + typed[word]

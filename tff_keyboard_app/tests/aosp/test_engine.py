@@ -12,7 +12,7 @@ from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, PAD, NormalisationRul
 from tff_keyboard.evaluation.counts.predictor_evaluation import evaluate
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard_app.aosp.combined_file import WordList
-from tff_keyboard_app.aosp.engine import AospPredictor, stored
+from tff_keyboard_app.aosp.engine import AospPredictor, bigram_scores
 
 RULES = NormalisationRules()
 LIST = WordList(
@@ -110,7 +110,7 @@ def test_bigrams_are_rounded_as_makedict_and_the_keyboard_do():
     for one, two in zip(f.tolist(), bigram.tolist(), strict=True):
         words["w"] = one
         expected.append(p_of(WordList({}, words, {"v": {"w": two}}), "v", "w")[0])
-    np.testing.assert_array_equal(stored(f, bigram), expected)
+    np.testing.assert_array_equal(bigram_scores(f, bigram), expected)
 
 
 def test_scores_are_a_distribution_in_the_order_of_the_strip():

@@ -14,12 +14,12 @@ from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard_app.events import event_counts, replay
 from tff_keyboard_app.events.event_counts import COUNTS
-from tff_keyboard_app.events.event_log import Strip
+from tff_keyboard_app.events.event_log import StripRecord
 from tff_keyboard_app.tests.events.test_event_log import GOOD
 
 
 def strip(**changes):
-    return Strip(**{**GOOD, **changes})
+    return StripRecord(**{**GOOD, **changes})
 
 
 def test_counts_by_hand():

@@ -4,14 +4,14 @@ import pytest
 
 from tff_keyboard.storage.errors import DataError, ProgramError, UsageError
 from tff_keyboard_app.events import event_log, live_log
-from tff_keyboard_app.events.live_log import Shown
+from tff_keyboard_app.events.live_log import UnsentStrip
 
 MODEL = "0a1b2c3d4e5f"
 
 
 def shown(**changes):
     fields = {"place": 1, "prefix": 2, "words": ("you", "them", "it"), "outcome": "typed"}
-    return Shown(**{"model": MODEL, **fields, **changes})
+    return UnsentStrip(**{"model": MODEL, **fields, **changes})
 
 
 def test_the_word_typed_in_the_end_is_looked_up_and_not_written(tmp_path):

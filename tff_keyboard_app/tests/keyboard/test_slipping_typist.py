@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard.data.sources import synthetic
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import TypingSession
 from tff_keyboard_app.keyboard.user_history import UserHistory
 from tff_keyboard_app.tests.support import slipping_typist
@@ -19,7 +19,7 @@ MAX_CHANGED = 0.005  # of the right words
 
 @pytest.fixture(scope="module")
 def keyboard():
-    return StripKeyboard(open_keyboard(pathlib.Path("models/messages/keyboard.tflite")))
+    return AppKeyboard(open_keyboard(pathlib.Path("models/messages/keyboard.tflite")))
 
 
 @pytest.fixture(scope="module")

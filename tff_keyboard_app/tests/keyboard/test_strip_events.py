@@ -11,7 +11,7 @@ from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_app.events import event_log, live_log
 from tff_keyboard_app.keyboard import terminal_keyboard
 from tff_keyboard_app.keyboard.server import keyboard_server
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.strip_events import Cursor, KeyboardEvents, TypedStrips
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
@@ -26,7 +26,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def keyboard(path):
-    return StripKeyboard(KeyboardPredictor(path))
+    return AppKeyboard(KeyboardPredictor(path))
 
 
 @pytest.fixture
@@ -64,9 +64,11 @@ def test_the_terminal_logs_every_strip_it_showed(keyboard, events, log_path, pat
     typed(keyboard, events, "see y\x7fyo\t\n")
     model = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     texts = ["", "s", "se", "see", "see ", "see y", "see ", "see y", "see yo"]
-    strips = [keyboard.strip_for(text).slots for text in texts]
+    strips = [keyboard.keyboard_strip(text).slots for text in texts]
     accepted = strips[-1][1].word
-    strips.append(keyboard.strip_for(f"see yo{accepted} ").slots)  # how many, whatever is there
+    strips.append(
+        keyboard.keyboard_strip(f"see yo{accepted} ").slots
+    )  # how many, whatever is there
     found = list(event_log.read_log(log_path))
     assert [(s.place, s.prefix) for s in found] == [
         (0, 0),
@@ -115,7 +117,7 @@ def test_a_command_is_no_message(keyboard, events, log_path):
             assert words == " see"
             return ["see"], []
 
-        def learn(self, text, kept=(), *, learn=True):
+        def learn(self, text, exempt_words=(), *, learn=True):
             assert text == "you"
 
     keys = iter([*"/forget see\n", *"you\n", ""])

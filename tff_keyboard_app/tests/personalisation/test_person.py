@@ -168,7 +168,7 @@ def test_the_report_by_hand():
     gains = np.array([p.sums[TUNED]["hits_at_3"] - 20 for p in people]) / 100
     kept = np.array([p.is_kept for p in people])
     assert not kept[1]
-    assert (summary.people, summary.kept, summary.diverged) == (40, kept.sum(), 1)
+    assert (summary.people, summary.num_kept, summary.diverged) == (40, kept.sum(), 1)
     change = summary.change("recall_at_3_no_eos", TUNED, NETWORK)
     assert change.mean.value == pytest.approx(gains.mean())
     assert change.total.value == pytest.approx(gains.mean())  # all typed the same

@@ -55,7 +55,7 @@ class Typed:
 
 def correction(keyboard, before, word):
     """What a space makes of a word, None where it stays."""
-    found = keyboard.strip_for(before + word).correction
+    found = keyboard.keyboard_strip(before + word).correction
     return found and found.word
 
 
@@ -68,7 +68,7 @@ def type_messages(keyboard, owner, session, messages, rng, *, habitual=False, me
     """Types and sends messages, which the owner learns.
 
     Args:
-      keyboard: A `StripKeyboard`.
+      keyboard: A `AppKeyboard`.
       owner: A `UserHistory`.
       session: A `TypingSession`.
       messages: Lists of words.
@@ -90,7 +90,7 @@ def type_messages(keyboard, owner, session, messages, rng, *, habitual=False, me
             end = place == len(message) - 1
             _type_word(keyboard, session, result, word, typed, end=end, mends=mends)
         for sent in session.settled(ended=True):
-            owner.learn(sent.text, sent.kept, learn=sent.learn)
+            owner.learn(sent.text, sent.exempt_words, learn=sent.learn)
     return result
 
 
@@ -98,7 +98,7 @@ def _type_word(keyboard, session, result, word, typed, *, end, mends):
     before = session.text
     for character in typed:
         session.press(character)
-    slot = keyboard.strip_for(session.text).correction if mends else None
+    slot = keyboard.keyboard_strip(session.text).correction if mends else None
     made = slot.word if slot else typed
     result.right += typed == word
     if typed == word and not same(made, word):

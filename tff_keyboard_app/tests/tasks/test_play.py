@@ -14,7 +14,7 @@ from tff_keyboard.command_line import cli
 from tff_keyboard_app.commands import play as play_task
 from tff_keyboard_app.events import event_log
 from tff_keyboard_app.keyboard import cache_file
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.tests.support import keyboard_browser
 from tff_keyboard_app.tests.support.keyboard_browser import ROOT, play
 from tflite_export.export.export_options import ExportOptions
@@ -56,11 +56,11 @@ def page(driver, address):
 
 @functools.cache
 def keyboard(path):
-    return StripKeyboard(KeyboardPredictor(path))
+    return AppKeyboard(KeyboardPredictor(path))
 
 
 def expected_strip(path, text, after=""):
-    slots = keyboard(path).strip_for(text, after).slots
+    slots = keyboard(path).keyboard_strip(text, after).slots
     return [slot.word if slot else "" for slot in slots]
 
 
@@ -610,7 +610,7 @@ class TestOwnWords:
         page.type("\n")
         page.wait("document.getElementById('remembered').textContent === '2'", "not learnt")
         assert [sent.text for sent in page.find_all("#messages li")] == ["See dont"]
-        assert cache_file.load(tmp_path / "words.cache").kept == {"dont"}
+        assert cache_file.load(tmp_path / "words.cache").exempt_words == {"dont"}
         page.write("dont")
         assert page.find_all("#strip .correction") == []
         page.write("\b" * 4)

@@ -15,18 +15,18 @@ import pathlib
 import random
 
 from tff_keyboard_app.keyboard.apostrophes import CONTRACTIONS
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_lab.benchmarks.phone.spelling import BASE
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 
-def typed_and_sent(keyboard: StripKeyboard, words: list[str], place: int) -> tuple[str, str]:
+def typed_and_sent(keyboard: AppKeyboard, words: list[str], place: int) -> tuple[str, str]:
     """Returns the words up to the one after `place`, as typed, and as the keyboard changes them."""
     text = ""
     for word in words[: place + 2]:
         text += word
         if word == words[place] or len(text.split()) > place:
-            correction = keyboard.strip_for(text).correction
+            correction = keyboard.keyboard_strip(text).correction
             text = correction.applied_to(text).rstrip() if correction is not None else text
         text += " "
     return " ".join(words[: place + 2]), text.rstrip()
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--text", type=pathlib.Path, action="append", required=True)
     parser.add_argument("--words", type=int, default=100_000, help="number of words of each text")
     flags = parser.parse_args()
-    keyboard = StripKeyboard(open_keyboard(flags.model))
+    keyboard = AppKeyboard(open_keyboard(flags.model))
     plain = CONTRACTIONS["en"]
     without = {contraction: word for word, contraction in plain.items()}
     for path in flags.text:

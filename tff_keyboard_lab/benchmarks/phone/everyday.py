@@ -71,7 +71,7 @@ def typed(keyboard, message: str) -> Iterator[Typed]:
     """Yields the words of a message in turn.
 
     Args:
-      keyboard: A `StripKeyboard`.
+      keyboard: A `AppKeyboard`.
       message: The message.
     """
     before = ""
@@ -79,7 +79,7 @@ def typed(keyboard, message: str) -> Iterator[Typed]:
         word = piece.strip("?!,.")
         needed = len(word)
         for letters in range(len(word)):
-            strip = keyboard.strip_for(before + word[:letters])
+            strip = keyboard.keyboard_strip(before + word[:letters])
             if any(slot.word.lower() == word.lower() for slot in strip.slots if slot):
                 needed = letters
                 break
@@ -96,10 +96,10 @@ def main() -> None:
     )
     options = parser.parse_args()
     quiet.import_tensorflow()
-    from tff_keyboard_app.keyboard.strip import StripKeyboard
+    from tff_keyboard_app.keyboard.strip import AppKeyboard
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
-    keyboard = StripKeyboard(open_keyboard(options.model))
+    keyboard = AppKeyboard(open_keyboard(options.model))
     counts: collections.Counter[str] = collections.Counter()
     for message in MESSAGES.splitlines():
         found = list(typed(keyboard, message))

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS
 from tff_keyboard_lab.benchmarks.phone.spelling import BASE, letters_of, read_text
 from tff_keyboard_lab.tools import halves
@@ -34,9 +34,9 @@ SOURCE = pathlib.Path(__file__).with_name("presage_strips.cc")
 _MAX_WORDS = 30
 
 
-def best_of(keyboard: StripKeyboard, text: str) -> list[str]:
+def best_of(keyboard: AppKeyboard, text: str) -> list[str]:
     """Returns the words of the strip, best first."""
-    ranked = sorted(zip(SLOT_RANKS, keyboard.strip_for(text).slots, strict=True))
+    ranked = sorted(zip(SLOT_RANKS, keyboard.keyboard_strip(text).slots, strict=True))
     return [slot.word for _, slot in ranked if slot is not None]
 
 
@@ -115,7 +115,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
-    keyboard = StripKeyboard(open_keyboard(flags.model))
+    keyboard = AppKeyboard(open_keyboard(flags.model))
     tokenizer = PythonTokenizer(keyboard.predictor.vocabulary.rules)
     result = {}
     for path in flags.text:

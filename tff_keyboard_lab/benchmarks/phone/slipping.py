@@ -30,7 +30,7 @@ from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.sources import split
 from tff_keyboard.data.text import casing, word_list
 from tff_keyboard_app.keyboard.languages import LANGUAGES
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_lab.benchmarks.phone.spelling import (
     BASE,
     ENGLISH,
@@ -113,18 +113,18 @@ def kinds_of(language: str) -> dict[str, int]:
     return KINDS | ({_MARK: 4} if LANGUAGES[language].marked else {})
 
 
-def after_spaces(keyboard: StripKeyboard, before: str, typed: str) -> str:
+def after_spaces(keyboard: AppKeyboard, before: str, typed: str) -> str:
     """Returns the text after `typed` and a space, corrections of each space made."""
     text = before
     for piece in typed.split():
         text += piece
-        made = keyboard.strip_for(text).correction
+        made = keyboard.keyboard_strip(text).correction
         text = made.applied_to(text) if made is not None else f"{text} "
     return text
 
 
 def type_messages(
-    keyboard: StripKeyboard,
+    keyboard: AppKeyboard,
     messages: list[list[str]],
     right: set[str],
     rng: random.Random,
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true", help="see above")
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
-    keyboard = StripKeyboard(open_keyboard(flags.model))
+    keyboard = AppKeyboard(open_keyboard(flags.model))
     rules = keyboard.predictor.vocabulary.rules
     frequencies = word_list.read_word_list(flags.frequencies, rules)
     is_read = is_held_out if flags.held_out else lambda client: halves.is_in(client, "test")

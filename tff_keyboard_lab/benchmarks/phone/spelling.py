@@ -32,7 +32,7 @@ from tff_keyboard.data.text import casing, word_list
 from tff_keyboard.storage import shipped_files
 from tff_keyboard_app.keyboard import spelling
 from tff_keyboard_app.keyboard.spelling import Pair
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_lab.tools import halves
 from tff_keyboard_lab.tools.respell import dictionary_of
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
@@ -114,7 +114,7 @@ def read_text(path: pathlib.Path, is_read: Callable[[str], bool]) -> list[list[s
 
 
 def changes_of_right(
-    keyboard: StripKeyboard, messages: list[list[str]], right: set[str], words: int
+    keyboard: AppKeyboard, messages: list[list[str]], right: set[str], words: int
 ) -> dict[str, int]:
     """Counts right words of clients, and how many of them a space changes."""
     looked = changed = 0
@@ -125,7 +125,7 @@ def changes_of_right(
                 continue
             looked += 1
             text = " ".join(typed[: place + 1])
-            made = keyboard.strip_for(text).correction
+            made = keyboard.keyboard_strip(text).correction
             if made is not None:
                 became = letters_of(made.applied_to(text), language)
                 changed += became != letters_of(text, language)
@@ -166,7 +166,7 @@ def main() -> None:
     dictionaries = flags.dictionary or ENGLISH
     if flags.right and not flags.frequencies:
         parser.error("--right needs --frequencies: they decide which strings are words")
-    keyboard = StripKeyboard(open_keyboard(flags.model))
+    keyboard = AppKeyboard(open_keyboard(flags.model))
     rules = keyboard.predictor.vocabulary.rules
     result: dict = {"pairs": {}, "right": {}}
     misspelt = set()

@@ -11,7 +11,7 @@ class TurkishKeyboard:
 
     code = "tr"
 
-    def strip_for(self, text):
+    def keyboard_strip(self, text):
         made = {"istanbul": "İstanbul", "KIL": "KİL"}.get(text.split()[-1])
         correction = made and Slot(made, 1.0, len(made), f"{made} ")
         return types.SimpleNamespace(correction=correction)

@@ -38,7 +38,7 @@ def test_counts():
     class Keyboard:
         """Mends "tomorow" alone, and changes "fine"."""
 
-        def strip_for(self, text):
+        def keyboard_strip(self, text):
             word = text.split()[-1]
             made = {"tomorow": "tomorrow", "fine": "fire"}.get(word)
             if made is None:
