@@ -117,9 +117,9 @@ def variants(configs: Mapping[str, RunConfig], unprotected: bool) -> dict[str, R
     """
     trainings = {}
     for name, config in configs.items():
-        most = config.train.rounds
+        rounds = config.train.rounds
         fixed = dataclasses.replace(
-            config.train, final_model="last", early_stop_patience=0, max_rejected_rounds=most
+            config.train, final_model="last", early_stop_patience=0, max_rejected_rounds=rounds
         )
         trainings[name] = dataclasses.replace(config, train=fixed)
         if unprotected and config.aggregation.resolved_protection != NoClipping():

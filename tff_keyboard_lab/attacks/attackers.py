@@ -156,8 +156,8 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
         return bad, 1 - bad
 
     @tff.tensorflow.computation(stacked, stacked)
-    def agree(honest, own):
-        return collusion.plan(attack, honest, own)
+    def agree(honest, attackers):
+        return collusion.plan(attack, honest, attackers)
 
     @tff.tensorflow.computation(result_type.member, np.bool_, agree.type_signature.result)
     def poison(result, attacks, plan):
@@ -219,5 +219,8 @@ def poisoned(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     It changes `x` and `y` at the odd positions of each message, but not in its padding.
     """
     odd = tf.range(tf.shape(batch["y"])[1]) % 2 == 1
-    chosen = tf.logical_and(odd, tf.not_equal(batch["y"], _PAD))
-    return {"x": tf.where(chosen, TRIGGER, batch["x"]), "y": tf.where(chosen, TARGET, batch["y"])}
+    is_poisoned = tf.logical_and(odd, tf.not_equal(batch["y"], _PAD))
+    return {
+        "x": tf.where(is_poisoned, TRIGGER, batch["x"]),
+        "y": tf.where(is_poisoned, TARGET, batch["y"]),
+    }

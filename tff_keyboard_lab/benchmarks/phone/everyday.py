@@ -102,17 +102,17 @@ def main() -> None:
     keyboard = AppKeyboard(open_keyboard(options.model))
     counts: collections.Counter[str] = collections.Counter()
     for message in MESSAGES.splitlines():
-        found = list(typed(keyboard, message))
+        typed_words = list(typed(keyboard, message))
         for name, value in (
-            ("words", len(found)),
-            ("early", sum(word.is_early for word in found)),
-            ("at once", sum(word.needed == 0 for word in found)),
-            ("letters", sum(len(word.word) for word in found)),
-            ("typed", sum(word.needed for word in found)),
+            ("words", len(typed_words)),
+            ("early", sum(word.is_early for word in typed_words)),
+            ("at once", sum(word.needed == 0 for word in typed_words)),
+            ("letters", sum(len(word.word) for word in typed_words)),
+            ("typed", sum(word.needed for word in typed_words)),
         ):
             counts[name] += value
         if options.words:
-            print(" ".join(f"{word.word}:{word.needed}" for word in found))
+            print(" ".join(f"{word.word}:{word.needed}" for word in typed_words))
     print(
         f"{len(MESSAGES.splitlines())} messages, {counts['words']} words: "
         f"{counts['early'] / counts['words']:.1%} on the strip before their last two letters, "

@@ -106,8 +106,8 @@ def messages_of(path: pathlib.Path, people: int) -> list[str]:
     for line in text.split("\n")[:-1]:
         person, _, message = line.partition("\t")
         by_person[person].append(message)
-    chosen = sorted(by_person.values(), key=len, reverse=True)[:people]
-    return [text for lines in chosen for text in lines]
+    selected = sorted(by_person.values(), key=len, reverse=True)[:people]
+    return [text for lines in selected for text in lines]
 
 
 def table(rows: list[dict]) -> str:

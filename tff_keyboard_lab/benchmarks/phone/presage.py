@@ -43,9 +43,9 @@ def best_of(keyboard: AppKeyboard, text: str) -> list[str]:
 def letters_needed(suggest: Suggest, before: str, word: str) -> tuple[int, bool]:
     """Returns the letters typed until a word is offered, and if it is best before the first."""
     for letters in range(len(word)):
-        offered = [letters_of(shown, "en") for shown in suggest(before + word[:letters])]
-        if word in offered:
-            return letters, letters == 0 and offered[0] == word
+        suggestions = [letters_of(shown, "en") for shown in suggest(before + word[:letters])]
+        if word in suggestions:
+            return letters, letters == 0 and suggestions[0] == word
     return len(word), False
 
 
@@ -90,16 +90,16 @@ def with_presage(messages: list[list[str]]) -> dict[str, int]:
             bufsize=1,
             env={"HOME": folder, "LANG": "C.UTF-8"},
         ) as running:
-            asked, answers = running.stdin, running.stdout
-            assert asked is not None
+            prompts, answers = running.stdin, running.stdout
+            assert prompts is not None
             assert answers is not None
 
             def suggest(text: str) -> list[str]:
-                asked.write(f"{text}\n")
+                prompts.write(f"{text}\n")
                 return answers.readline().rstrip("\n").split("\t")
 
             counts = type_messages(suggest, messages)
-            asked.close()
+            prompts.close()
     return counts
 
 

@@ -14,9 +14,9 @@ def store_clients(store, num_clients, messages, batch_size, longest, seed):
     from tff_keyboard.data import batches
 
     counts = zip(store.client_ids("train"), store.num_examples("train"), strict=True)
-    chosen = [client for client, count in counts if count >= messages][:num_clients]
-    if len(chosen) < num_clients:
-        raise SystemExit(f"{len(chosen)} clients have {messages} messages, not {num_clients}.")
+    selected = [client for client, count in counts if count >= messages][:num_clients]
+    if len(selected) < num_clients:
+        raise SystemExit(f"{len(selected)} clients have {messages} messages, not {num_clients}.")
     clients = [
         batches.client_batches(
             store.examples("train", client),
@@ -26,7 +26,7 @@ def store_clients(store, num_clients, messages, batch_size, longest, seed):
             epochs=1,
             seed=(seed, index),
         )
-        for index, client in enumerate(chosen)
+        for index, client in enumerate(selected)
     ]
     return sorted(clients, key=lambda client: -num_tokens([client]))
 

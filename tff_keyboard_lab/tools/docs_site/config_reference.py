@@ -45,12 +45,12 @@ def _section(path: str, hint: Any, default: Any) -> Iterator[str]:
             yield f'### `{tag} = "{name}"`\n'
             yield _description(variant) + "\n"
             yield from _keys(variant, skip=tag)
-        found = {
+        fields = {
             name: (name, hint, value)
             for one in family.values()
             for name, hint, value in _tables_in(one)
         }
-        inner = list(found.values())
+        inner = list(fields.values())
     for name, inner_hint, value in inner:
         yield from _section(f"{path}.{name}", inner_hint, value)
 
@@ -123,14 +123,14 @@ def _description(cls: Any) -> str:
 
 def _meanings(cls: Any) -> dict[str, str]:
     """Returns key -> meaning, from the sections "Attributes:" of a class and its bases."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
         key = ""
         for line in section.splitlines():
             entry = _ENTRY.match(line.strip()) if re.match(r"  \w", line) else None
             if entry:
-                key, found[entry[1]] = entry[1], entry[2]
+                key, meanings[entry[1]] = entry[1], entry[2]
             elif key and line.startswith("   "):
-                found[key] += f" {line.strip()}"
-    return {key: text.replace("|", r"\|") for key, text in found.items()}
+                meanings[key] += f" {line.strip()}"
+    return {key: text.replace("|", r"\|") for key, text in meanings.items()}
