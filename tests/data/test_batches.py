@@ -236,7 +236,7 @@ def test_epoch_sizes_match_batches_of_each_client(clients, max_length, long_mess
     cut = {"max_length": max_length, "long_messages": long_messages}
     lengths = [np.array(own, np.int32) for own, _ in clients]
     limits = [most for _, most in clients]
-    names = [7 * place + 3 for place in range(len(clients))]
+    names = [7 * position + 3 for position in range(len(clients))]
     expected = []
     for own, most, name in zip(lengths, limits, names, strict=True):
         messages = [np.full(words, 4, np.int32) for words in own]
@@ -245,6 +245,6 @@ def test_epoch_sizes_match_batches_of_each_client(clients, max_length, long_mess
         )
         targets = sum(int(np.count_nonzero(batch[:, 1:])) for batch in made)
         expected.append([sum(map(len, made)), targets])
-    found = batches.epoch_sizes(lengths, limits=limits, seed=(5, 2), names=names, **cut)
-    assert found.shape == (len(clients), 2)
-    assert found.tolist() == expected
+    actual = batches.epoch_sizes(lengths, limits=limits, seed=(5, 2), names=names, **cut)
+    assert actual.shape == (len(clients), 2)
+    assert actual.tolist() == expected

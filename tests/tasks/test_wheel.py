@@ -49,8 +49,8 @@ def wheel(tmp_path_factory):
             shutil.copy(ROOT / part, folder / "source" / part)
     command = [sys.executable, "-c", BUILD, str(folder)]
     subprocess.run(command, cwd=folder / "source", check=True, capture_output=True)
-    (found,) = folder.glob("*.whl")
-    return found
+    (actual,) = folder.glob("*.whl")
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +75,9 @@ def test_wheel_has_only_our_names(site):
     }
     assert "tff_keyboard_tasks.__main__:main" in (info / "entry_points.txt").read_text()
     for package, name in (("tff_keyboard", "tff_keyboard"), ("tasks", "tff_keyboard_tasks")):
-        found = {str(path.relative_to(site / name)) for path in (site / name).rglob("*.py")}
+        actual = {str(path.relative_to(site / name)) for path in (site / name).rglob("*.py")}
         whole = {str(p.relative_to(ROOT / package)) for p in (ROOT / package).rglob("*.py")}
-        assert found == whole
+        assert actual == whole
     assert list((site / "tff_keyboard_app").rglob("*.html"))
     assert list((site / "tff_keyboard").rglob("templates/page.html"))
     assert not list(site.rglob("test_*.py"))
@@ -90,8 +90,8 @@ def test_wheel_has_only_our_names(site):
     }
     assert files(site / "tff_keyboard_shipped" / "docs") == {pathlib.Path("results/recipes.toml")}
     for shipped in ("configs", "models"):
-        found, whole = files(site / "tff_keyboard_shipped" / shipped), files(ROOT / shipped)
-        assert found == whole
+        actual, whole = files(site / "tff_keyboard_shipped" / shipped), files(ROOT / shipped)
+        assert actual == whole
         assert len(whole) > 10
 
 

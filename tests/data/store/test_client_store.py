@@ -96,8 +96,8 @@ def test_lengths_of_another_store_are_refused(store_path):
 def test_all_messages_of_a_population(made):
     store = ClientStore(made)
     expected = [m for c in store.client_ids("train") for m in store.examples("train", c)]
-    found = store.all_examples("train")
-    assert [m.tolist() for m in found] == [m.tolist() for m in expected]
+    actual = store.all_examples("train")
+    assert [m.tolist() for m in actual] == [m.tolist() for m in expected]
     with pytest.raises(DataError, match="no messages of 'train_later'"):
         store.all_examples("train_later")
 

@@ -31,13 +31,13 @@ def ngrams(model):
 
 def typists(messages, owners, order):
     """Returns n-gram -> set of users."""
-    found = collections.defaultdict(set)
+    actual = collections.defaultdict(set)
     for message, owner in zip(messages, owners, strict=True):
         ids = [BOS, *map(int, message), EOS]
         for n in range(2, order + 1):
             for start in range(len(ids) - n + 1):
-                found[tuple(ids[start : start + n])].add(owner)
-    return found
+                actual[tuple(ids[start : start + n])].add(owner)
+    return actual
 
 
 @examples(30)

@@ -82,9 +82,9 @@ def test_only_the_first_messages_of_each_client_are_read(place, tmp_path):
     some = {"store": place / "store", "out": tmp_path}
     store = ClientStore(place / "store")
     first = [store.words("held_out", person)[:2] for person in store.client_ids("held_out")]
-    found = compare(["unigram"], max_messages=2, **some).text.words
-    assert found == sum(len(message) for person in first for message in person)
-    assert found < compare(["unigram"], **some).text.words
+    actual = compare(["unigram"], max_messages=2, **some).text.words
+    assert actual == sum(len(message) for person in first for message in person)
+    assert actual < compare(["unigram"], **some).text.words
 
 
 @pytest.mark.slow
@@ -279,8 +279,8 @@ def test_interpreter_is_used_if_libcifg_is_broken(tmp_path, monkeypatch):
     text.write_text("see you later\nwhere are you now\n" * 5)
 
     def sums():
-        found = compare([SHIPPED], text=text, out=tmp_path / "out")
-        return found.first.sums
+        actual = compare([SHIPPED], text=text, out=tmp_path / "out")
+        return actual.first.sums
 
     monkeypatch.setattr(libcifg, "built_library", lambda: None)
     expected = sums()

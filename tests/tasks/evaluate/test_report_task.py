@@ -190,11 +190,11 @@ def test_escapes_names_and_values(place, written, tmp_path):
     assert "<gram>" not in content
     assert "<b>0</b>" not in content
     assert "&amp;amp;" not in content
-    found = json.loads((place / "comparison" / "comparison.json").read_text())
-    for model in found["models"]:
+    actual = json.loads((place / "comparison" / "comparison.json").read_text())
+    for model in actual["models"]:
         slices = model["slices"]
         slices["<i>family"] = {"<i>label": slices["place"]["first word"]}
-    (tmp_path / "comparison.json").write_text(json.dumps(found))
+    (tmp_path / "comparison.json").write_text(json.dumps(actual))
     content = report(tmp_path, strips=False).read_text(encoding="utf-8")
     assert "&lt;i&gt;family" in content
     assert "&lt;i&gt;label" in content
@@ -356,8 +356,8 @@ def test_in_a_browser(written, tmp_path, width):
     pixels = np.asarray(Image.open(picture).convert("RGB"))
     assert pixels.shape[1] == width
     for index in range(4):  # every model's colour is there, in bars, dots and marks
-        wanted = np.array([int(charts.colour(index)[i : i + 2], 16) for i in (1, 3, 5)])
-        close = np.abs(pixels.astype(int) - wanted).max(axis=2) <= 2
+        expected = np.array([int(charts.colour(index)[i : i + 2], 16) for i in (1, 3, 5)])
+        close = np.abs(pixels.astype(int) - expected).max(axis=2) <= 2
         assert np.count_nonzero(close) > 400, charts.colour(index)
     # Nothing runs out of the page: the outermost columns are background from top to bottom.
     background = pixels[0, 0]

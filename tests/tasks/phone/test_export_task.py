@@ -122,8 +122,8 @@ def test_text_with_and_without_names(tmp_path, packed):
     }
     plain = tmp_path / "plain.txt"
     plain.write_text("see you\n" * (texts.LINES_PER_CLIENT + 1))
-    found = texts.from_file(plain, RULES, max_words=1000)
-    assert [len(messages) for messages in found.values()] == [texts.LINES_PER_CLIENT, 1]
+    actual = texts.from_file(plain, RULES, max_words=1000)
+    assert [len(messages) for messages in actual.values()] == [texts.LINES_PER_CLIENT, 1]
     assert sum(map(len, texts.from_file(plain, RULES, max_words=4).values())) == 2
 
 

@@ -25,13 +25,13 @@ def test_the_word_typed_in_the_end_is_looked_up_and_not_written(tmp_path):
             shown(place=2, outcome="left", words=()),
         ]
         assert log.add(strips, ["see", "them"]) == 5
-    found = list(event_log.read_log(path))
-    assert [strip.match for strip in found] == [1, 1, 1, None, None]
-    assert [strip.shown for strip in found] == [3, 3, 3, 1, 0]
-    assert [strip.rank for strip in found] == [None, None, 0, None, None]
-    assert [strip.deleted for strip in found] == [False, False, True, False, False]
-    assert {strip.message for strip in found} == {0}
-    assert found[1].latency_us == 70
+    actual = list(event_log.read_log(path))
+    assert [strip.match for strip in actual] == [1, 1, 1, None, None]
+    assert [strip.shown for strip in actual] == [3, 3, 3, 1, 0]
+    assert [strip.rank for strip in actual] == [None, None, 0, None, None]
+    assert [strip.deleted for strip in actual] == [False, False, True, False, False]
+    assert {strip.message for strip in actual} == {0}
+    assert actual[1].latency_us == 70
     for word in ("see", "them", "yonder"):
         assert word not in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600

@@ -96,8 +96,8 @@ def test_a_space_adds_missing_marks(code, typed, meant):
     rules = vocabulary.NormalisationRules(language=code)
     words = vocabulary.Vocabulary((*vocabulary.SPECIAL_WORDS, meant), rules)
     row = np.array([0.0, 0.0, 0.1, 0.1, 0.3])
-    found = Autocorrect(words, {meant: 0.01}, language=LANGUAGES[code]).correct(typed, row)
-    assert (found.word, found.is_sure) == (meant, True)
+    actual = Autocorrect(words, {meant: 0.01}, language=LANGUAGES[code]).correct(typed, row)
+    assert (actual.word, actual.is_sure) == (meant, True)
 
 
 @pytest.fixture(scope="module", params=["de", "tr", "es", "nl"])

@@ -145,8 +145,8 @@ def test_names_of_the_lexicon_have_capitals(keyboard, typed, shown):
     ],
 )
 def test_a_space_inside_a_word_is_taken_away(keyboard, text, after_space):
-    found = keyboard.keyboard_strip(text).correction
+    actual = keyboard.keyboard_strip(text).correction
     if after_space is None:
-        assert found is None or found.replaces <= len(text.split()[-1])
+        assert actual is None or actual.replaces <= len(text.split()[-1])
     else:
-        assert found.applied_to(text) == after_space
+        assert actual.applied_to(text) == after_space

@@ -52,8 +52,8 @@ def shown(keyboard, text):
 
 
 def corrected(keyboard, text):
-    found = keyboard.keyboard_strip(text).correction
-    return found and found.word
+    actual = keyboard.keyboard_strip(text).correction
+    return actual and actual.word
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

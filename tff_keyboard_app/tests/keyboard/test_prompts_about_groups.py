@@ -101,7 +101,7 @@ def test_no_insult_is_offered(language):
     prompts = PROMPTS[language]
     insults = re.compile("|".join(prompts.insults.split()).replace("*", ".*"))
     blocked = Blocklist(packaged_entries(language))
-    found = list(offered_words(keyboard_of(language), prompts))
-    assert len(found) > 2 * len(prompts.groups.split()) * len(prompts.templates)
-    assert [each for each in found if insults.fullmatch(each[1].lower())] == []
-    assert [each for each in found if each[1].lower() in blocked] == []
+    actual = list(offered_words(keyboard_of(language), prompts))
+    assert len(actual) > 2 * len(prompts.groups.split()) * len(prompts.templates)
+    assert [each for each in actual if insults.fullmatch(each[1].lower())] == []
+    assert [each for each in actual if each[1].lower() in blocked] == []

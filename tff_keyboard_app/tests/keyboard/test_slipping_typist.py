@@ -50,13 +50,13 @@ def test_corrections_last(keyboard, messages, count, habitual, mends):
     )
 
     def mended():
-        found = [
+        actual = [
             slipping_typist.correction(keyboard, text, word) for text, word, _, _ in typed.slips
         ]
         return np.array(
             [
                 word is not None and slipping_typist.same(word, meant)
-                for word, (_, _, meant, _) in zip(found, typed.slips, strict=True)
+                for word, (_, _, meant, _) in zip(actual, typed.slips, strict=True)
             ]
         )
 

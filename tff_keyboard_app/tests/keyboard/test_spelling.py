@@ -97,6 +97,6 @@ def test_the_task_prints_counts(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:3]] == [["misspelled", "1"], ["corrected", "1"]]
     assert cli.launch(spelling_task, [*words, "--json"]) == cli.OK
-    found = json.loads(capsys.readouterr().out)
-    assert (found["corrected"], found["right"], found["right_changed"]) == (1, 1, 0)
+    actual = json.loads(capsys.readouterr().out)
+    assert (actual["corrected"], actual["right"], actual["right_changed"]) == (1, 1, 0)
     assert cli.launch(spelling_task, [str(BASE), "--pairs=none.tsv"]) != cli.OK

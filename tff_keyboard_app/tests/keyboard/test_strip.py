@@ -186,8 +186,8 @@ def test_frequencies_are_the_models_own_and_repeatable(predictor):
             total = total + row
             context.append(words[random.choice(len(words), p=row)])
     expected = total[NUM_SPECIAL:] / total.sum()
-    found = np.array([frequencies[word] for word in words[NUM_SPECIAL:]])
-    assert np.abs(found - expected).sum() < 0.5  # total variation below 0.25
+    actual = np.array([frequencies[word] for word in words[NUM_SPECIAL:]])
+    assert np.abs(actual - expected).sum() < 0.5  # total variation below 0.25
 
 
 def test_a_word_is_not_corrected_to_the_one_before_it():

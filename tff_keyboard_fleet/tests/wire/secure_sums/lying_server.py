@@ -125,10 +125,10 @@ class World:
                     learned.shares[each, is_own][other] = share
 
     def _report(self, each, lies, envelopes, included, learned):
-        found = []
+        actual = []
         for other in lies.pairs[each]:
             if other in self.colluding:
-                found.append(
+                actual.append(
                     Envelope(
                         sender=self.devices[other].name,
                         recipient=self.devices[each].name,
@@ -138,8 +138,8 @@ class World:
                     )
                 )
             elif (other, each) in envelopes:
-                found.append(envelopes[other, each])
-        report = self.devices[each].report(found, self.vectors[each])
+                actual.append(envelopes[other, each])
+        report = self.devices[each].report(actual, self.vectors[each])
         learned.masked[each] = report.masked
         numbers = {self.devices[other].name: other for other in lies.near[each]}
         learned.pairs[each] = {numbers[x] for x in report.included}
@@ -163,12 +163,12 @@ class World:
 
     def _unmask(self, each, lies, confirmed, learned):
         device = self.devices[each]
-        found = {
+        actual = {
             self.devices[x].name: self._signature(confirmed, x, each, sign_confirmation)
             for x in lies.near[each]
         }
         numbers = {self.devices[other].name: other for other in lies.near[each]}
-        for name, share in device.unmask(found).shares.items():
+        for name, share in device.unmask(actual).shares.items():
             is_own = name in device._reported
             learned.shares[numbers[name], is_own][each] = share
 
@@ -220,7 +220,7 @@ class Learned:
                     tied[each].add(other)
                 else:
                     hidden.add(each)
-        found, left = [], set(tied)
+        actual, left = [], set(tied)
         while left:
             group, new = set(), {left.pop()}
             while new:
@@ -228,8 +228,8 @@ class Learned:
                 new = set().union(*(tied[x] for x in new)) - group
             left -= group
             if not group & hidden:
-                found.append(group)
-        return found
+                actual.append(group)
+        return actual
 
     def secret(self, owner, is_own):
         """Returns a secret of 32 bytes recovered from shares, or None."""
@@ -282,8 +282,8 @@ def circle_of(numbers, degree, rng):
     order = list(rng.permutation(numbers))
     steps = [step for step in range(-degree // 2, degree // 2 + 1) if step]
     return {
-        int(each): [int(order[(place + step) % len(order)]) for step in steps]
-        for place, each in enumerate(order)
+        int(each): [int(order[(position + step) % len(order)]) for step in steps]
+        for position, each in enumerate(order)
     }
 
 

@@ -26,18 +26,18 @@ from tff_keyboard_fleet.wire.secure_sums.server import Server
 
 def reporting(count=10, **options):
     """Returns a round in which all devices are about to report."""
-    found = Round(count, **options)
-    found.advertise()
-    found.share()
-    return found
+    actual = Round(count, **options)
+    actual.advertise()
+    actual.share()
+    return actual
 
 
 def asking(absent=1):
     """Returns a round after the questions. `absent` devices shared but did not report."""
-    found = reporting()
-    found.gone = sorted(found.devices)[:absent]
-    found.report(found.gone)
-    return found
+    actual = reporting()
+    actual.gone = sorted(actual.devices)[:absent]
+    actual.report(actual.gone)
+    return actual
 
 
 @examples(30)
@@ -317,9 +317,9 @@ def test_dealers_that_too_many_leave_out_are_false(reported, others, are_silent,
     whole = asking()
     framed, _ = next((n, q) for n, q in whole.questions.items() if len(q.reported) == reported)
     whole.confirm()
-    for place, name in enumerate(whole.questions[framed].reported):
+    for position, name in enumerate(whole.questions[framed].reported):
         reveal = whole.reveal(name)
-        if place < others:
+        if position < others:
             left = {} if are_silent else reveal.shares.keys() - {framed}
             reveal = dataclasses.replace(reveal, shares={x: reveal.shares[x] for x in left})
         whole.server.unmask(reveal)

@@ -20,5 +20,5 @@ class TurkishKeyboard:
 def test_turkish_capitals():
     messages = [["istanbul", "IŞIK", "KIL"]]
     right = {"istanbul", "ışık", "kıl"}
-    found = spelling.changes_of_right(TurkishKeyboard(), messages, right, 10)
-    assert found == {"words": 3, "changed": 1}
+    actual = spelling.changes_of_right(TurkishKeyboard(), messages, right, 10)
+    assert actual == {"words": 3, "changed": 1}
