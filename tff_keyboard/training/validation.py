@@ -18,7 +18,7 @@ import numpy as np
 
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.config.sections.train_config import EvaluationConfig
-from tff_keyboard.data.batches import choose_examples
+from tff_keyboard.data.batches import draw_positions
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.counts import batch_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
@@ -67,7 +67,7 @@ def in_this_process(
         clients = client_inputs.evaluation_clients(store, POPULATION, config)
         typed = [store.words(POPULATION, client) for client in clients]
         most = config.max_examples
-        chosen = [[own[i] for i in choose_examples(len(own), most, (0,))] for own in typed]
+        chosen = [[own[i] for i in draw_positions(len(own), most, (0,))] for own in typed]
         text = TypedText(POPULATION, tuple(clients), tuple(chosen))
 
         def evaluate(weights: Any) -> Mapping[str, np.ndarray]:

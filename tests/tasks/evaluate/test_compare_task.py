@@ -28,7 +28,7 @@ def place(store, tmp_path_factory):
     save_untrained_run(folder / "run", config)
     store = ClientStore(folder / "store")
     spec = ngram_spec.parse("ngram:40kB")
-    _, data = ngram_spec.train(spec, store.all_examples("train"), store.vocabulary)
+    _, data = ngram_spec.train(spec, store.all_messages("train"), store.vocabulary)
     assert data is not None
     (folder / "saved.ngram").write_bytes(data)
     return folder

@@ -103,7 +103,7 @@ def place(store, tmp_path_factory):
     write_ledger(folder / "federated")
     # A name that a page must escape.
     spec = ngram_spec.parse("ngram:40kB")
-    _, data = ngram_spec.train(spec, store.all_examples("train"), store.vocabulary)
+    _, data = ngram_spec.train(spec, store.all_messages("train"), store.vocabulary)
     assert data is not None
     (folder / "n&<gram>.ngram").write_bytes(data)
     models = [str(folder / name) for name in ("federated", "server", "n&<gram>.ngram")]

@@ -30,7 +30,7 @@ def cifg(opened):
 
 @pytest.fixture(scope="module")
 def ngram(opened):
-    return NGramPredictor.train(opened.all_examples("train"), opened.vocabulary, order=2)
+    return NGramPredictor.train(opened.all_messages("train"), opened.vocabulary, order=2)
 
 
 class Nodes:

@@ -67,7 +67,7 @@ class ClientStore:
 
         store = ClientStore("data/sms")
         ids = store.client_ids("train")
-        messages = store.examples("train", ids[0])  # word ids, [words] int32 each
+        messages = store.messages("train", ids[0])  # word ids, [words] int32 each
 
     Attributes:
       directory: Directory of the store.
@@ -143,20 +143,16 @@ class ClientStore:
         """
         return list(self._population(population).ids)
 
-    def num_examples(self, population: str) -> np.ndarray:
+    def num_messages(self, population: str) -> np.ndarray:
         """Returns the messages of each client, [clients] int64 in the order of `client_ids`."""
         return self._population(population).counts.copy()
 
-    def examples(self, population: str, client_id: str) -> list[np.ndarray]:
+    def messages(self, population: str, client_id: str) -> StoredMessages:
         """Returns the word ids of each message in the order typed, [words] int32.
 
-        The ids have neither BOS nor EOS, and no message is empty. Raises `ValueError` if there is
-        no such population or client.
+        The ids have neither BOS nor EOS, and no message is empty. A message is decoded each time it
+        is looked up. Raises `ValueError` if there is no such population or client.
         """
-        return list(self.messages(population, client_id))
-
-    def messages(self, population: str, client_id: str) -> StoredMessages:
-        """Returns the same as `examples`, but decodes each message only when it is looked up."""
         return StoredMessages(self._rows(population, client_id))
 
     def message_lengths(self, population: str, index: int) -> np.ndarray:
@@ -168,7 +164,7 @@ class ClientStore:
         start = clients.starts[index]
         return self._lengths[start : start + clients.counts[index]]
 
-    def all_examples(self, population: str) -> list[np.ndarray]:
+    def all_messages(self, population: str) -> list[np.ndarray]:
         """Returns the word ids of each message of a whole population, client after client.
 
         Raises `ValueError` if there is no such population, `DataError` if it has no messages.

@@ -42,9 +42,9 @@ class TrainText(NamedTuple):
 
 def read_train_text(store: ClientStore) -> TrainText:
     """Reads the text of all train clients. Raises `DataError` if there is none."""
-    counts = store.num_examples("train")
+    counts = store.num_messages("train")
     owners = np.repeat(np.arange(len(counts)), counts).tolist()
-    return TrainText(store.all_examples("train"), owners)
+    return TrainText(store.all_messages("train"), owners)
 
 
 def read_spec(word: str) -> ngram_spec.NGramSpec:
