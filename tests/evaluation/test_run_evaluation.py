@@ -54,8 +54,8 @@ def test_rows_match_their_pseudonyms(run, store):
 
 
 def test_cached_evaluation_belongs_to_the_weights(run, store, tmp_path):
-    first = run_evaluation.kept_evaluation(run, "validation")
-    assert run_evaluation.kept_evaluation(run, "validation").to_json() == first.to_json()
+    first = run_evaluation.cached_evaluation(run, "validation")
+    assert run_evaluation.cached_evaluation(run, "validation").to_json() == first.to_json()
     other = save_untrained_run(tmp_path / "other", tiny_config(store, "model.units=4"), seed=2)
     assert run_evaluation.weights_digest(other) != run_evaluation.weights_digest(run)
 

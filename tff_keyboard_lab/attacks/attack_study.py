@@ -15,7 +15,7 @@ from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.results.result import Evaluation
-from tff_keyboard.evaluation.run_evaluation import kept_evaluation
+from tff_keyboard.evaluation.run_evaluation import cached_evaluation
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage import files
@@ -83,7 +83,7 @@ def study_attacks(
             path = _train(
                 config, workdir / rule / attack, attack, share, allow_tff_server=allow_tff_server
             )
-            results = {people: kept_evaluation(path, people) for people in POPULATIONS}
+            results = {people: cached_evaluation(path, people) for people in POPULATIONS}
             run_rows = RunDirectory(path).all_rows()
             shows_hit = attack in BACKDOORS or (attack == CLEAN and set(attacks) & set(BACKDOORS))
             rows.append(

@@ -135,7 +135,7 @@ def _alone(attack: str, result_type: tff.FederatedType) -> tff.Computation:
     @tff.tensorflow.computation(result_type.member, np.bool_)
     def poison(result, attacks):
         honest = (result.update, result.update_weight)
-        return _chosen(attacks, UPDATE_ATTACKS[attack](*honest), honest)
+        return _select(attacks, UPDATE_ATTACKS[attack](*honest), honest)
 
     @tff.federated_computation(result_type, tff.FederatedType(np.bool_, tff.CLIENTS))
     def send(results, attacks):
@@ -166,7 +166,7 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
             sent = collusion.scaled(result.update, plan.longest, plan.replace)
         hides = tf.logical_and(attacks, plan.honest > 0)
         honest = (result.update, result.update_weight)
-        return _chosen(hides, (sent, result.update_weight), honest)
+        return _select(hides, (sent, result.update_weight), honest)
 
     @tff.federated_computation(result_type, tff.FederatedType(np.bool_, tff.CLIENTS))
     def send(results, attacks):
@@ -177,7 +177,7 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
     return send
 
 
-def _chosen(attacks: tf.Tensor, bad: Any, honest: Any) -> tff.learning.templates.ClientResult:
+def _select(attacks: tf.Tensor, bad: Any, honest: Any) -> tff.learning.templates.ClientResult:
     """Returns the first (delta, weight) if the client attacks, else the second."""
     update, weight = tf.nest.map_structure(
         lambda ours, theirs: tf.where(attacks, ours, theirs), bad, honest

@@ -123,7 +123,7 @@ def _printed() -> Iterator[list[str]]:
             lines += file.read().decode(errors="replace").splitlines(keepends=True)
 
 
-def _found(path: pathlib.Path) -> pathlib.Path:
+def _locate(path: pathlib.Path) -> pathlib.Path:
     return path.resolve() if path.exists() else FOLDER / path
 
 
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(arguments)
     out = flags.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    paths = [_found(pathlib.Path(name).with_suffix(".py")) for name in flags.names]
+    paths = [_locate(pathlib.Path(name).with_suffix(".py")) for name in flags.names]
     if flags.here:
         build(paths[0], out)
         return

@@ -143,7 +143,7 @@ class Pruner:
         contexts = np.arange(self._model.vocabulary_size)  # remaining rows of the previous order
         for level, table in enumerate(self._model.tables):
             is_kept = keep[self._bounds[level] : self._bounds[level + 1]]
-            tables.append(_kept_part(table, is_kept, contexts))
+            tables.append(_pruned_table(table, is_kept, contexts))
             contexts = np.flatnonzero(is_kept)
         return KneserNey(self._model.unigram, tables)
 
@@ -183,7 +183,7 @@ def clients_of_ngrams(
     return counts
 
 
-def _kept_part(table: NGramTable, is_kept: np.ndarray, contexts: np.ndarray) -> NGramTable:
+def _pruned_table(table: NGramTable, is_kept: np.ndarray, contexts: np.ndarray) -> NGramTable:
     """Returns a table without the dropped rows, for the remaining contexts."""
     owner = _owners(table)
     size = len(table.gamma)
