@@ -25,7 +25,7 @@ from tff_keyboard.predictors.hybrid.word_cache import WordCache
 def test_parts_have_the_same_sums_as_the_whole_text(monkeypatch):
     """The cache is cleared between clients, so some clients may be evaluated elsewhere."""
     text = typed_by(7, seed=3)
-    whole = predictor_evaluation.evaluate(hybrid(), text)
+    in_one_go = predictor_evaluation.evaluate(hybrid(), text)
     monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 40)
 
     def elsewhere(unused_predictor, text, parts, **options):
@@ -35,7 +35,7 @@ def test_parts_have_the_same_sums_as_the_whole_text(monkeypatch):
             yield place, actual
 
     parts = predictor_evaluation.evaluate(hybrid(), text, compute=elsewhere)
-    for name, values in whole.sums.items():
+    for name, values in in_one_go.sums.items():
         np.testing.assert_allclose(parts.sums[name], values, rtol=1e-6, err_msg=name)
 
 
@@ -48,7 +48,7 @@ def simulate(predictor, person, max_length):
         for position, word in enumerate([*message, None][: max_length or None]):
             p = by_definition(predictor, message[:position])
             strip = [w for w, _ in predictor.suggest(message[:position])]
-            known = set(predictor.table.extras)
+            table_words = set(predictor.table.extras)
             target = EOS if word is None else VOCABULARY.id_of(word)
             kind = {EOS: "eos", OOV: "oov"}.get(target, "words")
             classes = [p[w] for w in VOCABULARY.words]
@@ -61,7 +61,7 @@ def simulate(predictor, person, max_length):
             hits = "oov_hits" if kind == "oov" else "hits"
             sums[f"{hits}_at_1"] += word == strip[0]
             sums[f"{hits}_at_3"] += word in strip
-            order = [*VOCABULARY.words, *sorted(known)]
+            order = [*VOCABULARY.words, *sorted(table_words)]
             allowed = [w for w in order if w not in SPECIAL_WORDS or w == "<eos>"]
             allowed.sort(key=lambda w: (-p[w], order.index(w)))
             offered = word if word is not None else "<eos>"
@@ -72,7 +72,7 @@ def simulate(predictor, person, max_length):
             sums["zero_state_impressions"] += position == 0
             sums["impression_matches"] += word in strip
             sums["zero_state_matches"] += position == 0 and word in strip
-            sums["confidence"] += max(p[w] for w in [*VOCABULARY.words[4:], *known])
+            sums["confidence"] += max(p[w] for w in [*VOCABULARY.words[4:], *table_words])
             sums["reciprocal_ranks"] += 1 / (1 + strip.index(word)) if word in strip else 0
             if word is None:
                 continue

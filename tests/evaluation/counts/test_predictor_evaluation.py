@@ -354,9 +354,9 @@ def test_keystrokes_with_spaces_match_typing_with_spaces():
     assert metric_value(sums, "kss_with_spaces") == pytest.approx(1 - keys / typed)
 
 
-def position_slices(message, place, reference):
+def position_slices(message, position, reference):
     """Returns the slices of a position (except confidence) by their definitions."""
-    word = message[place] if place < len(message) else None
+    word = message[position] if position < len(message) else None
     slices = {
         "place": next(
             label
@@ -367,7 +367,7 @@ def position_slices(message, place, reference):
                 (1, "2nd to 5th"),
                 (0, "first word"),
             )
-            if place >= least
+            if position >= least
         ),
         "length": next(
             label
@@ -424,6 +424,6 @@ def test_slices_match_counts_of_their_positions():
             parts = sum(sums[name] for sums in counts.slices[family].values())
             np.testing.assert_allclose(parts, counts.sums[name], err_msg=f"{family} {name}")
     for label, sums in counts.slices["confidence"].items():
-        least, most = (float(word) for word in label.split(" to "))
+        least, maximum = (float(word) for word in label.split(" to "))
         mean = sums["confidence"].sum() / sums["impressions"].sum()
-        assert least - 0.01 <= mean <= most + 0.01
+        assert least - 0.01 <= mean <= maximum + 0.01

@@ -49,11 +49,11 @@ def test_single_position_matches_the_batch():
     assert np.all(np.any(nodes >= 0, axis=(0, 1)))
     together = compact.probabilities(nodes.reshape(-1, 4)).reshape(*ids.shape, V)
     for row, sequence in enumerate(ids):
-        kept = [-1] * 4
+        step_contexts = [-1] * 4
         for position in range(len(sequence)):
             contexts = compact.contexts(list(sequence[: position + 1]))
-            kept = compact.step(kept, int(sequence[position]))
-            assert contexts == kept == list(nodes[row, position])
+            step_contexts = compact.step(step_contexts, int(sequence[position]))
+            assert contexts == step_contexts == list(nodes[row, position])
             np.testing.assert_allclose(
                 compact.distribution(contexts), together[row, position], rtol=1e-6
             )

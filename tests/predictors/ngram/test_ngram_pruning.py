@@ -18,8 +18,8 @@ def chain_messages(seed, count):
     for _ in range(count):
         words = [3, 4]
         for _ in range(rng.integers(0, 9)):
-            chosen = follower[words[-2], words[-1]]
-            words.append(chosen if rng.random() < 0.6 else 3 + int(21 * rng.random() ** 3))
+            follower_of = follower[words[-2], words[-1]]
+            words.append(follower_of if rng.random() < 0.6 else 3 + int(21 * rng.random() ** 3))
         messages.append(np.array(words[2:], int))
     return messages
 
@@ -138,11 +138,11 @@ def test_pruned_model_has_the_requested_size_and_sums_to_one(model, pruner, shar
     size = pruner.min_ngrams + round(share * (pruner.max_ngrams - pruner.min_ngrams))
     pruned = pruner.prune(size)
     assert sum(pruned.num_ngrams) == size
-    whole, left = grams(model), grams(pruned)
-    for level, rows in enumerate(left):
+    whole, remaining = grams(model), grams(pruned)
+    for level, rows in enumerate(remaining):
         assert set(rows) <= set(whole[level])
         if level:
-            assert {gram[:-1] for gram in rows} <= set(left[level - 1])
+            assert {gram[:-1] for gram in rows} <= set(remaining[level - 1])
     ids = np.random.default_rng(0).integers(OOV, V, size=[50, 6])
     ids[:, 0] = BOS
     p = pruned.probabilities(pruned.context_nodes(ids).reshape(-1, 3))

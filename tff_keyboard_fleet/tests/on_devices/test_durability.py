@@ -21,8 +21,8 @@ class Killed(BaseException):
 class Server:
     """Trains in this process, and is killed the third time it reaches `place`."""
 
-    def __init__(self, folder, place=""):
-        self._folder, self._place = folder, place
+    def __init__(self, folder, death_point=""):
+        self._folder, self._place = folder, death_point
         self._times = self.deaths = 0
         self._app = None
         self.seen = {}
@@ -118,8 +118,13 @@ def test_sigkill_changes_nothing(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=800)
     assert done.returncode == 0, done.stderr
     actual = json.loads(done.stdout.splitlines()[-1])
-    for place in ("", *PLACES):
-        one = actual[place]
-        assert (one["kills"], one["code"]) == (int(bool(place)), 0), (place, done.stderr)
+    for death_point in ("", *PLACES):
+        one = actual[death_point]
+        assert (one["kills"], one["code"]) == (int(bool(death_point)), 0), (
+            death_point,
+            done.stderr,
+        )
         assert set(one["models"].values()) == {1}
-        assert _without_cohorts(one["outcome"]) == _without_cohorts(actual[""]["outcome"]), place
+        assert _without_cohorts(one["outcome"]) == _without_cohorts(actual[""]["outcome"]), (
+            death_point
+        )

@@ -382,9 +382,9 @@ def test_an_error_before_the_sum_changed_does_not_cost_the_sum(server):
     assert server.store._sum is kept
 
 
-def _seated(server, numbers):
+def _seated(server, values):
     """Returns arguments of the uploads of devices that check in."""
-    for number in numbers:
+    for number in values:
         device = server.device(number)
         task = device.check_in(server.plan.sha256).task
         yield device, task, server.plan, np.zeros(server.plan.parameters)

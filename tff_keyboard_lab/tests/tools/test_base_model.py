@@ -61,9 +61,9 @@ def test_sentences_with_an_example_name_are_left_out(tmp_path):
         "b\tist das Toms Hut?",
         "b\tja, Tom!",
     ]
-    whole, out = tmp_path / "whole.gz", tmp_path / "out.gz"
-    whole.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
-    base_model.write_text_without(("Tom", "Mary"), whole, out)
+    source, out = tmp_path / "whole.gz", tmp_path / "out.gz"
+    source.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    base_model.write_text_without(("Tom", "Mary"), source, out)
     kept = gzip.decompress(out.read_bytes()).decode().splitlines()
     assert kept == ["a\tTomaten", "Tom\tich bin da", "b\tist das Toms Hut?"]
 

@@ -56,5 +56,5 @@ def test_nothing_or_all_can_be_kept(files):
     ids_of = {}
     near, rest = (select_text.read_text([path], ids_of) for path in files)
     for keep, expected in ((0.0, 0), (1.0, len(REST))):
-        kept, _ = select_text.select(near, rest, len(ids_of) + 2, keep)
-        assert kept.sum() == expected
+        is_selected, _ = select_text.select(near, rest, len(ids_of) + 2, keep)
+        assert is_selected.sum() == expected

@@ -15,9 +15,9 @@ from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError
 
 
-def read(path, on_bad_line="error", **wanted):
+def read(path, on_bad_line="error", **options):
     reading = ParserState(on_bad_line)
-    actual = list(csv_files.read_messages(path, reading, ColumnOptions(**wanted)))
+    actual = list(csv_files.read_messages(path, reading, ColumnOptions(**options)))
     return [(user, text) for _, user, text in actual], reading
 
 

@@ -14,9 +14,9 @@ from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError
 
 
-def read(path, on_bad_line="error", **wanted):
+def read(path, on_bad_line="error", **options):
     reading = ParserState(on_bad_line)
-    return list(json_lines.read_messages(path, reading, ColumnOptions(**wanted))), reading
+    return list(json_lines.read_messages(path, reading, ColumnOptions(**options))), reading
 
 
 def write(directory, content, name="chat.jsonl"):

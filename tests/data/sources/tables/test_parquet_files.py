@@ -18,9 +18,9 @@ pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
-def read(path, on_bad_line="error", **wanted):
+def read(path, on_bad_line="error", **options):
     reading = ParserState(on_bad_line)
-    return list(parquet_files.read_messages(path, reading, ColumnOptions(**wanted))), reading
+    return list(parquet_files.read_messages(path, reading, ColumnOptions(**options))), reading
 
 
 def write(directory, **columns):

@@ -68,8 +68,8 @@ def test_a_hybrid_has_the_digits_of_compare_and_a_baseline_comes_with_the_contro
     word = f"hybrid:{runs['other', 1].path}"
     text = baselines.read_train_text(opened)
     predictor = KerasPredictor(*load_model(runs["other", 1].path))
-    named = baselines.NamedPredictor("both", "keras", predictor, {}, word)
-    hybrid = baselines.join_hybrid(named, baselines.read_spec(word), text, opened)
+    network_model = baselines.NamedPredictor("both", "keras", predictor, {}, word)
+    hybrid = baselines.join_hybrid(network_model, baselines.read_spec(word), text, opened)
     held_out = typed_text.of_population(opened, "held_out")
     expected = run_evaluation.evaluate_named(
         hybrid.predictor, ModelFacts(name="both"), held_out, store=opened
