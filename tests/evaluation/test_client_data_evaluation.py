@@ -27,7 +27,7 @@ def model():
 
 
 def test_sums_are_those_of_the_tokenised_text_without_empty_messages_and_clients(model):
-    found = evaluate_client_data(model, VOCABULARY, client_data(TEXTS), feature="text")
+    actual = evaluate_client_data(model, VOCABULARY, client_data(TEXTS), feature="text")
     tokenize = PythonTokenizer(VOCABULARY.rules).tokenize
     typed = tuple(tokenize(texts) for texts in (["see you later"], ["you see"]))
     expected = run_evaluation.evaluate_named(
@@ -36,9 +36,9 @@ def test_sums_are_those_of_the_tokenised_text_without_empty_messages_and_clients
         TypedText("held_out", ("ann", "cem"), typed),
     )
     for name, values in expected.sums.items():
-        np.testing.assert_allclose(found.sums[name], values, rtol=1e-5, atol=1e-5)
-    assert found.metrics["recall_at_3_no_eos"].clients == 2
-    assert found.text.people == ("0", "1")  # no client ids
+        np.testing.assert_allclose(actual.sums[name], values, rtol=1e-5, atol=1e-5)
+    assert actual.metrics["recall_at_3_no_eos"].clients == 2
+    assert actual.text.people == ("0", "1")  # no client ids
 
 
 def test_client_data_without_a_word_raises(model):

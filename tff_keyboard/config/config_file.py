@@ -49,7 +49,7 @@ def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunC
       ConfigError: If a file cannot be read or breaks a rule. The message names the file and the
         key.
     """
-    values = {} if path is None else _with_bases(shipped_files.found(pathlib.Path(path)), ())
+    values = {} if path is None else _with_bases(shipped_files.locate(pathlib.Path(path)), ())
     return _run_config(values, overrides, "config" if path is None else str(path))
 
 

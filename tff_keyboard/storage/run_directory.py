@@ -283,8 +283,8 @@ class RunDirectory:
         """Raises unless the directory is missing, empty, or a run that can be resumed."""
         if self.path.exists() and not self.path.is_dir():
             raise RunDirectoryError(f"{self.path} is a file. Pass a directory for the run.")
-        known = {part.name for part in self._parts()}
-        others = {child.name for child in _children(self.path)} - known
+        part_names = {part.name for part in self._parts()}
+        others = {child.name for child in _children(self.path)} - part_names
         unknown = [name for name in others if not in_progress.is_leftover_name(name)]
         if unknown and not self.exists():
             raise RunDirectoryError(

@@ -90,20 +90,22 @@ def _replay(options: Options) -> None:
 
     assert options.replay and options.store and options.out  # noqa: PT018, checked above
     store = ClientStore(options.store)
-    (named,) = open_predictors([options.replay], store)
-    check_rules(store, named.predictor.vocabulary.rules)
+    (model_to_replay,) = open_predictors([options.replay], store)
+    check_rules(store, model_to_replay.predictor.vocabulary.rules)
     clients = store.client_ids("held_out")[: options.max_clients]
     clients.sort(key=store.pseudonym)  # in the order of ids, a log's number would reveal its client
     hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
-    file = pathlib.Path(named.source)
+    file = pathlib.Path(model_to_replay.source)
     model = replay.model_digest(
-        file.read_bytes() if file.is_file() else named.source.encode()  # a baseline is not a file
+        file.read_bytes()
+        if file.is_file()
+        else model_to_replay.source.encode()  # a baseline is not a file
     )
     files.make_directory(options.out)
     with Progress("replay", total=len(clients), unit="clients") as line:
         for number, client in enumerate(clients):
             messages = store.words("held_out", client)
-            strips = replay.replay(named.predictor, messages, model=model, hour=hour)
+            strips = replay.replay(model_to_replay.predictor, messages, model=model, hour=hour)
             event_log.write_log(options.out / f"{number:05d}.jsonl", strips)
             line.update(number + 1)
     print(f"Wrote {len(clients)} logs: {options.out}")

@@ -51,8 +51,8 @@ TABLE = "embedding"  # the variable whose rows are words
 Serve = Callable[[RoundApplication], contextlib.AbstractContextManager[None]]
 
 
-class Graph(Protocol):
-    """Builds the file that devices train."""
+class TrainingGraphBuilder(Protocol):
+    """Builds the file that devices train, and says in which order its rows are."""
 
     def build(self, directory: pathlib.Path, model: NextWordModel, vocabulary: Vocabulary) -> bytes:
         """Returns the packed, trainable file of the model of a run. Called once for each run."""
@@ -66,7 +66,7 @@ def serve_federated(
     workdir: pathlib.Path,
     *,
     serve: Serve,
-    graph: Graph,
+    graph: TrainingGraphBuilder,
     clock: Callable[[], float] = time.time,
 ) -> Row:
     """Trains in `workdir` on the uploads of devices. Called again, it resumes.
@@ -191,7 +191,7 @@ def _round_store(
 
 
 def _graph_of_run(
-    graph: Graph, run: RunDirectory, model: NextWordModel, vocabulary: Vocabulary
+    graph: TrainingGraphBuilder, run: RunDirectory, model: NextWordModel, vocabulary: Vocabulary
 ) -> bytes:
     """Returns the graph of the run, which is built at its first start."""
     path = run.round_server / GRAPH

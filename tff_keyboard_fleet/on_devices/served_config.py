@@ -28,7 +28,7 @@ def as_served(config: RunConfig) -> RunConfig:
     """
     client, train, aggregation = config.client, config.train, config.aggregation
     privacy, model = aggregation.privacy, config.model
-    for name, found, allowed, reason in (
+    for name, value, allowed, reason in (
         (
             "client.type",
             client.type,
@@ -72,9 +72,9 @@ def as_served(config: RunConfig) -> RunConfig:
         ),
         ("execution.engine", config.execution.engine, "local", "uploads arrive at this machine"),
     ):
-        if found != allowed:
+        if value != allowed:
             raise ConfigError(
-                f"`{name}` = {found!r} cannot be used with devices: {reason}. Set it to "
+                f"`{name}` = {value!r} cannot be used with devices: {reason}. Set it to "
                 f"{allowed!r}."
             )
     if config.devices.secure_sums:

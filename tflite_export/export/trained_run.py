@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.data.store import truecase_table
+from tff_keyboard.data.store import forms_file
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import load_model
@@ -56,7 +56,7 @@ class TrainedRun:
     def truecase(self) -> list[str]:
         """Returns the forms with capitals that its store had for its words."""
         path = self.directory / names.TRUECASE
-        return truecase_table.read_forms(path) if path.is_file() else []
+        return forms_file.read_forms(path) if path.is_file() else []
 
     def privacy(self) -> str:
         """Returns the statement of its differential privacy."""

@@ -324,7 +324,7 @@ def run_config(*overrides):
 class FakeStore:
     """Three clients with four messages each; no two messages are equal."""
 
-    def all_examples(self, population):
+    def all_messages(self, population):
         assert population == "train"
         return [np.array([OOV + client, 4 + i], np.int32) for client in range(3) for i in range(4)]
 
@@ -341,7 +341,7 @@ def rows_of(text):
 
 def test_general_text_is_drawn_anew_every_round():
     store, model = FakeStore(), tiny_model(0)
-    corpus = {(BOS, *message.tolist(), EOS) for message in store.all_examples("train")}
+    corpus = {(BOS, *message.tolist(), EOS) for message in store.all_messages("train")}
     text = transfer_text_of(run_config(), store)
     rounds = [rows_of(text(round_num, model)) for round_num in range(1, 6)]
     for rows in rounds:

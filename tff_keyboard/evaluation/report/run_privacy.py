@@ -16,7 +16,7 @@ def of_runs(runs: Sequence[RunRecord]) -> list[Section]:
 
     Raises `RunDirectoryError` if a ledger is damaged.
     """
-    found = []
+    sections = []
     for record in runs:
         if record.ledger_path is None:
             continue
@@ -29,8 +29,8 @@ def of_runs(runs: Sequence[RunRecord]) -> list[Section]:
         else:
             statement = privacy_statement(record.ledger_path)
             curve = _curve(header, len(rounds))
-        found.append(Section(f"Privacy of {record.name}", figure=curve, text=statement))
-    return found
+        sections.append(Section(f"Privacy of {record.name}", figure=curve, text=statement))
+    return sections
 
 
 def _curve(header: LedgerHeader, num_rounds: int) -> str:

@@ -20,10 +20,10 @@ def app(environ, start_response):
 
 @pytest.fixture
 def server():
-    found = RoundServer(app, "127.0.0.1", 0)
-    found.start()
-    yield found
-    found.stop()
+    actual = RoundServer(app, "127.0.0.1", 0)
+    actual.start()
+    yield actual
+    actual.stop()
 
 
 def connected(server):

@@ -52,8 +52,8 @@ class RunFacts:
         of_some = {"effective_clients", "adaptive_rounds", "privacy"}
         if not study.target:
             of_some.add("rounds_to_target")
-        kept = {k: v for k, v in content.items() if v is not None or k not in of_some}
-        return kept | origin
+        facts = {k: v for k, v in content.items() if v is not None or k not in of_some}
+        return facts | origin
 
 
 def facts_of(run: Run, study: Study) -> RunFacts:

@@ -35,11 +35,11 @@ def test_each_attack_sends_its_update(attack, factor):
     honest, _ = step_of(fed_avg(), clients)
     mean = tff.aggregators.MeanFactory()
     attacked, _ = step_of(attacked_process(attack, 1.0, mean), clients)
-    for got, wanted in zip(attacked, honest, strict=True):
-        np.testing.assert_allclose(got, factor * wanted, rtol=1e-4, atol=1e-5)
+    for got, expected in zip(attacked, honest, strict=True):
+        np.testing.assert_allclose(got, factor * expected, rtol=1e-4, atol=1e-5)
     spared, _ = step_of(attacked_process(attack, 0.0, mean), clients)
-    for got, wanted in zip(spared, honest, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-7)
+    for got, expected in zip(spared, honest, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.slow
