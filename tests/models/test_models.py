@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from tests.support.truth import model_truth
 from tff_keyboard.models import MODELS, build_model
+from tff_keyboard.models.layers.packing import pack
+from tff_keyboard.models.recurrent_model import RecurrentModel
 from tff_keyboard.models.softmax_loss import softmax_loss
 
 VOCABULARY = 23
@@ -181,3 +183,34 @@ def test_the_papers_sizes_and_parameter_counts():
 def test_rejects(name, options, message):
     with pytest.raises(ValueError, match=message):
         build_model(name, **{"vocabulary_size": 9, "seed": 0, **options})
+
+
+def test_the_gradient_written_by_hand_is_that_of_the_step_equations(case):
+    """The default of `RecurrentModel` differentiates `step_hidden` itself."""
+    model, _, _ = case
+    batch = tf.constant(
+        model_truth.random_batch(
+            np.random.default_rng(4), batch=5, longest=7, vocabulary=VOCABULARY
+        )
+    )
+
+    @tf.function
+    def plain_loss():
+        targets = batch[:, 1:]
+        lengths = tf.math.count_nonzero(targets, axis=1, dtype=tf.int32)
+        packing = pack(lengths, tf.shape(targets)[1])
+        outputs = RecurrentModel.packed_hidden_and_table(model, batch[:, :-1], packing)
+        return tf.reduce_mean(softmax_loss(*outputs, tf.gather_nd(targets, packing.positions))[0])
+
+    loss, gradients = model_truth.mean_loss_and_gradient(model, lambda: fast_loss(model, batch))
+    expected, plain = model_truth.mean_loss_and_gradient(model, plain_loss)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    for gradient, other in zip(gradients, plain, strict=True):
+        np.testing.assert_allclose(gradient, other, rtol=1e-4, atol=1e-6)
+
+
+def test_step_equations_without_a_target(case):
+    model, _, _ = case
+    packing = pack(tf.zeros([3], tf.int32), 4)
+    hidden, _, _ = RecurrentModel.packed_hidden_and_table(model, tf.ones([3, 4], tf.int32), packing)
+    assert hidden.shape[0] == 0
