@@ -13,6 +13,7 @@ from tff_keyboard.models.softmax_loss import softmax_loss
 VOCABULARY = 23
 CASES = {
     "cifg": ("cifg", {"units": 7, "embedding_size": 5}, model_truth.cifg_step, [5, 7]),
+    "si_cifg": ("si_cifg", {"units": 7, "embedding_size": 5}, model_truth.si_cifg_step, [5, 7]),
     "gru": ("gru", {"units": 6, "embedding_size": 5}, model_truth.gru_step, [6]),
     "gru tied": (
         "gru",
@@ -151,6 +152,29 @@ def test_initial_forget_gate_of_the_cifg():
     np.testing.assert_array_equal(cifg.bias, [-1, -1, -1, 0, 0, 0, 0, 0, 0])
 
 
+def test_scale_of_a_gate_does_not_change_the_si_cifg():
+    model = build_model("si_cifg", vocabulary_size=VOCABULARY, seed=0, units=7, embedding_size=5)
+    model_truth.randomise(model, np.random.default_rng(2))
+    ids = model_truth.random_batch(
+        np.random.default_rng(0), batch=4, longest=6, vocabulary=VOCABULARY
+    )
+    before = model(ids).numpy()
+    scale = np.repeat([3.0, 0.2, 10.0], 7).astype(np.float32)  # of the gates f, g, o
+    for weight in (model.kernel, model.recurrent_kernel, model.bias):
+        weight.assign(weight * scale)
+    np.testing.assert_allclose(model(ids), before, rtol=1e-4, atol=1e-5)
+
+
+def test_si_cifg_with_weights_of_zero_is_finite():
+    model = build_model("si_cifg", vocabulary_size=VOCABULARY, seed=None, units=7, embedding_size=5)
+    for variable in model.trainable_variables:
+        variable.assign(tf.zeros_like(variable))
+    batch = tf.constant([[1, 5, 6, 2]])
+    loss, gradients = model_truth.mean_loss_and_gradient(model, lambda: fast_loss(model, batch))
+    np.testing.assert_allclose(loss, np.log(VOCABULARY), rtol=1e-6)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
 def test_the_papers_sizes_and_parameter_counts():
     cifg = build_model("cifg", vocabulary_size=10_000, seed=0)
     assert cifg.count_params() == 1_412_250
@@ -161,6 +185,7 @@ def test_the_papers_sizes_and_parameter_counts():
         ("bias", [2010]),
         ("projection", [670, 96]),
     ]
+    assert build_model("si_cifg", vocabulary_size=10_000, seed=0).count_params() == 1_412_250
     gru = build_model("gru", vocabulary_size=100, seed=0)
     assert gru.count_params() == 2 * 100 * 300 + 2 * 300 * 900 + 2 * 900 + 100
     lstm2 = build_model("lstm2", vocabulary_size=100, seed=0)

@@ -7,6 +7,7 @@ from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.recurrent_model import RecurrentModel
 from tff_keyboard.models.registry import MODELS, build_model
 from tff_keyboard.models.saved_model import load_model, save_model
+from tff_keyboard.models.si_cifg import SiCifg
 
 __all__ = [
     "MODELS",
@@ -16,6 +17,7 @@ __all__ = [
     "Lstm2",
     "NextWordModel",
     "RecurrentModel",
+    "SiCifg",
     "build_model",
     "build_model_fn",
     "load_model",

@@ -7,13 +7,19 @@ from tff_keyboard.models.gru import Gru
 from tff_keyboard.models.keras_next_word_model import build_user_model
 from tff_keyboard.models.lstm2 import Lstm2
 from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.si_cifg import SiCifg
 from tff_keyboard.storage import part_reference
 
-MODELS: dict[str, Callable[..., NextWordModel]] = {"cifg": Cifg, "gru": Gru, "lstm2": Lstm2}
+MODELS: dict[str, Callable[..., NextWordModel]] = {
+    "cifg": Cifg,
+    "gru": Gru,
+    "lstm2": Lstm2,
+    "si_cifg": SiCifg,
+}
 """Name in configs -> class.
 
 >>> sorted(MODELS)
-['cifg', 'gru', 'lstm2']
+['cifg', 'gru', 'lstm2', 'si_cifg']
 """
 
 
