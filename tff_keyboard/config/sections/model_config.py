@@ -81,4 +81,11 @@ class Lstm2Config(_PaperModel):
     type: Literal["lstm2"] = "lstm2"
 
 
-ModelConfig: TypeAlias = CifgConfig | GruConfig | Lstm2Config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SiCifgConfig(_Model):
+    """The scale-invariant CIFG of Ro et al. 2024. `units` and `embedding_size` as in the CIFG."""
+
+    type: Literal["si_cifg"] = "si_cifg"
+
+
+ModelConfig: TypeAlias = CifgConfig | GruConfig | Lstm2Config | SiCifgConfig
