@@ -18,7 +18,7 @@ import functools
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,61 +128,43 @@ class KerasNextWordModel(NextWordModel):
         self.window = traced.window
         if source is None:
             self.model = traced.model
-            weights = list(traced.model.trainable_variables)
         else:
-            weights = []
             for place, (name, own) in enumerate(
                 zip(traced.names, traced.model.trainable_variables, strict=True)
             ):
                 constant = None if values is None else values[place]
-                weights.append(
-                    self.add_weight(
-                        name, own.shape, initializer=_initialiser(constant), dtype=tf.float32
-                    )
+                self.add_weight(
+                    name, own.shape, initializer=_initialiser(constant), dtype=tf.float32
                 )
         self._options_text = json.dumps(options, sort_keys=True)
-        self._infer = traced.bind(traced.infer, weights)
-        self._train = traced.bind(traced.train, weights)
-        self._initial = traced.bind(traced.initial, weights) if traced.initial else None
-        self._step = traced.bind(traced.step, weights) if traced.step else None
+        self._traced = traced
+        self._functions = BoundFunctions(traced, self.trainable_variables)
         if traced.window is not None:
             self.state_size = [traced.window]
         else:
             self.state_size = [math.prod(shape) for shape in traced.state_shapes]
 
+    def for_one_row(self) -> "BoundFunctions":
+        """Returns the functions of this model, with its variables, for a batch of one message."""
+        return BoundFunctions(self._traced.for_one_row(), self.trainable_variables)
+
     def packed_hidden_at_targets(self, ids, targets, training=None):
-        logits = self._train(ids) if training else self._logits_of(ids)
+        logits = self._functions.train(ids) if training else self._logits_of(ids)
         is_real = tf.not_equal(targets, PAD)
         return tf.boolean_mask(logits, is_real), None, None, tf.boolean_mask(targets, is_real)
 
     def hidden(self, ids, training=None):
-        return self._train(ids) if training else self._logits_of(ids)
+        return self._functions.train(ids) if training else self._logits_of(ids)
 
     def logits(self, hidden):
         """Returns `hidden`, which are the logits."""
         return hidden
 
     def initial_state(self, batch_size):
-        if self._initial is not None:
-            return list(self._initial(tf.convert_to_tensor(batch_size, tf.int32)))
-        return [tf.fill([batch_size, self.window], PAD)]
+        return self._functions.initial_state(batch_size)
 
     def advance(self, ids, state):
-        if self._step is None:
-            window = push(state[0], ids)
-            return self.logits_of_window(window), [window]
-        logits, *stepped = self._step(ids, *state)
-        is_word = tf.not_equal(ids, PAD)
-        kept = []
-        for new, old in zip(stepped, state, strict=True):
-            mask = tf.reshape(is_word, [-1] + [1] * (new.shape.rank - 1))
-            kept.append(tf.where(mask, new, old))
-        return logits, kept
-
-    def logits_of_window(self, window: tf.Tensor) -> tf.Tensor:
-        """Returns the logits [batch, vocabulary] after the last word of windows [batch, window]."""
-        words = tf.math.count_nonzero(tf.not_equal(window, PAD), axis=1, dtype=tf.int32)
-        return tf.gather(self._infer(window), tf.maximum(words - 1, 0), batch_dims=1)
+        return self._functions.advance(ids, state)
 
     @property
     def word_axes(self):
@@ -199,20 +181,55 @@ class KerasNextWordModel(NextWordModel):
 
     def _logits_of(self, ids):
         """Returns the logits [batch, time, vocabulary], each after at most `window` words."""
-        window = self.window
+        infer, window = self._functions.infer, self.window
         if window is None:
-            return self._infer(ids)
+            return infer(ids)
 
         def long():
             later = tf.signal.frame(ids[:, 1:], window, 1, axis=1)  # [batch, time - window, window]
             by_time = tf.transpose(later, [1, 0, 2])
             last = tf.map_fn(
-                lambda words: self._infer(words)[:, -1], by_time, fn_output_signature=tf.float32
+                lambda words: infer(words)[:, -1], by_time, fn_output_signature=tf.float32
             )
-            first = self._infer(ids[:, :window])
+            first = infer(ids[:, :window])
             return tf.concat([first, tf.transpose(last, [1, 0, 2])], axis=1)
 
-        return tf.cond(tf.shape(ids)[1] > window, long, lambda: self._infer(ids))
+        return tf.cond(tf.shape(ids)[1] > window, long, lambda: infer(ids))
+
+
+class BoundFunctions:
+    """The functions of a Keras model that read and train the given weights."""
+
+    def __init__(self, traced: TracedKerasModel, weights: Sequence[tf.Variable]):
+        self._window = traced.window
+        self.infer = traced.bind(traced.infer, weights)
+        self.train = traced.bind(traced.train, weights)
+        self._initial = traced.bind(traced.initial, weights) if traced.initial else None
+        self._step = traced.bind(traced.step, weights) if traced.step else None
+
+    def initial_state(self, batch_size: int | tf.Tensor) -> list[tf.Tensor]:
+        """See `NextWordModel.initial_state`."""
+        if self._initial is not None:
+            return list(self._initial(tf.convert_to_tensor(batch_size, tf.int32)))
+        return [tf.fill([batch_size, self._window], PAD)]
+
+    def advance(self, ids: tf.Tensor, state: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """See `NextWordModel.advance`."""
+        if self._step is None:
+            window = push(state[0], ids)
+            return self.logits_of_window(window), [window]
+        logits, *stepped = self._step(ids, *state)
+        is_word = tf.not_equal(ids, PAD)
+        kept = []
+        for new, old in zip(stepped, state, strict=True):
+            mask = tf.reshape(is_word, [-1] + [1] * (new.shape.rank - 1))
+            kept.append(tf.where(mask, new, old))
+        return logits, kept
+
+    def logits_of_window(self, window: tf.Tensor) -> tf.Tensor:
+        """Returns the logits [batch, vocabulary] after the last word of windows [batch, window]."""
+        words = tf.math.count_nonzero(tf.not_equal(window, PAD), axis=1, dtype=tf.int32)
+        return tf.gather(self.infer(window), tf.maximum(words - 1, 0), batch_dims=1)
 
 
 def push(window: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,7 @@ traced. The traced functions then run with the weights of any copy (`TracedKeras
 
 import contextlib
 import dataclasses
+import functools
 import random
 import re
 import threading
@@ -66,6 +67,26 @@ class TracedKerasModel:
     step: Traceable | None = None
     state_shapes: tuple[tf.TensorShape, ...] = ()
 
+    def for_one_row(self) -> "TracedKerasModel":
+        """Returns the model for a batch of one message, of `window` words if it has a window.
+
+        Keras' recurrent layers then have no loop, which TFLite could not run.
+        """
+
+        def narrow(traceable: Traceable | None, *ids_shape: int | None) -> Traceable | None:
+            if traceable is None:
+                return None
+            specs = [tf.TensorSpec([1, *s.shape[1:]], s.dtype) for s in traceable.specs[1:]]
+            ids = tf.TensorSpec([1, *ids_shape], tf.int32)
+            return dataclasses.replace(traceable, specs=(ids, *specs))
+
+        infer, step = narrow(self.infer, self.window), narrow(self.step)
+        assert infer is not None
+        if self.window is not None:
+            call = functools.partial(_unrolled, self.model, infer.function)
+            infer = dataclasses.replace(infer, function=call)
+        return dataclasses.replace(self, infer=infer, step=step)
+
     def bind(self, traceable: Traceable, weights: Sequence[tf.Variable]) -> Callable[..., Any]:
         """Returns a function that reads and trains `weights` instead of the model's own weights.
 
@@ -92,6 +113,21 @@ class TracedKerasModel:
             return function(*arguments)
 
         return call
+
+
+def _unrolled(model: tf.keras.Model, function: Callable[..., Any], ids: tf.Tensor) -> Any:
+    """Calls a function while all recurrent layers of a model are unrolled."""
+    layers = [part for part in model.submodules if isinstance(part, tf.keras.layers.RNN)]
+    names = ("unroll", "_could_use_gpu_kernel")
+    before = [{name: getattr(layer, name, None) for name in names} for layer in layers]
+    try:
+        for layer in layers:
+            layer.unroll, layer._could_use_gpu_kernel = True, False
+        return function(ids)
+    finally:
+        for layer, values in zip(layers, before, strict=True):
+            for name, value in values.items():
+                setattr(layer, name, value)
 
 
 def trace(model: Any, vocabulary_size: int, label: str) -> TracedKerasModel:
