@@ -87,18 +87,12 @@ def load(reference: str, key: str) -> UserPart:
       ConfigError: If there is no such module, file or attribute, the module raises an error when it
         is imported, or the attribute is not a function or class.
     """
-    match = _REFERENCE.fullmatch(reference)
-    if match is None:
-        raise ConfigError(
-            f"`{key}` = {reference!r} must be 'module:attribute' or 'file.py:attribute'."
-        )
-    source, attribute = match["source"], match["attribute"]
+    path = source_path(reference, key)
+    source, _, attribute = reference.rpartition(":")
     if source.endswith(".py"):
-        path = pathlib.Path(source).resolve()
         module, version = _module_of_file(path, key, reference), ""
     else:
-        module, path = _installed_module(source, key, reference)
-        version = _version(source)
+        module, version = _installed_module(source, path, key, reference), _version(source)
     part = getattr(module, attribute, None)
     if not callable(part):
         problem = "is not a function or class" if hasattr(module, attribute) else "does not exist"
@@ -108,9 +102,28 @@ def load(reference: str, key: str) -> UserPart:
     return UserPart(part, PartSource(recorded, version, sha256))
 
 
-def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
+def source_path(reference: str, key: str) -> pathlib.Path:
+    """Returns the source file of a user's part, without importing it.
+
+    The packages around a module are imported.
+
+    Raises:
+      ConfigError: If there is no such module or file.
+    """
+    source = _REFERENCE.fullmatch(reference)
+    if source is None:
+        raise ConfigError(
+            f"`{key}` = {reference!r} must be 'module:attribute' or 'file.py:attribute'."
+        )
+    if not source["source"].endswith(".py"):
+        return _path_of_module(source["source"], key, reference)
+    path = pathlib.Path(source["source"]).resolve()
     if not path.is_file():
         raise ConfigError(f"`{key}` = {reference!r}: there is no file {path}.")
+    return path
+
+
+def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
     name = f"tff_keyboard_part_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -127,7 +140,7 @@ def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
     return module
 
 
-def _installed_module(name: str, key: str, reference: str) -> tuple[Any, pathlib.Path]:
+def _path_of_module(name: str, key: str, reference: str) -> pathlib.Path:
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -137,9 +150,12 @@ def _installed_module(name: str, key: str, reference: str) -> tuple[Any, pathlib
             f"`{key}` = {reference!r}: Python finds no source of a module {name!r}. Install its "
             "package, or name a file: 'file.py:attribute'."
         )
-    path = pathlib.Path(spec.origin).resolve()
+    return pathlib.Path(spec.origin).resolve()
+
+
+def _installed_module(name: str, path: pathlib.Path, key: str, reference: str) -> Any:
     try:
-        return importlib.import_module(name), path
+        return importlib.import_module(name)
     except Exception as error:
         raise failure(error, key, reference, path) from error
 

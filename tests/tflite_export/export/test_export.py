@@ -306,7 +306,7 @@ def test_a_model_of_another_kind_is_one_clear_line(tmp_path):
     vocabulary = export_fakes.vocabulary()
     other = build_model("gru", vocabulary_size=len(vocabulary), seed=1, units=4, embedding_size=4)
     save_model(tmp_path / "run", other, vocabulary)
-    with pytest.raises(ExportError, match=r"`model\.type` must be 'cifg'"):
+    with pytest.raises(ExportError, match=r"`model\.type` = 'cifg', got 'gru'"):
         export(tmp_path / "run", tmp_path / "k.tflite", ExportOptions())
 
 

@@ -88,6 +88,13 @@ class Lstm2Config(_PaperModel):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class SiCifgConfig(_Model):
+    """The scale-invariant CIFG of Ro et al. 2024. `units` and `embedding_size` as in the CIFG."""
+
+    type: Literal["si_cifg"] = "si_cifg"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class OwnModel(OwnPart, path="model"):
     """A model of the user (docs/own_parts.md).
 
@@ -112,4 +119,4 @@ class OwnModel(OwnPart, path="model"):
         return self.arguments()
 
 
-ModelConfig: TypeAlias = CifgConfig | GruConfig | Lstm2Config | OwnModel
+ModelConfig: TypeAlias = CifgConfig | GruConfig | Lstm2Config | SiCifgConfig | OwnModel
