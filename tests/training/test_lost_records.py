@@ -1,5 +1,6 @@
 """Statements of private runs that lost or repeated a part of their records."""
 
+import json
 import shutil
 
 import pytest
@@ -8,7 +9,7 @@ from tasks.privacy import privacy as privacy_task
 from tests.support.fakes import tiny_config
 from tff_keyboard.command_line import cli
 from tff_keyboard.privacy.claims.statement import privacy_statement
-from tff_keyboard.privacy.ledger import client_digests, lineage
+from tff_keyboard.privacy.ledger import client_digests, lineage, origin
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.storage.errors import CheckFailed, DataError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -125,3 +126,20 @@ def test_resume_after_a_kill_repeats_the_same_release(run, store):
     train_federated(private_config(store, 6), run)
     assert read_ledger(run / "privacy_ledger.jsonl")[1] == rounds
     assert (run / "model" / "weights.npz").read_bytes() == weights
+
+
+def test_ledger_and_model_of_a_run_have_its_id(run):
+    run_id = origin.read_origin(RunDirectory(run)).run_id
+    assert run_id
+    assert read_ledger(run / "privacy_ledger.jsonl")[0].run_id == run_id
+    description = json.loads((run / "model" / "model.json").read_text())
+    assert (description["run_id"], description["private"]) == (run_id, True)
+
+
+def test_the_model_of_another_run_is_not_covered(run, store, tmp_path):
+    other = tmp_path / "other"
+    train_federated(private_config(store, 1), other)
+    shutil.rmtree(run / "model")
+    (run / "model").symlink_to(other / "model")
+    with pytest.raises(CheckFailed, match=r"model.json is the model of another run"):
+        privacy_statement(run / "privacy_ledger.jsonl")

@@ -103,6 +103,7 @@ from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -697,6 +698,7 @@ def build_privacy(
         initial_weights=list(weights_by_name(model).values()),
         selected_per_round=selected_per_round,
         general_sha256=general_sha256,
+        run_id=id_of_run(run),
     )
 
 

@@ -21,8 +21,9 @@ from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
 from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
 
-# Header fields about the initial model and the vocabulary.
+# Header fields about the run, its initial model and its vocabulary.
 _BEFORE = (
+    "run_id",
     "store_sha256",
     "initial_model",
     "ancestors",
@@ -66,6 +67,7 @@ def open_run_privacy(
     initial_weights: Sequence[np.ndarray],
     selected_per_round: int,
     general_sha256: str = "",
+    run_id: str = "",
 ) -> RunPrivacy:
     """Starts or resumes the privacy of a run. Draws and stores the nonce of a new run.
 
@@ -83,6 +85,7 @@ def open_run_privacy(
       initial_weights: The initial weights.
       selected_per_round: Clients drawn per round, with over-selection.
       general_sha256: Hash of the general store, from its card, if any.
+      run_id: The random id of the run (`origin.json`).
 
     Raises:
       NoiseKeyError: If the nonce or the secret is missing, malformed or of another run.
@@ -140,7 +143,9 @@ def open_run_privacy(
         mechanism=mechanism,
         key=key,
         checks_in=client_ids is None,
-        origin=origin_of(recorded, store_card, initial_model, client_ids, privacy.noise_secret),
+        origin=origin_of(
+            recorded, store_card, initial_model, client_ids, privacy.noise_secret, run_id=run_id
+        ),
     )
     return RunPrivacy(mechanism=mechanism, key=key, header=header)
 
@@ -151,8 +156,10 @@ def origin_of(
     initial_model: str,
     client_ids: Sequence[str] | None,
     secret: str,
+    *,
+    run_id: str = "",
 ) -> dict[str, Any]:
-    """Returns the header's fields about the initial model and the vocabulary.
+    """Returns the header's fields about the run, its initial model and its vocabulary.
 
     A resumed run keeps its recorded fields, because the runs that led to its initial model may have
     continued or been deleted.
@@ -164,6 +171,7 @@ def origin_of(
     vocabulary = store_card.get("vocabulary", {})
     chosen = vocabulary.get("privacy") or {}
     return {
+        "run_id": run_id,
         "store_sha256": store_card["store_sha256"],
         "initial_model": initial_model,
         "ancestors": lineage.ancestors(initial_model, ours=ours),

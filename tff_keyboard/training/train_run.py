@@ -6,6 +6,7 @@ reported and read in the same way.
 """
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.privacy.ledger import client_digests, lineage
+from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.storage import files, metrics_rows, names
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -181,13 +183,16 @@ def train_run(
     last_row = metrics.rows()[-1]
     rounds = metrics_rows.round_of(last_row)
     is_best = train.final_model == "best"
+    save = functools.partial(
+        save_model, rounds=rounds, run_id=id_of_run(run), is_private=is_private
+    )
     weights = result.best_model_weights if is_best else result.model_weights
     if isinstance(weights, IterateWeights):
         weights.last.assign_weights_to(model)
-        save_model(run.last_model, model, store.vocabulary, rounds=rounds)
+        save(run.last_model, model, store.vocabulary)
         weights = weights.average
     weights.assign_weights_to(model)
-    save_model(run.model, model, store.vocabulary, rounds=rounds)
+    save(run.model, model, store.vocabulary)
     for line in closing_lines(result, run, is_best=is_best):
         print(line)
     return last_row

@@ -12,12 +12,17 @@ from tff_keyboard.privacy.claims import statement
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage import json_text, names
 from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
+from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
 from tflite_export.export import private_runs
 from tflite_export.format import manifest
 from tflite_export.format.manifest_content import RunFacts
 
 NO_PRIVACY_CLAIM = "none: trained without differential privacy"
+LEDGER_ELSEWHERE = (
+    "not stated: trained with differential privacy, but exported from a copy of the model, without "
+    "its ledger"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +67,12 @@ class TrainedRun:
         """Returns the statement of its differential privacy."""
         ledger = lineage.ledger_of(self.directory.resolve())
         # The graph for devices is exported before the first round of a private run.
-        if not (RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory)):
-            return NO_PRIVACY_CLAIM
-        return statement.privacy_statement(ledger)
+        if RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory):
+            return statement.privacy_statement(ledger)
+        _, description = read_description(self.directory)
+        if description.get("private") is True:
+            return LEDGER_ELSEWHERE
+        return NO_PRIVACY_CLAIM
 
     def facts(self) -> RunFacts:
         """Returns hashes of its records, and its results on held-out users if it has any.

@@ -5,6 +5,7 @@ import errno
 import json
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -22,6 +23,7 @@ from tff_keyboard.storage.errors import (
     RunDirectoryError,
     UsageError,
 )
+from tflite_export.export import private_runs
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.trained_run import NO_PRIVACY_CLAIM
 from tflite_export.format import associated_files, inspection, manifest
@@ -89,6 +91,17 @@ def test_the_privacy_statement_goes_into_the_manifest(run, tmp_path):
         assert "l.tflite" not in names(tmp_path)
     finally:
         path.unlink()
+
+
+def test_a_copy_of_a_private_model_is_private(run, tmp_path):
+    """A copy has no ledger next to it, but says that noise hides the clients."""
+    copy = shutil.copytree(run / "model", tmp_path / "copy")
+    description = json.loads((copy / "model.json").read_text())
+    assert not private_runs.is_private(copy)
+    (copy / "model.json").write_text(json.dumps({**description, "private": True}))
+    assert private_runs.is_private(copy)
+    export(copy, tmp_path / "k.tflite", ExportOptions())
+    assert json.loads((tmp_path / "k.json").read_text())["privacy"].startswith("not stated")
 
 
 def test_packed_files_travel_in_the_model(run, tmp_path):

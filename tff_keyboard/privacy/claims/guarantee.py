@@ -38,8 +38,11 @@ class Release:
 
     @property
     def alone(self) -> LedgerHeader:
-        """The header without its ancestors, because ancestors are stored without theirs."""
-        return dataclasses.replace(self.header, ancestors=())
+        """The header without its ancestors, because ancestors are stored without theirs.
+
+        Also without the id of its run: the noise key identifies the releases.
+        """
+        return dataclasses.replace(self.header, ancestors=(), run_id="")
 
     def continues(self, earlier: "Release") -> bool:
         """Checks whether `earlier` has the first rounds of this release, and nothing else.

@@ -54,6 +54,7 @@ class LedgerHeader:
     # 0, or the clients per round of a larger federation whose noise was simulated. Every epsilon of
     # this ledger is then a projection.
     noise_cohort_size: int = 0
+    run_id: str = ""  # `origin.json` of the run; "" for runs of earlier versions
     store_sha256: str = ""  # SHA-256 of the client store
     initial_model: str = ""  # `model.initial_model`; "" for random weights
     ancestors: tuple[Ancestor, ...] = ()  # the runs that led to the initial model (`lineage.py`)
