@@ -493,7 +493,7 @@ def test_a_ledger_of_another_run_is_refused(tmp_path):
     ledger = runs[0] / "privacy_ledger.jsonl"
     assert len(read_ledger(ledger)[1]) == 1
     shutil.copy(runs[1] / "privacy_ledger.jsonl", ledger)
-    with pytest.raises(CheckFailed, match="has the id of a run, but .*origin.json has another id"):
+    with pytest.raises(CheckFailed, match=r"has the id of a run, but .*origin.json has another"):
         read_ledger(ledger)
     alone = tmp_path / "lost" / "privacy_ledger.jsonl"  # kept to count a lost run
     alone.parent.mkdir()

@@ -11,8 +11,8 @@ and their lines remain, because these rounds may have been released. The number 
 largest number of rounds that the run has ever released. A repeated round must have the same line,
 because its noise depends only on the key, the round and its data: the same bits are released again.
 Lines that are missing at the end are detected by a comparison with the models, metrics and
-checkpoints of the run (`check_ledger_is_complete`). A ledger or a model that was copied from another
-run is detected by the id of the run and the hash of its client store (`check_is_of_run`).
+checkpoints of the run (`check_ledger_is_complete`). A ledger or a model that was copied from
+another run is detected by the id of the run and the hash of its client store (`check_is_of_run`).
 """
 
 import dataclasses
@@ -199,12 +199,14 @@ def check_is_of_run(path: pathlib.Path, header: LedgerHeader) -> None:
     if header.run_id and header.run_id != run_id:
         origin = f"{run.origin_path} has another id" if run_id else f"{run.origin_path} is missing"
         raise CheckFailed(f"{path} has the id of a run, but {origin}. {way_out}")
-    if header.store_sha256 and run.data_card_path.exists():
-        if run.data_card().get("store_sha256") != header.store_sha256:
-            raise CheckFailed(
-                f"{path} is the ledger of a run with another client store than "
-                f"{run.data_card_path}. {way_out}"
-            )
+    store_sha256 = header.store_sha256
+    if store_sha256 and run.data_card_path.exists():
+        store_sha256 = run.data_card().get("store_sha256", "")
+    if store_sha256 != header.store_sha256:
+        raise CheckFailed(
+            f"{path} is the ledger of a run with another client store than {run.data_card_path}. "
+            f"{way_out}"
+        )
     for model in (run.model, run.last_model):
         model_id = run_id_of_model(model)
         if model_id is not None and model_id != run_id and (model_id or header.run_id):
