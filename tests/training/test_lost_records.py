@@ -1,5 +1,6 @@
 """Statements of private runs that lost or repeated a part of their records."""
 
+import dataclasses
 import json
 import shutil
 
@@ -8,6 +9,8 @@ import pytest
 from tasks.privacy import privacy as privacy_task
 from tests.support.fakes import tiny_config
 from tff_keyboard.command_line import cli
+from tff_keyboard.privacy.claims.composed_statement import LedgerAndClients, composed_statement
+from tff_keyboard.privacy.claims.plan_remarks import resumed_line
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger import client_digests, lineage, origin
 from tff_keyboard.privacy.ledger.ledger import read_ledger
@@ -106,9 +109,22 @@ def test_a_run_that_rehearsed_its_own_clients_has_no_claim(run, store):
     assert "NO CLAIM" not in privacy_statement(directory.privacy_ledger)
     few = client_digests.ClientDigests(digests.salt_id, frozenset(sorted(digests.digests)[:2]))
     client_digests.write(directory.rehearsed_client_digests, few)
+    few_path = directory.rehearsed_client_digests
     text = privacy_statement(directory.privacy_ledger)
     assert text.startswith("NO CLAIM: 2 of these clients are also in the general corpus")
     assert "epsilon                    NO CLAIM" in text
+    assert resumed_line(directory.privacy_ledger, 9).endswith(": NO CLAIM.")
+    part = LedgerAndClients.of_run(run)
+    twin = dataclasses.replace(part.header, key_id="twin")
+    both = composed_statement({"a": part, "b": LedgerAndClients(twin, 3, part.clients)})
+    assert both.startswith("NO CLAIM for a, b together: a was trained")
+    kept = few_path.read_bytes()
+    few_path.unlink()
+    config = directory.config_path.read_text()
+    directory.config_path.write_text(config.replace('general_store = ""', 'general_store = "x"'))
+    assert privacy_statement(directory.privacy_ledger).startswith("NO CLAIM: the record of the")
+    directory.config_path.write_text(config)
+    few_path.write_bytes(kept)
     others = client_digests.ClientDigests(digests.salt_id, frozenset(["0" * 16, "1" * 16]))
     union = client_digests.ClientDigests(digests.salt_id, digests.digests | others.digests)
     client_digests.write(directory.rehearsed_client_digests, others)

@@ -16,7 +16,7 @@ def is_private(directory: pathlib.Path) -> bool:
     """Returns whether a model was trained with privacy.
 
     The config of its run says so, or the run has a ledger, or the model itself says so, also if it
-    was copied out of the run. `directory` is the run, the saved model in it, or a copy of the model.
+    was copied out of the run. `directory` is the run, the saved model in it, or a copy of it.
     """
     ledger = lineage.ledger_of(directory.resolve())
     if ledger.is_file() or RunDirectory(ledger.parent).declares_privacy:

@@ -187,7 +187,7 @@ def test_several_runs_compose_by_population(tmp_path):
 def test_clients_rehearsed_by_another_run_have_no_joint_guarantee(tmp_path):
     paths = []
     for name, users in (("one", ["ann"]), ("two", ["bob"])):
-        header = dataclasses.replace(TREE, key_id=name)
+        header = dataclasses.replace(TREE, key_id=name, population=1)
         paths.append(make_run(tmp_path / name, [*users, "zoe"], header=header))
         (paths[-1] / "config.toml").write_text('[fine_tuning]\ngeneral_store = "general"\n')
         client_digests.write(paths[-1] / "rehearsed_client_digests", client_digests.salted(["zoe"]))

@@ -4,11 +4,13 @@ import pathlib
 
 from tff_keyboard.privacy.claims.delta_rule import delta_caveats
 from tff_keyboard.privacy.claims.guarantee import total_guarantee
+from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
 from tff_keyboard.privacy.claims.statement import epsilon_in_words, missing_claims
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.run_directory import RunDirectory
 
 
 def plan_remarks(header: LedgerHeader, *, has_store: bool) -> list[str]:
@@ -105,7 +107,7 @@ def resumed_line(ledger_path: pathlib.Path, rounds: int) -> str:
             f"released, got {rounds}."
         )
     total = total_guarantee(header, rounds)
-    if total is None:
+    if total is None or rehearsed_own_clients(RunDirectory(ledger_path.parent), header):
         return f"Resumed with `train.rounds` = {rounds}: NO CLAIM."
     words = epsilon_in_words(total.epsilon, is_released=rounds > 0)
     projection = " (projection)" if header.noise_cohort_size else ""

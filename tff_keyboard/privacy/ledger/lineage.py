@@ -187,12 +187,8 @@ def _at_least_rounds(
     """
     if one.header is None or rounds == 0:
         return one
-    is_continued = one.rounds >= rounds and (
-        not last_content
-        or one.last_content == last_content
-        or last_content in tags[rounds - 1 :][:1]
-    )
-    if is_continued:
+    has_same_data = last_content in ("", one.last_content, *tags[rounds - 1 : rounds])
+    if one.rounds >= rounds and has_same_data:
         return one
     return dataclasses.replace(one, rounds=rounds, last_content=last_content)
 
@@ -203,9 +199,8 @@ def _run_at(earlier: EarlierRun) -> RunDirectory | None:
         return None
     candidates = [RunDirectory(earlier.path), run_of(pathlib.Path(earlier.model))]
     for run in candidates:
-        if run is not None and run.exists():
-            if id_of_run(run) == earlier.run_id:
-                return run
+        if run is not None and run.exists() and id_of_run(run) == earlier.run_id:
+            return run
     return None
 
 
@@ -232,7 +227,12 @@ def ledger_of(model: pathlib.Path) -> pathlib.Path:
 
 
 def rehearses(run: RunDirectory) -> bool:
-    """Checks if the clients of a run may train on text of a general corpus."""
+    """Checks if the clients of a run may train on text of a general corpus.
+
+    The config says so, or, if it is lost, the digests of the corpus's clients.
+    """
+    if run.rehearsed_client_digests.exists():
+        return True
     table = toml.parse(run.config_text()).get("fine_tuning", {}) if run.exists() else {}
     return bool(table.get("general_store"))
 
