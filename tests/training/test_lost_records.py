@@ -14,10 +14,11 @@ from tff_keyboard.privacy.claims.plan_remarks import resumed_line
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger import client_digests, lineage, origin
 from tff_keyboard.privacy.ledger.ledger import read_ledger
-from tff_keyboard.storage.errors import CheckFailed, DataError
+from tff_keyboard.storage.errors import CheckFailed, DataError, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import build
 from tff_keyboard.training.federated import train_federated
+from tff_keyboard.training.open_training import open_training
 
 PRIVATE = (
     "aggregation.client_weighting=uniform",
@@ -159,3 +160,25 @@ def test_the_model_of_another_run_is_not_covered(run, store, tmp_path):
     (run / "model").symlink_to(other / "model")
     with pytest.raises(CheckFailed, match=r"model.json is the model of another run"):
         privacy_statement(run / "privacy_ledger.jsonl")
+
+
+def test_a_run_with_devices_is_not_continued_on_the_store(store, tmp_path):
+    """`train` in the directory of `serve-rounds` would record clients that were not trained on."""
+    run = RunDirectory(tmp_path / "fleet")
+    run.round_server.mkdir(parents=True)
+    with pytest.raises(RunDirectoryError, match="is a run of `serve-rounds`"):
+        train_federated(private_config(store, 1), run.path)
+    assert [path.name for path in run.path.iterdir()] == ["round_server"]
+
+
+def test_a_run_on_a_store_is_not_continued_with_devices(run, store):
+    directory = RunDirectory(run)
+    before = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    config = private_config(store, 6)
+    with (
+        pytest.raises(RunDirectoryError, match="is a run on the clients of a store"),
+        open_training(config, run, max_seats=3),
+    ):
+        pass
+    assert {path: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+    assert directory.validation_client_digests.exists()

@@ -28,6 +28,7 @@ _BEFORE = (
     "initial_model",
     "ancestors",
     "vocabulary_sha256",
+    "vocabulary_choice",
     "vocabulary_rho",
     "vocabulary_delta",
     "truecase_forms",
@@ -174,8 +175,11 @@ def origin_of(
         "run_id": run_id,
         "store_sha256": store_card["store_sha256"],
         "initial_model": initial_model,
-        "ancestors": lineage.ancestors(initial_model, ours=ours),
+        "ancestors": lineage.ancestors(
+            initial_model, ours=ours, store_sha256=store_card["store_sha256"]
+        ),
         "vocabulary_sha256": vocabulary.get("fingerprint", ""),
+        "vocabulary_choice": chosen.get("choice_id", ""),
         "vocabulary_rho": chosen.get("rho", 0.0),
         "vocabulary_delta": chosen.get("delta_of_words", 0.0),
         "truecase_forms": store_card.get("truecase", {}).get("forms", 0),

@@ -166,6 +166,10 @@ def test_a_private_vocabulary_is_counted_once():
     assert one.rho == pytest.approx(rho + 0.5)
     assert two.rho == pytest.approx(2 * rho + 0.5)
     assert one.delta == pytest.approx(TREE.delta + 1e-8)
+    runs = [dataclasses.replace(run, vocabulary_choice=run.key_id) for run in runs]
+    twice = composed([r for h in runs for r in history(h, 3)])  # two choices of the same words
+    assert twice.rho == pytest.approx(2 * rho + 1.0)
+    assert twice.delta == pytest.approx(TREE.delta + 2e-8)
 
 
 def test_several_runs_compose_by_population(tmp_path):
@@ -521,3 +525,55 @@ def test_a_model_without_an_id_in_a_run_with_one_is_refused(tmp_path):
     write_model(run / "model", rounds=1)
     with pytest.raises(CheckFailed, match="is the model of another run"):
         read_ledger(run / "privacy_ledger.jsonl")
+
+
+def make_validated_run(path, client_ids, validation_ids, *, train="", store="s", **changes):
+    """Creates a run whose model was chosen on validation clients."""
+    run = make_recorded_run(path, client_ids, **changes)
+    config = run / "config.toml"
+    config.write_text(f"{config.read_text()}[train]\n{train}\n")
+    digests = client_digests.salted(validation_ids)
+    client_digests.write(run / "validation_client_digests", digests)
+    (run / "data_card.json").write_text(json.dumps({"store_sha256": store}))
+    return run
+
+
+PRIVATE_OF_STORE = dataclasses.replace(TREE, key_id="a", store_sha256="s")
+
+
+@pytest.mark.parametrize("header", [PRIVATE_OF_STORE, None], ids=["private", "not private"])
+def test_a_model_chosen_by_validation_on_our_clients_has_no_claim(tmp_path, header):
+    run = make_validated_run(tmp_path / "a", ["dan"], ["ann"], header=header)
+    (one,) = found(run)
+    assert (one.people, one.header, one.shares_clients) == ("none", None, True)
+    text = text_of(tmp_path, ancestors=(one,))
+    assert text.startswith("NO CLAIM: the initial model")
+    assert "was chosen by validation on clients" in text
+    same_store = ancestors(str(run), ours=[client_digests.salted(OURS)], store_sha256="s")
+    assert not same_store[0].validates_ours
+
+
+@pytest.mark.parametrize(
+    ("validation_ids", "train"),
+    [(["zoe"], ""), (["ann"], 'final_model = "last"\nearly_stop_patience = 0')],
+    ids=["other clients", "last model"],
+)
+def test_validation_that_does_not_concern_us_costs_nothing(tmp_path, validation_ids, train):
+    run = make_validated_run(
+        tmp_path / "a", ["dan"], validation_ids, train=train, header=PRIVATE_OF_STORE
+    )
+    (one,) = found(run)
+    assert (one.people, one.header is None, one.shares_clients) == ("none", False, False)
+    devices = ancestors(str(run), ours=())  # their unit is the text under a device key
+    assert [(each.people, each.header is None) for each in devices] == [("unknown", False)]
+
+
+@pytest.mark.parametrize(("store", "has_claim"), [("s", True), ("t", False)])
+def test_a_validated_ancestor_that_is_gone(tmp_path, store, has_claim):
+    first = make_validated_run(tmp_path / "a", OURS, ["zoe"], header=PRIVATE_OF_STORE)
+    header = ledger_of_run_from(first, key_id="b")
+    second = make_recorded_run(tmp_path / "b", OURS, header=header, initial_model=str(first))
+    first.rename(tmp_path / "a_old")
+    seen = ancestors(str(second), ours=[client_digests.salted(OURS)], store_sha256=store)
+    assert (seen[1].header is not None) == has_claim
+    assert seen[1].shares_clients

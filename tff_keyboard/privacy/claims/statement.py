@@ -38,7 +38,7 @@ _SECRET_COHORTS = (
     "cohorts have mode 0600. Do not publish them: noise_nonce, withheld_metrics.jsonl, "
     "timings.csv, tensorboard, checkpoints."
 )
-_REHEARSED = (
+REHEARSED = (
     "Not covered: the clients of the general corpus. Any number of clients per round rehearses "
     "their messages, and the noise is not calibrated to them."
 )
@@ -89,7 +89,7 @@ def privacy_statement(path: pathlib.Path) -> str:
         refused.insert(0, f"NO CLAIM: {rehearsed}. The figures below do not cover this.\n")
     caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
     if run.rehearsed_client_digests.exists():
-        caveats.append(f"* {_REHEARSED}")
+        caveats.append(f"* {REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
 
 
@@ -126,8 +126,10 @@ def missing_claims(header: LedgerHeader) -> list[str]:
 
 
 def _why(one: Ancestor) -> str:
-    if one.people == client_digests.UNKNOWN:
+    if one.people == client_digests.UNKNOWN and not one.validates_ours:
         return "has an unknown origin: it may have been trained on these clients without privacy"
+    if one.validates_ours:
+        return "was chosen by validation on clients that may be among these clients"
     share = "all" if one.people == client_digests.SAME else "some"
     return f"was trained without privacy on {share} of these clients"
 
@@ -139,6 +141,8 @@ def _initial_model(header: LedgerHeader) -> str:
     for one in header.ancestors:
         if not one.shares_clients:
             words.append(f"{one.model} (other clients)")
+        elif one.validates_ours:
+            words.append(f"{one.model} (chosen by validation on these clients)")
         elif one.header is None:
             words.append(f"{one.model} (no privacy, {one.people} clients)")
         else:

@@ -90,13 +90,19 @@ def _is_model_of(run: RunDirectory, model: pathlib.Path) -> bool:
 
 
 def ancestors(
-    initial_model: str, *, ours: Sequence[client_digests.ClientDigests]
+    initial_model: str,
+    *,
+    ours: Sequence[client_digests.ClientDigests],
+    store_sha256: str = "",
 ) -> tuple[Ancestor, ...]:
     """Returns the runs that led to a model, the most recent first.
 
     Args:
       initial_model: A saved model or a run directory; "" returns ().
-      ours: The clients of this run, under each salt that an earlier run may have used.
+      ours: The clients of this run, under each salt that an earlier run may have used. Empty if
+        they are unknown, as with devices.
+      store_sha256: Hash of the client store of this run. Its clients of training are not clients of
+        validation in an earlier run on the same store.
 
     Raises:
       RunDirectoryError: If a ledger or a record of these runs is damaged.
@@ -108,13 +114,14 @@ def ancestors(
         known = _recorded_of(earlier, recorded)
         run = _run_at(earlier)
         if run is None:
-            found.append(_unseen(earlier, known))
+            found.append(_unseen(earlier, known, store_sha256))
             continue
         one = Ancestor(
             model=earlier.model,
             people=_overlap(run.client_digests, ours),
             run_id=earlier.run_id,
             rehearses=rehearses(run),
+            validates=_validates(run),
         )
         # Noise protects users only: a rehearsed message may go to any number of them.
         may_have_rehearsed = (
@@ -132,7 +139,12 @@ def ancestors(
                     one, rounds=len(rounds), header=header, last_content=tags[-1] if tags else ""
                 )
         one = _at_least_rounds(one, tags, earlier.rounds, earlier.last_content)
-        found.append(one if known is None else _at_least(one, tags, known))
+        one = one if known is None else _at_least(one, tags, known)
+        if one.validates and ours and not _has_store(run, store_sha256):
+            overlap = _overlap(run.validation_client_digests, ours)
+            if overlap != client_digests.NONE:
+                one = _without_claim(one)
+        found.append(one)
     return tuple(found)
 
 
@@ -147,11 +159,35 @@ def _recorded_of(
     return recorded.get((earlier.run_id, earlier.model)) or recorded.get(("", earlier.model))
 
 
-def _unseen(earlier: EarlierRun, known: Ancestor | None) -> Ancestor:
+def _validates(run: RunDirectory) -> bool:
+    """Checks if metrics of a run's validation clients chose its model.
+
+    An earlier version recorded no clients of validation.
+    """
+    train = toml.parse(run.config_text()).get("train", {})
+    chooses = train.get("final_model", "best") == "best" or train.get("early_stop_patience", 0)
+    return bool(chooses) and run.validation_client_digests.exists()
+
+
+def _has_store(run: RunDirectory, store_sha256: str) -> bool:
+    if not store_sha256 or not run.data_card_path.exists():
+        return False
+    return run.data_card().get("store_sha256") == store_sha256
+
+
+def _without_claim(one: Ancestor) -> Ancestor:
+    """Returns an ancestor whose model was chosen with the text of our clients."""
+    return dataclasses.replace(one, header=None, rounds=0, last_content="", validates_ours=True)
+
+
+def _unseen(earlier: EarlierRun, known: Ancestor | None, store_sha256: str) -> Ancestor:
     """Returns an ancestor that is not at its path any more, with the record of a later ledger."""
     if known is None or known.rehearses:  # its rehearsed clients may be ours
         return Ancestor(model=earlier.model, people=client_digests.UNKNOWN, run_id=earlier.run_id)
-    known = dataclasses.replace(known, people=client_digests.UNKNOWN)
+    known = dataclasses.replace(known, people=client_digests.UNKNOWN, validates_ours=False)
+    is_apart = known.header is not None and known.header.store_sha256 == store_sha256 != ""
+    if known.validates and not is_apart:  # its validation clients may be ours
+        return _without_claim(known)
     return _at_least_rounds(known, (), earlier.rounds, earlier.last_content)
 
 
@@ -160,7 +196,7 @@ def _at_least(one: Ancestor, tags: Sequence[str], known: Ancestor) -> Ancestor:
 
     The directory may have been restored from a backup, or, in a run without an id, be another run.
     """
-    if known.header is None and not known.rehearses:
+    if known.header is None and not known.rehearses and not known.validates_ours:
         is_same = known.run_id == one.run_id  # otherwise nothing tells whether it is this run
         people = one.people if is_same else client_digests.UNKNOWN
         return dataclasses.replace(one, people=people, header=None, rounds=0, last_content="")
