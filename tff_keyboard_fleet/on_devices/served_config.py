@@ -13,7 +13,14 @@ from tff_keyboard.config.sections.rule_config import FedMedConfig
 from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.wire import messages, secure_steps
-from tff_keyboard_fleet.wire.plan import Cache, Codec, Conditions, Plan, SecureSums
+from tff_keyboard_fleet.wire.plan import (
+    MAX_SEPARATION,
+    Cache,
+    Codec,
+    Conditions,
+    Plan,
+    SecureSums,
+)
 from tff_keyboard_fleet.wire.secure_sums.neighbours import failure
 
 _STEP = "a device trains with plain SGD, one message per step, like the `train` signature"
@@ -79,6 +86,11 @@ def as_served(config: RunConfig) -> RunConfig:
                 f"`{name}` = {found!r} cannot be used with devices: {reason}. Set it to "
                 f"{allowed!r}."
             )
+    if train.min_separation_rounds > MAX_SEPARATION:
+        raise ConfigError(
+            f"`train.min_separation_rounds` = {train.min_separation_rounds} cannot be used with "
+            f"devices: they follow plans with at most {MAX_SEPARATION}."
+        )
     if config.devices.secure_sums:
         _check_secure(config)
     return dataclasses.replace(
