@@ -16,16 +16,18 @@ from tff_keyboard.host import progress
 from tff_keyboard.storage.errors import ConfigError
 
 
-def check_defence(train: TrainConfig, rule: Rule) -> None:
+def check_defence(train: TrainConfig, rule: Rule, *, min_reports: int = 0) -> None:
     """Checks that cohorts are large enough for the share of attackers of "bounded_trimmed_mean".
 
     A random cohort may have more attackers than are trimmed in 1 of 1,000 rounds at most. Warns if
     this holds only for attackers that do not report faster than other clients, or only if fewer
-    clients drop out than `train.dropout_rate` says.
+    clients drop out than `train.dropout_rate` or `devices.min_report_fraction` allows.
 
     Args:
       train: The table `[train]`.
       rule: The aggregator, `aggregation.rule`.
+      min_reports: Smallest number of devices in a round, if clients are devices; 0 if they are
+        simulated.
 
     Raises:
       ConfigError: If `train.clients_per_round` is too small.
@@ -56,13 +58,18 @@ def check_defence(train: TrainConfig, rule: Rule) -> None:
             stacklevel=2,
         )
     reports = min(clients, int(train.selected_per_round * (1 - train.dropout_rate)))
+    cause = f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports}"
+    way_out = "Raise `train.over_selection`."
+    if min_reports:
+        reports = min_reports
+        cause = f"`devices.min_report_fraction` allows rounds with {reports}"
+        way_out = "Set `devices.min_report_fraction` = 1."
     cut = cohort_attackers.tolerated_attackers(reports, share)
     small = cohort_attackers.excess_probability(reports, share, cut)
     if small > cohort_attackers.RISK:
         warnings.warn(
-            f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports} of "
-            f"{clients} clients in a round: in {1000 * small:.2g} of 1,000 rounds they have more "
-            f"attackers than the {cut} that are trimmed then. Raise `train.over_selection`.",
+            f"{cause} of {clients} clients: in {1000 * small:.2g} of 1,000 such rounds they have "
+            f"more attackers than the {cut} that are trimmed then. {way_out}",
             stacklevel=2,
         )
 

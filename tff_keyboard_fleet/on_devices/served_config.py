@@ -189,10 +189,16 @@ def round_settings_of(config: RunConfig, parameters: int = 0) -> RoundSettings:
         sums=secure_steps.settings(sums, parameters) if sums else None,
         goal=goal,
         max_seats=_seats(config),
-        min_reports=math.ceil(round(config.devices.min_report_fraction * goal, 9)),
+        min_reports=min_reports_of(config),
         deadline_seconds=config.devices.deadline_seconds,
         separation=config.train.min_separation_rounds,
     )
+
+
+def min_reports_of(config: RunConfig) -> int:
+    """Returns the smallest number of devices of a round that is not abandoned."""
+    goal = config.train.clients_per_round
+    return math.ceil(round(config.devices.min_report_fraction * goal, 9))
 
 
 def _seats(config: RunConfig) -> int:
