@@ -130,12 +130,12 @@ class _Connection(cheroot_server.HTTPConnection):
     RequestHandlerClass = _Request
 
     def __init__(self, server: "_Server", *arguments: Any):
-        super().__init__(server, *arguments)  # type: ignore[no-untyped-call]
+        super().__init__(server, *arguments)
         server.open_connections.add(self)
 
     def close(self) -> None:
         self.server.open_connections.discard(self)
-        super().close()  # type: ignore[no-untyped-call]
+        super().close()
 
 
 class _Server(wsgi.Server):
@@ -155,7 +155,7 @@ class _Server(wsgi.Server):
         if conn.requests_seen == 0 and len(self.open_connections) > self.max_connections:
             conn.close()
             return
-        super().process_conn(conn)  # type: ignore[no-untyped-call]
+        super().process_conn(conn)
 
     max_request_header_size = LONGEST_HEADER
     keep_alive_conn_limit = THREADS  # idle connections that stay open
