@@ -21,9 +21,17 @@ def is_private(directory: pathlib.Path) -> bool:
     ledger = lineage.ledger_of(directory.resolve())
     if ledger.is_file() or RunDirectory(ledger.parent).declares_privacy:
         return True
+    return is_private_model(directory)
+
+
+def is_private_model(directory: pathlib.Path) -> bool:
+    """Returns whether a saved model says that it was trained with privacy; False without a model.
+
+    A model of an earlier version says nothing.
+    """
     try:
         _, description = read_description(directory)
-    except SavedModelError:  # such as an exported .tflite file
+    except SavedModelError:  # such as an exported .tflite file, or before the first round
         return False
     return description.get("private") is True
 

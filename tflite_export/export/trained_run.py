@@ -12,7 +12,6 @@ from tff_keyboard.privacy.claims import statement
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage import json_text, names
 from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
-from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
 from tflite_export.export import private_runs
 from tflite_export.format import manifest
@@ -69,8 +68,7 @@ class TrainedRun:
         # The graph for devices is exported before the first round of a private run.
         if RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory):
             return statement.privacy_statement(ledger)
-        _, description = read_description(self.directory)
-        if description.get("private") is True:
+        if private_runs.is_private_model(self.directory):
             return LEDGER_ELSEWHERE
         return NO_PRIVACY_CLAIM
 

@@ -16,7 +16,7 @@ from tests.support.keyboard import export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
-from tff_keyboard.models.saved_model import save_model
+from tff_keyboard.models.saved_model import load_model, save_model
 from tff_keyboard.storage.errors import (
     CheckFailed,
     ExportError,
@@ -25,7 +25,7 @@ from tff_keyboard.storage.errors import (
 )
 from tflite_export.export import private_runs
 from tflite_export.export.export_options import ExportOptions
-from tflite_export.export.trained_run import NO_PRIVACY_CLAIM
+from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
 from tflite_export.format import associated_files, inspection, manifest
 from tflite_export.gate import verification
 from tflite_export.gate.parity import ParityFailed
@@ -360,3 +360,9 @@ def test_an_export_without_a_part_removes_that_of_an_older_one(run, tmp_path):
     (tmp_path / "k.md").write_text("mine")
     export(run, tmp_path / "k.tflite", ExportOptions())
     assert names(tmp_path) == sorted([*FILES, "k.md"])
+
+
+def test_a_graph_before_the_first_round_has_no_claim(tmp_path):
+    """`serve-rounds` exports the graph for devices before there is a model in the run."""
+    run = TrainedRun(tmp_path, *load_model(export_fakes.save_run(tmp_path / "other")))
+    assert run.privacy() == NO_PRIVACY_CLAIM
