@@ -3,8 +3,10 @@
     weights.npz      arrays by weight name, float32, no pickles
     vocabulary.txt   `Vocabulary.save`
     model.json       {"format", "name", "vocabulary_size", "options", "sha256": {file: digest}},
-                     and after a training "rounds", the finished rounds when it was saved; the
-                     model of a user also has "source": {"version", "sha256"} of its code
+                     and after a training "rounds", the finished rounds when it was saved,
+                     "run_id", the random id of its run, and "private", true if its noise hides
+                     the clients; the model of a user also has "source": {"version", "sha256"} of
+                     its code
 
 A model appears completely or not at all (`storage/directories.py`). Reading checks both digests,
 names, shapes and that every weight is finite.
@@ -48,7 +50,13 @@ def weights_by_name(model: NextWordModel) -> dict[str, np.ndarray]:
 
 
 def save_model(
-    directory: Path, model: NextWordModel, vocabulary: Vocabulary, *, rounds: int | None = None
+    directory: Path,
+    model: NextWordModel,
+    vocabulary: Vocabulary,
+    *,
+    rounds: int | None = None,
+    run_id: str = "",
+    is_private: bool = False,
 ) -> None:
     """Writes a model. An existing directory is replaced once the new one is complete.
 
@@ -61,6 +69,9 @@ def save_model(
       vocabulary: Vocabulary that gives the rows of the model.
       rounds: Finished rounds of the training, if any. It distinguishes this model from later ones
         of the same training.
+      run_id: The random id of the run that trained it, if any.
+      is_private: Whether it was trained with differential privacy. Exports of a copy of the model
+        then use no text of its clients, as exports of the run.
 
     Raises:
       ValueError: If model and vocabulary differ in size, a weight is not finite, or the model
@@ -99,6 +110,10 @@ def save_model(
         }
     if rounds is not None:
         description["rounds"] = rounds
+    if run_id:
+        description["run_id"] = run_id
+    if is_private:
+        description["private"] = True
     write_files(directory, description, archive.getvalue(), vocabulary.to_bytes())
 
 

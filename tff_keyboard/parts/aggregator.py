@@ -130,8 +130,13 @@ class Aggregator(Table, path="aggregation.rule"):
         """Returns the bounds on a client's weight, given the bounds on a number (`WeightLimit`)."""
         return limit
 
-    def check_cohort(self, train: CohortSettings) -> None:
-        """Checks that cohorts are large enough. Raises `ConfigError`, or warns."""
+    def check_cohort(self, train: CohortSettings, *, min_reports: int = 0) -> None:
+        """Checks that cohorts are large enough. Raises `ConfigError`, or warns.
+
+        Args:
+          train: The table `[train]`.
+          min_reports: Smallest number of devices in a round; 0 if clients are simulated.
+        """
 
 
 def layer_groups_problem(groups: Mapping[str, Sequence[int | str]], name: str) -> str:

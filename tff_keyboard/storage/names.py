@@ -21,6 +21,7 @@ LEDGER = "privacy_ledger.jsonl"
 NOISE_NONCE = "noise_nonce"
 CLIENT_DIGESTS = "client_digests"
 REHEARSED_CLIENT_DIGESTS = "rehearsed_client_digests"
+VALIDATION_CLIENT_DIGESTS = "validation_client_digests"
 LOCK = "lock"
 ROUND_SERVER = "round_server"
 

@@ -15,6 +15,7 @@
     privacy_ledger.jsonl   releases and their noise, if the algorithm keeps a ledger
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
     client_digests         digests of the trained clients, mode 0600: as secret as the data
+    validation_client_digests  the same of the clients of validation
     model/                 weights, config and vocabulary of the trained model
     model_last/            the same for the last iterate, if `model/` is an average
     evaluation_*.json      results of the task `evaluate`, one for each population
@@ -75,6 +76,7 @@ class RunDirectory:
         self.rehearsed_client_digests = names.path_in(
             self.path, names.REHEARSED_CLIENT_DIGESTS, names.OLD_REHEARSED_CLIENT_DIGESTS
         )
+        self.validation_client_digests = self.path / names.VALIDATION_CLIENT_DIGESTS
         self.model = self.path / names.MODEL
         self.last_model = self.path / names.LAST_MODEL
         self.round_server = self.path / names.ROUND_SERVER

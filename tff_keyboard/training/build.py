@@ -46,6 +46,7 @@ from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.parts import own_part
 from tff_keyboard.parts.aggregator import AggregatorRun
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import aggregation, client_algorithms, validation
 from tff_keyboard.training.client_algorithms import WrapClientWork
@@ -258,6 +259,7 @@ def build_privacy(
         initial_weights=list(weights_by_name(model).values()),
         selected_per_round=selected_per_round,
         general_sha256=general_sha256,
+        run_id=id_of_run(run),
     )
 
 

@@ -11,12 +11,19 @@ from tff_keyboard.parts.aggregator import Aggregator
 from tff_keyboard.storage.errors import ConfigError
 
 
-def check_defence(train: TrainConfig, rule: Aggregator) -> None:
+def check_defence(train: TrainConfig, rule: Aggregator, *, min_reports: int = 0) -> None:
     """Checks that cohorts are large enough for the aggregator, and warns of rounds that are not.
 
-    Raises `ConfigError` if `train.clients_per_round` is too small.
+    Args:
+      train: The table `[train]`.
+      rule: The aggregator, `aggregation.rule`.
+      min_reports: Smallest number of devices in a round, if clients are devices; 0 if they are
+        simulated.
+
+    Raises:
+      ConfigError: If `train.clients_per_round` is too small.
     """
-    rule.check_cohort(train)
+    rule.check_cohort(train, min_reports=min_reports)
 
 
 def check_population(store: str, train: TrainConfig, rule: Aggregator) -> None:

@@ -13,8 +13,10 @@ model.
 
 import dataclasses
 import datetime
+import hashlib
 import pathlib
 import secrets
+from collections.abc import Sequence
 from typing import Annotated
 
 from absl import flags
@@ -61,6 +63,8 @@ def run(options: Options) -> None:
 
     from tff_keyboard_app.events import event_counts, event_log, event_text
 
+    if options.noise_multiplier:
+        _check_one_log_each(options.logs)
     counts = np.array([event_counts.count(event_log.read_log(path)) for path in options.logs])
     if not options.noise_multiplier:
         print(event_text.figure_table(counts))
@@ -78,6 +82,27 @@ def run(options: Options) -> None:
         key=secrets.token_bytes(32),
     )
     print(event_text.private_table(released.sums, epsilon=released.epsilon, delta=released.delta))
+
+
+def _check_one_log_each(logs: Sequence[pathlib.Path]) -> None:
+    """Checks that no log is counted twice, because epsilon is for one log of each client.
+
+    Raises `UsageError` for a repeated path, a link to another log, or a copy of one.
+    """
+    seen: dict[bytes, pathlib.Path] = {}
+    for path in logs:
+        try:
+            content = path.read_bytes()
+        except OSError:
+            continue  # reading the log reports this
+        content = content or str(path.resolve()).encode()  # several clients may have empty logs
+        digest = hashlib.sha256(content).digest()
+        if digest in seen:
+            raise UsageError(
+                f"{seen[digest]} and {path} are the same log. Its client would count twice, and "
+                "epsilon is for one log of each client. Pass each log once."
+            )
+        seen[digest] = path
 
 
 def _replay(options: Options) -> None:

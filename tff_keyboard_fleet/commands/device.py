@@ -46,6 +46,11 @@ class Options(TaskOptions):
     ]
     server: Annotated[str | None, "Address of the round server, https://HOST:PORT."] = None
     ca: Annotated[pathlib.Path | None, "PEM file with the certificate of the server."] = None
+    population: Annotated[
+        str | None,
+        "Take part only in this population, and record it. Default: the recorded one, or the one "
+        "of the first seat.",
+    ] = None
     once: Annotated[bool, "Make one attempt, then stop."] = False
     typed: Annotated[pathlib.Path | None, "JSON lines file with messages to add to the cache."] = (
         None
@@ -83,6 +88,8 @@ def run(options: Options) -> None:
 
     with contextlib.closing(DeviceStore(options.store)) as store:
         _use_cache(options, store)
+        if options.population:
+            store.change(population=options.population)
         if options.server:
             device = _device(options, store, options.server)
             step(f"public key {public_hex(store.key())}")

@@ -11,7 +11,14 @@ from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.wire import messages, secure_steps
-from tff_keyboard_fleet.wire.plan import Cache, Codec, Conditions, Plan, SecureSums
+from tff_keyboard_fleet.wire.plan import (
+    MAX_SEPARATION,
+    Cache,
+    Codec,
+    Conditions,
+    Plan,
+    SecureSums,
+)
 from tff_keyboard_fleet.wire.secure_sums.neighbours import failure
 
 _STEP = "a device trains with plain SGD, one message per step, like the `train` signature"
@@ -77,6 +84,11 @@ def as_served(config: RunConfig) -> RunConfig:
                 f"`{name}` = {value!r} cannot be used with devices: {reason}. Set it to "
                 f"{allowed!r}."
             )
+    if train.min_separation_rounds > MAX_SEPARATION:
+        raise ConfigError(
+            f"`train.min_separation_rounds` = {train.min_separation_rounds} cannot be used with "
+            f"devices: they follow plans with at most {MAX_SEPARATION}."
+        )
     if config.devices.secure_sums:
         _check_secure(config)
     return dataclasses.replace(
@@ -173,10 +185,16 @@ def round_settings_of(config: RunConfig, parameters: int = 0) -> RoundSettings:
         sums=secure_steps.settings(sums, parameters) if sums else None,
         goal=goal,
         max_seats=_seats(config),
-        min_reports=math.ceil(round(config.devices.min_report_fraction * goal, 9)),
+        min_reports=min_reports_of(config),
         deadline_seconds=config.devices.deadline_seconds,
         separation=config.train.min_separation_rounds,
     )
+
+
+def min_reports_of(config: RunConfig) -> int:
+    """Returns the smallest number of devices of a round that is not abandoned."""
+    goal = config.train.clients_per_round
+    return math.ceil(round(config.devices.min_report_fraction * goal, 9))
 
 
 def _seats(config: RunConfig) -> int:

@@ -13,6 +13,7 @@ import json
 from tff_keyboard.storage import json_text, typed_json
 from tff_keyboard_fleet.wire.messages import MASKED, PROTOCOL, QUANTISED, RAW, require_sha256
 
+MAX_SEPARATION = 10_000  # largest `min_separation_rounds` of a plan that a device follows
 SUMS_PROTOCOL = 2  # version 1 had no step `confirm`; its devices reject a plan with this field
 
 

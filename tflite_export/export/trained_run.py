@@ -18,6 +18,10 @@ from tflite_export.format import manifest
 from tflite_export.format.manifest_content import RunFacts
 
 NO_PRIVACY_CLAIM = "none: trained without differential privacy"
+LEDGER_ELSEWHERE = (
+    "not stated: trained with differential privacy, but exported from a copy of the model, without "
+    "its ledger"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +66,11 @@ class TrainedRun:
         """Returns the statement of its differential privacy."""
         ledger = lineage.ledger_of(self.directory.resolve())
         # The graph for devices is exported before the first round of a private run.
-        if not (RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory)):
-            return NO_PRIVACY_CLAIM
-        return statement.privacy_statement(ledger)
+        if RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory):
+            return statement.privacy_statement(ledger)
+        if private_runs.is_private_model(self.directory):
+            return LEDGER_ELSEWHERE
+        return NO_PRIVACY_CLAIM
 
     def facts(self) -> RunFacts:
         """Returns hashes of its records, and its results on held-out users if it has any.

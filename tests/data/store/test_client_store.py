@@ -256,3 +256,31 @@ def test_missing_directory(tmp_path):
         ClientStore(tmp_path / "nothing")
     with pytest.raises(DataError, match=r"is not a client store: it has no data_card\.json"):
         ClientStore(tmp_path)
+
+
+def in_another_thread(function, *arguments):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def test_a_store_that_is_written_to_while_it_is_in_use_is_refused(store_path, tmp_path):
+    """A round with other text would have the noise of the text that was checked."""
+    store = ClientStore(store_path)
+    client = store.client_ids("train")[0]
+    other = tmp_path / "other"
+    prepare.prepare(DataConfig(synthetic_typists=30, synthetic_messages=11), other)
+    shutil.copyfile(other / "clients.sqlite", store_path / "clients.sqlite")  # in place
+    for read in (store.examples, lambda *names: in_another_thread(store.examples, *names)):
+        with pytest.raises(DataError, match="was changed while it was in use"):
+            read("train", client)
+
+
+def test_a_store_that_is_replaced_while_it_is_in_use_stays_the_same(store_path):
+    store = ClientStore(store_path)
+    client = store.client_ids("train")[0]
+    before = [ids.tolist() for ids in store.examples("train", client)]
+    config = DataConfig(synthetic_typists=30, synthetic_messages=11)
+    prepare.prepare(config, store_path, overwrite=True)
+    assert [ids.tolist() for ids in store.examples("train", client)] == before
+    with pytest.raises(DataError, match="was changed while it was in use"):
+        in_another_thread(store.examples, "train", client)  # it would open the new file

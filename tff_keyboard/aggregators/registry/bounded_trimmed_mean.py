@@ -33,12 +33,12 @@ class BoundedTrimmedMeanConfig(OrderStatistic):
     type: Literal["bounded_trimmed_mean"] = "bounded_trimmed_mean"
     attackers: Annotated[float, Range("in (0, 0.5)", lambda share: 0 < share < 0.5)] = 0.1
 
-    def check_cohort(self, train: CohortSettings) -> None:
+    def check_cohort(self, train: CohortSettings, *, min_reports: int = 0) -> None:
         """Checks that cohorts are large enough for the share of attackers.
 
         A random cohort may have more attackers than are trimmed in 1 of 1,000 rounds at most. Warns
         if this holds only for attackers that do not report faster than other clients, or only if
-        fewer clients drop out than `train.dropout_rate` says.
+        fewer clients drop out than `train.dropout_rate` or `devices.min_report_fraction` allows.
 
         Raises:
           ConfigError: If `train.clients_per_round` is too small.
@@ -68,13 +68,17 @@ class BoundedTrimmedMeanConfig(OrderStatistic):
                 stacklevel=2,
             )
         reports = min(clients, int(train.selected_per_round * (1 - train.dropout_rate)))
+        cause = f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports}"
+        way_out = "Raise `train.over_selection`."
+        if min_reports:
+            reports = min_reports
+            cause = f"`devices.min_report_fraction` allows rounds with {reports}"
+            way_out = "Set `devices.min_report_fraction` = 1."
         cut = cohort_attackers.tolerated_attackers(reports, share)
         small = cohort_attackers.excess_probability(reports, share, cut)
         if small > cohort_attackers.RISK:
             warnings.warn(
-                f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports} of "
-                f"{clients} clients in a round: in {1000 * small:.2g} of 1,000 rounds they have "
-                f"more attackers than the {cut} that are trimmed then. Raise "
-                "`train.over_selection`.",
+                f"{cause} of {clients} clients: in {1000 * small:.2g} of 1,000 such rounds they "
+                f"have more attackers than the {cut} that are trimmed then. {way_out}",
                 stacklevel=2,
             )

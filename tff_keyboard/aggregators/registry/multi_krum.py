@@ -46,7 +46,7 @@ class MultiKrumConfig(Aggregator):
     max_attackers: FromOne = 1
     selected: FromZero = 0
 
-    def check_cohort(self, train: CohortSettings) -> None:
+    def check_cohort(self, train: CohortSettings, *, min_reports: int = 0) -> None:
         """See base class. Warns if dropouts leave too few clients."""
         smallest, clients = 2 * self.max_attackers + 3, train.clients_per_round
         if clients < smallest:
@@ -62,11 +62,16 @@ class MultiKrumConfig(Aggregator):
                 f"{self.selected}."
             )
         reports = min(clients, int(train.selected_per_round * (1 - train.dropout_rate)))
+        cause = f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports}"
+        way_out = "Raise `train.over_selection`."
+        if min_reports:
+            reports = min_reports
+            cause = f"`devices.min_report_fraction` allows rounds with {reports}"
+            way_out = "Set `devices.min_report_fraction` = 1."
         if reports < smallest:
             warnings.warn(
-                f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports} of "
-                f"{clients} clients in a round, and `aggregation.rule.max_attackers` = "
-                f"{self.max_attackers} needs {smallest}. Raise `train.over_selection`.",
+                f"{cause} of {clients} clients, and `aggregation.rule.max_attackers` = "
+                f"{self.max_attackers} needs {smallest}. {way_out}",
                 stacklevel=2,
             )
 

@@ -100,6 +100,8 @@ class ClientStore:
         has_forms = names.TRUECASE in self.card["file_bytes"]
         self.truecase = forms_file.read_forms(forms) if has_forms else []
         self._threads = threading.local()
+        self._file = (self.directory / names.CLIENTS).absolute()
+        self._opened = _file_state(self._file)
         self._lengths = _open_lengths(self.directory, self.card)
         try:
             query = "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
@@ -227,13 +229,34 @@ class ClientStore:
         return [proto for (proto,) in rows]
 
     def _connection(self) -> sqlite3.Connection:
-        """Returns this thread's connection, read-only and without locks: a store never changes."""
+        """Returns this thread's connection, read-only and without locks: a store never changes.
+
+        The noise of a private run belongs to the text that was compared with the card. So a file
+        that was written to since then is refused. A file that was replaced remains readable in a
+        thread that has opened it.
+
+        Raises `DataError` if the text is not the text of the card any more.
+        """
+        now = _file_state(self._file)
         connection = getattr(self._threads, "connection", None)
+        if now != self._opened and (connection is None or now[:2] == self._opened[:2]):
+            raise errors.DataError(
+                f"{self._file}: was changed while it was in use. Restore the store, then run the "
+                "same command again."
+            )
         if connection is None:
-            file = (self.directory / names.CLIENTS).absolute()
-            connection = sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True)
+            connection = sqlite3.connect(f"{self._file.as_uri()}?immutable=1", uri=True)
             self._threads.connection = connection
         return connection
+
+
+def _file_state(file: pathlib.Path) -> tuple[int, ...]:
+    """Returns device, inode, size and time of change of a file; zeros if it does not exist."""
+    try:
+        state = file.stat()
+    except OSError:
+        return (0, 0, 0, 0)
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 def _warn_where_others_may_read(directory: pathlib.Path) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from tff_keyboard.privacy.claims import guarantee
+from tff_keyboard.privacy.claims import guarantee, own_rehearsal
 from tff_keyboard.privacy.ledger import ledger
 from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -97,6 +97,8 @@ def _mean(rows: Sequence[metrics_rows.Row], name: str) -> float | None:
 def _privacy(directory: RunDirectory) -> PrivacyFacts:
     header, rounds = ledger.read_ledger(directory.privacy_ledger)
     total = guarantee.total_guarantee(header, len(rounds))
+    if own_rehearsal.rehearsed_own_clients(directory, header):
+        total = None
     claimed = total is not None and math.isfinite(total.epsilon)
     return PrivacyFacts(
         noise_multiplier=header.noise_multiplier,
