@@ -270,7 +270,7 @@ def test_a_store_that_is_written_to_while_it_is_in_use_is_refused(store_path, tm
     other = tmp_path / "other"
     prepare.prepare(DataConfig(synthetic_typists=30, synthetic_messages=11), other)
     shutil.copyfile(other / "clients.sqlite", store_path / "clients.sqlite")  # in place
-    for read in (store.examples, lambda *names: in_another_thread(store.examples, *names)):
+    for read in (store.messages, lambda *names: in_another_thread(store.messages, *names)):
         with pytest.raises(DataError, match="was changed while it was in use"):
             read("train", client)
 
@@ -278,9 +278,9 @@ def test_a_store_that_is_written_to_while_it_is_in_use_is_refused(store_path, tm
 def test_a_store_that_is_replaced_while_it_is_in_use_stays_the_same(store_path):
     store = ClientStore(store_path)
     client = store.client_ids("train")[0]
-    before = [ids.tolist() for ids in store.examples("train", client)]
+    before = [ids.tolist() for ids in store.messages("train", client)]
     config = DataConfig(synthetic_typists=30, synthetic_messages=11)
     prepare.prepare(config, store_path, overwrite=True)
-    assert [ids.tolist() for ids in store.examples("train", client)] == before
+    assert [ids.tolist() for ids in store.messages("train", client)] == before
     with pytest.raises(DataError, match="was changed while it was in use"):
-        in_another_thread(store.examples, "train", client)  # it would open the new file
+        in_another_thread(store.messages, "train", client)  # it would open the new file
