@@ -1,9 +1,11 @@
 """A TFF TensorFlow computation as a part of any graph, also inside a loop."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_keyboard.execution import row_work
 
 _STATELESS_SOURCES = ("Placeholder", "Const", "VarHandleOp")
 
@@ -12,6 +14,27 @@ def is_tensorflow(computation: tff.Computation) -> bool:
     """Checks if a computation is a TensorFlow graph, and not built of TFF's own operators."""
     proto = tff.framework.ConcreteComputation.get_proto(computation)
     return bool(proto.WhichOneof("computation") == "tensorflow")
+
+
+class RowWork:
+    """The part of a `GraphPiece` that `row_work.of_rows` marks.
+
+    Attributes:
+      rows: Name of the tensor of the rows.
+      results: Names of the tensors of the results that the rest of the piece uses.
+    """
+
+    def __init__(self, graph: tf.compat.v1.GraphDef, rows: str, results: Sequence[str]):
+        self._graph = graph
+        self.rows, self.results = rows, list(results)
+
+    def __call__(self, feeds: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        """Inserts the part and returns the tensors of `results`.
+
+        Args:
+          feeds: Tensors by name: the piece's parameters without sequences, and `rows`.
+        """
+        return _import(self._graph, feeds, self.results, "row_work")
 
 
 class GraphPiece:
@@ -23,15 +46,24 @@ class GraphPiece:
       computation: A `tff.tensorflow.computation`.
       last_results: Computes only this number of leaves of the result, the last ones. None computes
         all.
+      splits_row_work: Whether the part that `row_work.of_rows` marks is split off. Its results are
+        then fed.
 
     Attributes:
       parameters: Tensor names of the parameter's leaves, in the order of the type. A sequence has
         one name.
       single_elements: Parameter name of a sequence -> names of the tensors that
         `tf.data.experimental.get_single_element` reads from it.
+      row_work: The part that is split off, if any.
     """
 
-    def __init__(self, computation: tff.Computation, *, last_results: int | None = None):
+    def __init__(
+        self,
+        computation: tff.Computation,
+        *,
+        last_results: int | None = None,
+        splits_row_work: bool = False,
+    ):
         proto = tff.framework.ConcreteComputation.get_proto(computation).tensorflow
         self._graph = tf.compat.v1.GraphDef()
         proto.graph_def.Unpack(self._graph)
@@ -42,6 +74,7 @@ class GraphPiece:
         if proto.initialize_op:
             self._initialise_first(proto.initialize_op)
         self.single_elements = self._find_single_elements()
+        self.row_work = self._split_row_work() if splits_row_work else None
         self._keep_what_results_need()
         self._variables = [node for node in self._graph.node if node.op == "VarHandleOp"]
         used = [*self.results, *(name for node in self._graph.node for name in node.input)]
@@ -72,19 +105,11 @@ class GraphPiece:
           feeds: Tensors by name: parameters, tensors of `single_elements`, and variables. Tensors
             that the piece does not use are ignored.
         """
-        graph = tf.compat.v1.get_default_graph()
-        used = {
-            name: _captured(tensor, graph)
-            for name, tensor in feeds.items()
-            if _node_name(name) in self._used
-        }
-        return tf.graph_util.import_graph_def(
-            self._graph, input_map=used, return_elements=self.results, name="piece"
-        )
+        return _import(self._graph, feeds, self.results, "piece")
 
     def _initialise_first(self, initialize_op: str) -> None:
         """Makes every node that the initialisation does not need wait for the initialisation."""
-        needed = self._needed_by([initialize_op])
+        needed = _needed_by(self._graph, [initialize_op])
         for node in self._graph.node:
             if node.name not in needed and node.op not in _STATELESS_SOURCES:
                 node.input.append(f"^{_node_name(initialize_op)}")
@@ -107,22 +132,64 @@ class GraphPiece:
     def _keep_what_results_need(self) -> None:
         """Drops the nodes that the results do not need. In a loop they would run."""
         fed = {_node_name(names[0]) for reads in self.single_elements.values() for names in reads}
-        needed = self._needed_by(self.results, fed)
-        kept = [node for node in self._graph.node if node.name in needed]
+        if self.row_work is not None:
+            fed |= {_node_name(name) for name in self.row_work.results}
+        needed = _needed_by(self._graph, self.results, fed)
+        nodes = [node for node in self._graph.node if node.name in needed]
         del self._graph.node[:]
-        self._graph.node.extend(kept)
+        self._graph.node.extend(nodes)
 
-    def _needed_by(self, names: Iterable[str], fed: Collection[str] = ()) -> set[str]:
-        """Returns the named nodes and their dependencies. The search stops at `fed`."""
-        nodes = {node.name: node for node in self._graph.node}
-        found: set[str] = set()
-        to_visit = [_node_name(name) for name in names]
-        while to_visit:
-            name = to_visit.pop()
-            if name not in found and name not in fed:
-                found.add(name)
-                to_visit.extend(_node_name(i) for i in nodes[name].input)
-        return found
+    def _split_row_work(self) -> RowWork | None:
+        marks = row_work.find_marks([node.name for node in self._graph.node])
+        if marks is None:
+            return None
+        rows, results = marks
+        read = {name.split(":")[0] for node in self._graph.node for name in node.input}
+        results = [name for name in results if name in read]
+        graph = tf.compat.v1.GraphDef()
+        graph.CopyFrom(self._graph)
+        for node in graph.node:  # it reads no variables, so it waits for no initialisation
+            data = [name for name in node.input if not name.startswith("^")]
+            del node.input[len(data) :]
+        needed = _needed_by(graph, results, {rows})
+        nodes = [node for node in graph.node if node.name in needed]
+        del graph.node[:]
+        graph.node.extend(nodes)
+        return RowWork(graph, f"{rows}:0", [f"{name}:0" for name in results])
+
+
+def _needed_by(
+    graph: tf.compat.v1.GraphDef, names: Iterable[str], fed: Collection[str] = ()
+) -> set[str]:
+    """Returns the named nodes and their dependencies. The search stops at `fed`."""
+    nodes = {node.name: node for node in graph.node}
+    needed: set[str] = set()
+    to_visit = [_node_name(name) for name in names]
+    while to_visit:
+        name = to_visit.pop()
+        if name not in needed and name not in fed:
+            needed.add(name)
+            to_visit.extend(_node_name(i) for i in nodes[name].input)
+    return needed
+
+
+def _import(
+    graph_def: tf.compat.v1.GraphDef,
+    feeds: Mapping[str, tf.Tensor],
+    results: Sequence[str],
+    name: str,
+) -> list[tf.Tensor]:
+    graph = tf.compat.v1.get_default_graph()
+    read = {_node_name(source) for node in graph_def.node for source in node.input}
+    read |= {_node_name(result) for result in results}
+    used = {
+        source: _captured(tensor, graph)
+        for source, tensor in feeds.items()
+        if _node_name(source) in read
+    }
+    return tf.graph_util.import_graph_def(
+        graph_def, input_map=used, return_elements=list(results), name=name
+    )
 
 
 def _names(binding) -> list[str]:

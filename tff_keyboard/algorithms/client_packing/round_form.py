@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.algorithms.client_packing.row_groups import RowGroups
 from tff_keyboard.data import elements as elements_lib
 from tff_keyboard.execution.engine import Engine, Job, fold_in_order
 from tff_keyboard.execution.graph_function import (
@@ -87,6 +88,7 @@ class RoundForm:
 
     Attributes:
       element_spec: Spec of an element of the clients' sequences; None if clients hold tensors.
+      shares_row_work: Whether the clients of a pack share work (`execution/row_work.py`).
 
     Raises:
       CannotPackError: The computation broadcasts after it aggregates, or returns values at clients,
@@ -105,12 +107,15 @@ class RoundForm:
         _, self._output_type = form.update.type_signature.result
         num_results = len(leaf_types(self._output_type))
         self._update = GraphFunction.from_computation(form.update, num_results)
+        self.shares_row_work = False
         self.function: PackFunction | ClientFunction
         if self.element_spec is not None:
             context_specs = tensor_specs(form.prepare.type_signature.result)
             specs = [*pack_specs(self.element_spec), *context_specs]
+            work = GraphPiece(form.work, splits_row_work=True)
+            self.shares_row_work = work.row_work is not None
             self.function = PackFunction(
-                GraphFunction.trace(_pack_loop(form, self.element_spec), specs)
+                GraphFunction.trace(_pack_loop(form, work, self.element_spec), specs)
             )
         else:
             self.function = ClientFunction(
@@ -277,10 +282,10 @@ def _map_reduce_form(
 
 
 def _pack_loop(
-    form: tff.backends.mapreduce.MapReduceForm, spec: elements_lib.Spec
+    form: tff.backends.mapreduce.MapReduceForm, work: GraphPiece, spec: elements_lib.Spec
 ) -> Callable[..., list[tf.Tensor]]:
     """Returns the function from a pack and the context, flat tensors, to the clients' sums."""
-    work, zero, accumulate = (GraphPiece(p) for p in (form.work, form.zero, form.accumulate))
+    zero, accumulate = GraphPiece(form.zero), GraphPiece(form.accumulate)
     data, *context_names = work.parameters
     num_sums = len(zero.results)
     num_updates = len(accumulate.parameters) - num_sums
@@ -294,7 +299,7 @@ def _pack_loop(
         reader = _Clients(leaves, ends, spec)
         feeds = dict(zip(context_names, context, strict=True)) | work.make_variables()
 
-        def work_on(client, *sums):
+        def work_on(client, *sums, shared=()):
             own = reader.client(client)
             # Clients run one after the other, because they share the variables.
             with tf.control_dependencies(sums):
@@ -304,13 +309,32 @@ def _pack_loop(
                 inputs |= zip(names, reader.single_element(own), strict=True)
             if work.needs_dataset(data):
                 inputs[data] = tf.data.experimental.to_variant(reader.dataset(own))
+            inputs |= shared
             updates = work(inputs)[:num_updates]
             arguments = zip(accumulate.parameters, [*sums, *updates], strict=True)
             return [client + 1, *accumulate(dict(arguments))]
 
+        def work_on_all(first, end, sums, results_of=lambda client: {}):
+            return tf.while_loop(
+                lambda client, *_: client < end,
+                lambda client, *sums: work_on(client, *sums, shared=results_of(client)),
+                [first, *sums],
+                shape_invariants=[tf.TensorShape([]), *map(tf.TensorShape, sum_shapes)],
+                parallel_iterations=1,
+            )
+
+        if work.row_work is None:
+            return work_on_all(tf.constant(0), tf.size(ends), zero({}))[1:]
+        row_groups = RowGroups(work.row_work, leaves, feeds)
+
+        def work_on_group(first, *sums):
+            with tf.control_dependencies(sums):
+                group = row_groups.group(tf.identity(first))
+            return work_on_all(first, group.end, sums, group.results_of)
+
         return tf.while_loop(
-            lambda client, *_: client < tf.size(ends),
-            work_on,
+            lambda first, *_: first < tf.size(ends),
+            work_on_group,
             [tf.constant(0), *zero({})],
             shape_invariants=[tf.TensorShape([]), *map(tf.TensorShape, sum_shapes)],
             parallel_iterations=1,
