@@ -1,4 +1,10 @@
-from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
+from tff_keyboard.evaluation.metrics.metric_table import (
+    FEDERATED_METRICS,
+    FEDERATED_SUMS,
+    HOST_SUMS,
+    METRICS,
+    Metric,
+)
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.evaluation.statistics.sums import (
     federated_metrics,
@@ -8,6 +14,9 @@ from tff_keyboard.evaluation.statistics.sums import (
 )
 
 __all__ = [
+    "FEDERATED_METRICS",
+    "FEDERATED_SUMS",
+    "HOST_SUMS",
     "METRICS",
     "Interval",
     "Metric",

@@ -170,6 +170,9 @@ class Keyboard {
       const Json* facts = manifest.field(name);
       return facts && facts->kind == Json::kObject;
     };
+    const Json* facts = manifest.field("model");
+    const Json* name = facts ? facts->field("name") : nullptr;
+    if (!name || name->text != "cifg") return "the model is not a CIFG, the only one that libcifg runs";
     if (!is_described("model", parts.model)) return "the model is not the one it describes";
     if (!is_described("vocabulary", parts.vocabulary)) return "the vocabulary is not the one it describes";
     const Json* length = manifest.field("model")->field("training_length");

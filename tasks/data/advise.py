@@ -27,6 +27,6 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Reads the data card and prints the advice."""
-    found = advice.advise(read_card(options.store), str(options.store))
+    recommendation = advice.advise(read_card(options.store), str(options.store))
     workdir = str(unused_workdir(options.store))
-    print(advice_text(found, machine_speed.measured(), workdir))
+    print(advice_text(recommendation, machine_speed.measured(), workdir))

@@ -40,9 +40,9 @@ def run(options: Options) -> None:
     vocabulary.save(options.out)
     print(f"{options.out}: {len(vocabulary):,} rows")
     for store in stores:
-        own = coverage(store.vocabulary, store, "train")
+        of_store = coverage(store.vocabulary, store, "train")
         merged = coverage(vocabulary, store, "train")
         print(
             f"{store.directory}: covers {100 * merged:.2f} % of the train words "
-            f"(the store's own vocabulary: {100 * own:.2f} %)"
+            f"(the store's own vocabulary: {100 * of_store:.2f} %)"
         )

@@ -106,5 +106,5 @@ def _strips(
     except ModuleNotFoundError as error:  # a run needs TensorFlow, an export does not
         print(f"The report has no strips. {extras.what_to_install('report', error)}")
         return []
-    by_name = {name: named.predictor for name, named in zip(models, opened, strict=True)}
+    by_name = {name: model.predictor for name, model in zip(models, opened, strict=True)}
     return example_strips(by_name, beginnings)

@@ -41,10 +41,10 @@ class Options(TaskOptions):
         "Client store for the parity gate. Default: the store of the training.",
     ] = None
     quantize: Annotated[
-        Literal["int8", "int8-rows", "none"],
-        "Weights in the file: int8 (by the converter), int8 with one scale per vocabulary row, "
-        "or float32 (none).",
-    ] = "int8-rows"
+        Literal["auto", "int8", "int8-rows", "none"],
+        "Weights in the file: int8 (by the converter), int8 with one scale per vocabulary row "
+        "(CIFG only), or float32 (none). auto: int8-rows for the CIFG, int8 for other models.",
+    ] = "auto"
     text: Annotated[
         pathlib.Path | None,
         "File for the parity gate instead of a store, with lines of message or user<TAB>message.",
@@ -122,7 +122,7 @@ def run(options: Options) -> None:
     shared = {field.name for field in dataclasses.fields(ExportOptions)} - {"quantization"}
     export_options = ExportOptions(
         quantization=options.quantize, **{name: getattr(options, name) for name in shared}
-    )
+    ).for_model(trained.model.name_in_registry)
     try:
         result = export.export(
             trained,

@@ -29,4 +29,4 @@ def run(options: Options) -> None:
     """Checks the export and prints the results."""
     from tflite_export.gate import verification
 
-    print("\n".join(verification.verify(shipped_files.found(options.model), options.public_key)))
+    print("\n".join(verification.verify(shipped_files.locate(options.model), options.public_key)))

@@ -172,5 +172,9 @@ def plan(options: Options, target_epsilon: float) -> str:
     for varied, schedules in planning.schedules_around(schedule).items():
         plans = [planned(best, one) for one in schedules]
         parts.append(f"{best}, with other {varied}:\n{planning.plans_table(plans)}")
-    remarks = plan_remarks.plan_remarks(header, has_store=run_plan.has_store(config.data.store))
+    remarks = plan_remarks.plan_remarks(
+        header,
+        store_clients=run_plan.train_clients(config.data.store),
+        rehearses=bool(config.fine_tuning.general_store),
+    )
     return "\n\n".join([*parts, "\n".join(remarks)])

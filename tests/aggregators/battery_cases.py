@@ -18,9 +18,10 @@ from tff_keyboard.aggregators.properties import (
     AggregatorUnderTest,
 )
 from tff_keyboard.aggregators.row_correction import row_weight_type
-from tff_keyboard.config.sections import aggregation_config, privacy_config, rule_config
+from tff_keyboard.config.sections import aggregation_config, privacy_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig, NoClipping
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.parts.aggregator import AGGREGATORS
+from tff_keyboard.training.aggregation import build_aggregator
 
 _LITTLE = 1e-4  # of noise, in clip norms: the mean of five clients moves by 2e-5
 
@@ -47,7 +48,7 @@ class Case(AggregatorUnderTest):
 
     @property
     def weight_type(self):
-        if isinstance(self.config.rule, rule_config.FedMedConfig):
+        if self.config.rule.reported_loss:
             return fedmed_weight_type(len(SHAPES))
         if self.tells_words:
             return row_weight_type(SHAPES[0][0])
@@ -114,12 +115,12 @@ def variants(union):
 
 
 def _rules():
-    for name, rule in variants(rule_config.Rule):
-        bare = {"rule": rule, "protection": NoClipping()}
-        if isinstance(rule, rule_config.PrivateFedAttConfig):
+    for name, options in AGGREGATORS.items():
+        bare = {"rule": options(), "protection": NoClipping()}
+        if options.required_privacy:
             bare |= {"privacy": privacy_config.GaussianConfig(), "client_weighting": "uniform"}
         yield f"rule {name}", Case(AggregationConfig(**bare))
-    top_k = rule_config.FedMedConfig(top_fraction=0.6)
+    top_k = AGGREGATORS["fedmed"](top_fraction=0.6)
     yield "rule fedmed, topK", Case(AggregationConfig(rule=top_k, protection=NoClipping()))
 
 

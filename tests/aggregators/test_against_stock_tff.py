@@ -8,6 +8,11 @@ import pytest
 from tests.support.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, deltas, plain
 from tests.support.noise_fakes import noised
 from tff_keyboard.aggregators.fedmed.accumulator import fedmed_weight_type
+from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
+from tff_keyboard.aggregators.registry.fedmed import FedMedConfig
+from tff_keyboard.aggregators.registry.median import MedianConfig
+from tff_keyboard.aggregators.registry.private_fedatt import PrivateFedAttConfig
+from tff_keyboard.aggregators.registry.trimmed_mean import TrimmedMeanConfig
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
     NoClipping,
@@ -19,14 +24,7 @@ from tff_keyboard.config.sections.privacy_config import (
     GaussianConfig,
     TreeConfig,
 )
-from tff_keyboard.config.sections.rule_config import (
-    FedAttConfig,
-    FedMedConfig,
-    MedianConfig,
-    PrivateFedAttConfig,
-    TrimmedMeanConfig,
-)
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.training.aggregation import build_aggregator
 
 # Computations by the dozen are built here, of code that other tests trace for `make coverage`.
 pytestmark = pytest.mark.no_cover

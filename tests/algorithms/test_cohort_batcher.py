@@ -73,7 +73,7 @@ def delivered():
 
 
 def with_noise(config, process):
-    """As `build.round_transforms` wraps it, with noise of the test's own."""
+    """As `process_transforms.round_transforms` wraps it, with noise of the test's own."""
     return NoisedProcess(process, noise_of_rounds) if config.aggregation.is_private else process
 
 

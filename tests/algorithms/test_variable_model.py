@@ -6,6 +6,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.evaluation.reference import sums_of
+from tests.support import user_models
 from tests.support.truth import model_truth
 from tff_keyboard.algorithms import variable_model
 from tff_keyboard.algorithms.variable_model import build_model_fn
@@ -17,7 +18,12 @@ OPTIONS = {
     "cifg": {"units": 5, "embedding_size": 4},
     "gru": {"units": 4, "embedding_size": 4, "tied": True},
     "lstm2": {"units": 4, "embedding_size": 3, "dropout": 0.3},
+    # Models of a user
+    f"{user_models.__file__}:gru": {"units": 4},
+    f"{user_models.__file__}:attention": {"rate": 0.0},
+    f"{user_models.__file__}:Elman": {"units": 4},
 }
+USER_MODELS = [name for name in OPTIONS if ":" in name]
 LEARNING_RATE = 0.5
 
 
@@ -64,7 +70,9 @@ def sgd_by_hand(model, clients):
     return [sum_ / total for sum_ in sums], nll
 
 
-@pytest.mark.parametrize("name", ["cifg", pytest.param("gru", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["cifg", pytest.param("gru", marks=pytest.mark.slow), *USER_MODELS]
+)
 def test_fed_avg_matches_sgd_by_hand(name):
     clients = [client(0, 3), client(1, 1), []]  # the last client has no data and no weight
     build = tff.learning.optimizers.build_sgdm
@@ -96,7 +104,9 @@ def test_fed_avg_matches_sgd_by_hand(name):
         np.testing.assert_allclose(metrics["nll"], nll, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["cifg", pytest.param("lstm2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["cifg", pytest.param("lstm2", marks=pytest.mark.slow), *USER_MODELS]
+)
 def test_fed_eval_matches_sums_in_this_process(name):
     clients = [client(0), client(1)]
     process = tff.learning.algorithms.build_fed_eval(model_fn(name, evaluation=True))

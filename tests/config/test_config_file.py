@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from tests.support import shipped_configs
 from tests.support.examples import examples
 from tff_keyboard import config
-from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
+from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
+from tff_keyboard.aggregators.registry.fedmed import FedMedConfig
+from tff_keyboard.aggregators.registry.mean import MeanConfig
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
     AutoProtection,
@@ -24,9 +26,9 @@ from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.fine_tuning_config import AveragingConfig
 from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgClient, FedAvgM
 from tff_keyboard.config.sections.model_config import CifgConfig, GruConfig
-from tff_keyboard.config.sections.rule_config import FedAttConfig, FedMedConfig, MeanConfig
 from tff_keyboard.config.sections.schedule_config import Cosine
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
+from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
 FRACTION = st.floats(0, 0.999)

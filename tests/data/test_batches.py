@@ -26,10 +26,10 @@ def expected_row(ids, max_length):
 
 def expected_rows(ids, max_length, long_messages):
     """Returns the sequences of a message: each but the last has `max_length` targets."""
-    whole, rows = [BOS, *ids.tolist(), EOS], []
-    while len(whole) > 1:
-        rows.append(tuple(whole[: max_length + 1]))
-        whole = whole[max_length:]
+    sequence, rows = [BOS, *ids.tolist(), EOS], []
+    while len(sequence) > 1:
+        rows.append(tuple(sequence[: max_length + 1]))
+        sequence = sequence[max_length:]
     return rows[:1] if long_messages == "truncate" else rows
 
 
@@ -58,9 +58,9 @@ class Recorder(collections.abc.Sequence):
     def __len__(self):
         return len(self.items)
 
-    def __getitem__(self, place):
-        self.places.append(place)
-        return self.items[place]
+    def __getitem__(self, index):
+        self.places.append(index)
+        return self.items[index]
 
 
 @hypothesis.given(
@@ -154,8 +154,8 @@ def test_every_target_is_trained_once_after_its_previous_word(ids, length):
     )
     (rows,) = zip(*(rows_of(batch) for batch in result), strict=True)
     pairs = [pair for row in rows for pair in itertools.pairwise(row)]
-    whole = [BOS, *ids, EOS]
-    assert sorted(pairs) == sorted(itertools.pairwise(whole))
+    sequence = [BOS, *ids, EOS]
+    assert sorted(pairs) == sorted(itertools.pairwise(sequence))
     assert sum(row.count(BOS) for row in rows) == sum(row.count(EOS) for row in rows) == 1
 
 
@@ -234,17 +234,17 @@ def test_rejects(wrong, says):
 @examples(60)
 def test_epoch_sizes_match_batches_of_each_client(clients, max_length, long_messages):
     cut = {"max_length": max_length, "long_messages": long_messages}
-    lengths = [np.array(own, np.int32) for own, _ in clients]
-    limits = [most for _, most in clients]
-    names = [7 * place + 3 for place in range(len(clients))]
+    lengths = [np.array(client_lengths, np.int32) for client_lengths, _ in clients]
+    limits = [limit for _, limit in clients]
+    names = [7 * position + 3 for position in range(len(clients))]
     expected = []
-    for own, most, name in zip(lengths, limits, names, strict=True):
-        messages = [np.full(words, 4, np.int32) for words in own]
+    for client_lengths, limit, name in zip(lengths, limits, names, strict=True):
+        messages = [np.full(words, 4, np.int32) for words in client_lengths]
         made = batches.client_batches(
-            messages, batch_size=2, max_examples=most, epochs=1, seed=(5, 2, name), **cut
+            messages, batch_size=2, max_examples=limit, epochs=1, seed=(5, 2, name), **cut
         )
         targets = sum(int(np.count_nonzero(batch[:, 1:])) for batch in made)
         expected.append([sum(map(len, made)), targets])
-    found = batches.epoch_sizes(lengths, limits=limits, seed=(5, 2), names=names, **cut)
-    assert found.shape == (len(clients), 2)
-    assert found.tolist() == expected
+    actual = batches.epoch_sizes(lengths, limits=limits, seed=(5, 2), names=names, **cut)
+    assert actual.shape == (len(clients), 2)
+    assert actual.tolist() == expected

@@ -35,8 +35,8 @@ def client_data(texts):
 
 
 def batches_of(texts, **sizes):
-    found = client_data_batches(client_data({"a": texts}), VOCABULARY, feature="tokens", **sizes)
-    dataset = found.create_tf_dataset_for_client("a")
+    actual = client_data_batches(client_data({"a": texts}), VOCABULARY, feature="tokens", **sizes)
+    dataset = actual.create_tf_dataset_for_client("a")
     assert dataset.element_spec == batches.ELEMENT_SPEC
     return [(element["x"].numpy(), element["y"].numpy()) for element in dataset]
 
@@ -69,8 +69,8 @@ def test_a_size_out_of_range(sizes):
 
 def test_vocabulary_contains_the_most_frequent_words():
     data = client_data({"a": ["See you later", "see!", ""], "b": ["you, you :)"], "c": []})
-    found = client_data_vocabulary(data, feature="tokens", size=6)
-    assert found == Vocabulary((*SPECIAL_WORDS, "you", "see"), NormalisationRules())
+    actual = client_data_vocabulary(data, feature="tokens", size=6)
+    assert actual == Vocabulary((*SPECIAL_WORDS, "you", "see"), NormalisationRules())
     many = client_data_vocabulary(data, feature="tokens", size=99, min_clients=2)
     assert many.words == (*SPECIAL_WORDS, "you")
     rules = NormalisationRules(mode="whitespace", lowercase=False)
@@ -95,12 +95,12 @@ def test_trains_with_tffs_own_learning_process():
         )
 
     texts = {"a": ["see you later"] * 5, "b": ["don't", "you 😂"]}
-    found = client_data_batches(
+    actual = client_data_batches(
         client_data(texts), VOCABULARY, feature="tokens", batch_size=2, max_length=4
     )
     process = tff.learning.algorithms.build_weighted_fed_avg(
         model_fn, tff.learning.optimizers.build_sgdm(0.1)
     )
-    cohort = [found.create_tf_dataset_for_client(client) for client in found.client_ids]
+    cohort = [actual.create_tf_dataset_for_client(client) for client in actual.client_ids]
     metrics = process.next(process.initialize(), cohort).metrics
     assert metrics["client_work"]["train"]["num_examples"] == 7

@@ -20,42 +20,42 @@ def run(store, tmp_path_factory):
 
 @pytest.mark.parametrize("population", ["held_out", "validation", "train"])
 def test_evaluates_only_the_requested_clients(run, store, population):
-    found = run_evaluation.evaluate_run(run, population, max_length=0)
+    actual = run_evaluation.evaluate_run(run, population, max_length=0)
     opened = ClientStore(store)
     people = sorted(opened.client_ids(population), key=opened.pseudonym)
-    assert found.text.people == tuple(map(opened.pseudonym, people))
+    assert actual.text.people == tuple(map(opened.pseudonym, people))
     typed = [opened.words(population, person) for person in people]
-    assert found.text.words == sum(len(message) for own in typed for message in own)
-    assert found.sums["examples"].tolist() == [len(own) for own in typed]
-    assert found.text.name == population
+    assert actual.text.words == sum(len(message) for own in typed for message in own)
+    assert actual.sums["examples"].tolist() == [len(own) for own in typed]
+    assert actual.text.name == population
 
 
 def test_rows_match_their_pseudonyms(run, store):
     """Compares with the sums and slices of each client alone, by the client's name."""
     opened = ClientStore(store)
-    found = run_evaluation.evaluate_run(run, "held_out")
+    actual = run_evaluation.evaluate_run(run, "held_out")
     predictor = KerasPredictor(*load_model(run))
-    row = {name: place for place, name in enumerate(found.text.people)}
+    row = {name: position for position, name in enumerate(actual.text.people)}
     all_of_them = typed_text.of_population(opened, "held_out")
-    for place in range(3):
+    for position in range(3):
         alone = run_evaluation.evaluate_named(
             predictor,
-            found.model,
-            typed_text.some_clients(all_of_them, slice(place, place + 1)),
+            actual.model,
+            typed_text.some_clients(all_of_them, slice(position, position + 1)),
             store=opened,
         )
         (name,) = alone.text.people
         for key, values in alone.sums.items():
-            np.testing.assert_allclose(found.sums[key][row[name]], values[0], rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(actual.sums[key][row[name]], values[0], rtol=1e-4, atol=1e-4)
         for family, slices in alone.slices.items():
             for label, sums in slices.items():
-                tokens = found.slices[family][label]["tokens"]
+                tokens = actual.slices[family][label]["tokens"]
                 assert tokens[row[name]] == sums["tokens"][0]
 
 
 def test_cached_evaluation_belongs_to_the_weights(run, store, tmp_path):
-    first = run_evaluation.kept_evaluation(run, "validation")
-    assert run_evaluation.kept_evaluation(run, "validation").to_json() == first.to_json()
+    first = run_evaluation.cached_evaluation(run, "validation")
+    assert run_evaluation.cached_evaluation(run, "validation").to_json() == first.to_json()
     other = save_untrained_run(tmp_path / "other", tiny_config(store, "model.units=4"), seed=2)
     assert run_evaluation.weights_digest(other) != run_evaluation.weights_digest(run)
 

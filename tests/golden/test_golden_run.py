@@ -24,8 +24,8 @@ from tff_keyboard.storage.run_directory import RunDirectory
 GOLDEN = pathlib.Path(__file__).parent / "0.2.0"
 
 
-@pytest.fixture(name="place")
-def _place(tmp_path, monkeypatch):
+@pytest.fixture(name="data_root")
+def _data_root(tmp_path, monkeypatch):
     """A copy, in the current directory, as the config names its store `store`."""
     for name in ("store", "finished", "stopped"):
         shutil.copytree(GOLDEN / name, tmp_path / name)
@@ -39,7 +39,7 @@ def weights_of(run: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
-def test_everything_can_be_read(place):
+def test_everything_can_be_read(data_root):
     run = RunDirectory.open("finished")
     assert run.environment()["packages"]["tff-keyboard"] == "0.2.0"
     assert [row["round"] for row in run.rows()] == [1, 2, 3, 4]
@@ -50,7 +50,7 @@ def test_everything_can_be_read(place):
     assert store.vocabulary == vocabulary
     assert store.card == run.data_card()
     for variable, weight in zip(
-        model.trainable_variables, weights_of(place / "finished").values(), strict=True
+        model.trainable_variables, weights_of(data_root / "finished").values(), strict=True
     ):
         np.testing.assert_array_equal(variable.numpy(), weight)
     header, rounds = read_ledger(run.privacy_ledger)
@@ -58,8 +58,8 @@ def test_everything_can_be_read(place):
 
 
 @pytest.mark.slow
-def test_evaluates_to_the_same_digits_and_is_reported(place):
-    (kept,) = (place / "finished").glob("evaluation_*.json")
+def test_evaluates_to_the_same_digits_and_is_reported(data_root):
+    (kept,) = (data_root / "finished").glob("evaluation_*.json")
     expected = json.loads(kept.read_text())
     kept.unlink()
     assert cli.launch(evaluate_task, ["finished"]) == cli.OK
@@ -69,17 +69,21 @@ def test_evaluates_to_the_same_digits_and_is_reported(place):
     for name in HOST_SUMS:
         assert found["sums"][name] == pytest.approx(expected["sums"][name], rel=1e-5), name
     assert cli.launch(report_task, ["finished"]) == cli.OK
-    page = (place / "finished" / "report.html").read_text()
+    page = (data_root / "finished" / "report.html").read_text()
     assert "SIMULATION" in page  # the statement, from the ledger
 
 
 @pytest.mark.slow
-def test_a_stopped_run_goes_on_to_the_end_of_the_whole_one(place):
+def test_a_stopped_run_goes_on_to_the_end_of_the_whole_one(data_root):
     from tff_keyboard.training.federated import train_federated
 
-    wanted = config_lib.load_of_run(place / "finished" / "config.toml")
-    train_federated(wanted, place / "stopped")
-    for name, weight in weights_of(place / "finished").items():  # other machines round otherwise
-        np.testing.assert_allclose(weights_of(place / "stopped")[name], weight, atol=1e-5)
-    ledgers = [read_ledger(place / run / "privacy_ledger.jsonl") for run in ("finished", "stopped")]
+    wanted = config_lib.load_of_run(data_root / "finished" / "config.toml")
+    train_federated(wanted, data_root / "stopped")
+    for name, weight in weights_of(
+        data_root / "finished"
+    ).items():  # other machines round otherwise
+        np.testing.assert_allclose(weights_of(data_root / "stopped")[name], weight, atol=1e-5)
+    ledgers = [
+        read_ledger(data_root / run / "privacy_ledger.jsonl") for run in ("finished", "stopped")
+    ]
     assert ledgers[0] == ledgers[1]

@@ -6,11 +6,14 @@ import tensorflow as tf
 
 from tests.support.truth import model_truth
 from tff_keyboard.models import MODELS, build_model
+from tff_keyboard.models.layers.packing import pack
+from tff_keyboard.models.recurrent_model import RecurrentModel
 from tff_keyboard.models.softmax_loss import softmax_loss
 
 VOCABULARY = 23
 CASES = {
     "cifg": ("cifg", {"units": 7, "embedding_size": 5}, model_truth.cifg_step, [5, 7]),
+    "si_cifg": ("si_cifg", {"units": 7, "embedding_size": 5}, model_truth.si_cifg_step, [5, 7]),
     "gru": ("gru", {"units": 6, "embedding_size": 5}, model_truth.gru_step, [6]),
     "gru tied": (
         "gru",
@@ -149,6 +152,29 @@ def test_initial_forget_gate_of_the_cifg():
     np.testing.assert_array_equal(cifg.bias, [-1, -1, -1, 0, 0, 0, 0, 0, 0])
 
 
+def test_scale_of_a_gate_does_not_change_the_si_cifg():
+    model = build_model("si_cifg", vocabulary_size=VOCABULARY, seed=0, units=7, embedding_size=5)
+    model_truth.randomise(model, np.random.default_rng(2))
+    ids = model_truth.random_batch(
+        np.random.default_rng(0), batch=4, longest=6, vocabulary=VOCABULARY
+    )
+    before = model(ids).numpy()
+    scale = np.repeat([3.0, 0.2, 10.0], 7).astype(np.float32)  # of the gates f, g, o
+    for weight in (model.kernel, model.recurrent_kernel, model.bias):
+        weight.assign(weight * scale)
+    np.testing.assert_allclose(model(ids), before, rtol=1e-4, atol=1e-5)
+
+
+def test_si_cifg_with_weights_of_zero_is_finite():
+    model = build_model("si_cifg", vocabulary_size=VOCABULARY, seed=None, units=7, embedding_size=5)
+    for variable in model.trainable_variables:
+        variable.assign(tf.zeros_like(variable))
+    batch = tf.constant([[1, 5, 6, 2]])
+    loss, gradients = model_truth.mean_loss_and_gradient(model, lambda: fast_loss(model, batch))
+    np.testing.assert_allclose(loss, np.log(VOCABULARY), rtol=1e-6)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
 def test_the_papers_sizes_and_parameter_counts():
     cifg = build_model("cifg", vocabulary_size=10_000, seed=0)
     assert cifg.count_params() == 1_412_250
@@ -159,6 +185,7 @@ def test_the_papers_sizes_and_parameter_counts():
         ("bias", [2010]),
         ("projection", [670, 96]),
     ]
+    assert build_model("si_cifg", vocabulary_size=10_000, seed=0).count_params() == 1_412_250
     gru = build_model("gru", vocabulary_size=100, seed=0)
     assert gru.count_params() == 2 * 100 * 300 + 2 * 300 * 900 + 2 * 900 + 100
     lstm2 = build_model("lstm2", vocabulary_size=100, seed=0)
@@ -181,3 +208,34 @@ def test_the_papers_sizes_and_parameter_counts():
 def test_rejects(name, options, message):
     with pytest.raises(ValueError, match=message):
         build_model(name, **{"vocabulary_size": 9, "seed": 0, **options})
+
+
+def test_the_gradient_written_by_hand_is_that_of_the_step_equations(case):
+    """The default of `RecurrentModel` differentiates `step_hidden` itself."""
+    model, _, _ = case
+    batch = tf.constant(
+        model_truth.random_batch(
+            np.random.default_rng(4), batch=5, longest=7, vocabulary=VOCABULARY
+        )
+    )
+
+    @tf.function
+    def plain_loss():
+        targets = batch[:, 1:]
+        lengths = tf.math.count_nonzero(targets, axis=1, dtype=tf.int32)
+        packing = pack(lengths, tf.shape(targets)[1])
+        outputs = RecurrentModel.packed_hidden_and_table(model, batch[:, :-1], packing)
+        return tf.reduce_mean(softmax_loss(*outputs, tf.gather_nd(targets, packing.positions))[0])
+
+    loss, gradients = model_truth.mean_loss_and_gradient(model, lambda: fast_loss(model, batch))
+    expected, plain = model_truth.mean_loss_and_gradient(model, plain_loss)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    for gradient, other in zip(gradients, plain, strict=True):
+        np.testing.assert_allclose(gradient, other, rtol=1e-4, atol=1e-6)
+
+
+def test_step_equations_without_a_target(case):
+    model, _, _ = case
+    packing = pack(tf.zeros([3], tf.int32), 4)
+    hidden, _, _ = RecurrentModel.packed_hidden_and_table(model, tf.ones([3, 4], tf.int32), packing)
+    assert hidden.shape[0] == 0

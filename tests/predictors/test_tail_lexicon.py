@@ -51,24 +51,24 @@ def test_shares_match_the_definition(people, least, listed):
         with pytest.raises(ValueError, match="no word"):
             build()
         return
-    found = build()
-    assert list(found.words) == sorted(expected)
-    for word in found.words:
-        assert found.share_of(word) == pytest.approx(rounded_down(expected[word]), rel=2e-4)
-    assert found.shares.sum() <= 1.001
+    actual = build()
+    assert list(actual.words) == sorted(expected)
+    for word in actual.words:
+        assert actual.share_of(word) == pytest.approx(rounded_down(expected[word]), rel=2e-4)
+    assert actual.shares.sum() <= 1.001
 
 
 def test_keeps_the_largest_shares():
     people = [[["aa", "bb", "bb"]], [["bb", "cc"]], [["cc", "dd"]]]
-    found = tail_lexicon.counted(people, VOCABULARY, size=2, min_clients=1)
-    assert found.words == ("bb", "cc")
+    actual = tail_lexicon.counted(people, VOCABULARY, size=2, min_clients=1)
+    assert actual.words == ("bb", "cc")
 
 
 def test_word_of_one_user_is_left_out_unless_listed():
     people = [[["secret", "shared"]], [["shared"]]]
-    found = tail_lexicon.counted(people, VOCABULARY, size=9, min_clients=2)
-    assert found.words == ("shared",)
-    assert found.share_of("secret") == 0.0
+    actual = tail_lexicon.counted(people, VOCABULARY, size=9, min_clients=2)
+    assert actual.words == ("shared",)
+    assert actual.share_of("secret") == 0.0
     listed = tail_lexicon.counted(
         people, VOCABULARY, size=9, min_clients=2, frequencies={"secret": 1.0, "other": 1.0}
     )
@@ -76,9 +76,9 @@ def test_word_of_one_user_is_left_out_unless_listed():
 
 
 def test_list_alone_covers_half_of_oov():
-    found = tail_lexicon.listed({"xa": 3.0, "xb": 1.0, "home": 9.0}, VOCABULARY, size=9)
-    assert found.words == ("xa", "xb")
-    assert found.share_of("xa") == pytest.approx(rounded_down(0.375), rel=1e-4)
+    actual = tail_lexicon.listed({"xa": 3.0, "xb": 1.0, "home": 9.0}, VOCABULARY, size=9)
+    assert actual.words == ("xa", "xb")
+    assert actual.share_of("xa") == pytest.approx(rounded_down(0.375), rel=1e-4)
 
 
 @hypothesis.given(
@@ -88,12 +88,12 @@ def test_list_alone_covers_half_of_oov():
 def test_completions_have_the_largest_shares_of_a_prefix(shares, prefix, k):
     words = sorted(shares)
     lexicon = TailLexicon(words, np.array([shares[word] for word in words]))
-    found = lexicon.best(prefix, k)
+    actual = lexicon.best(prefix, k)
     matching = sorted(
         (w for w in words if w.startswith(prefix)), key=lambda w: -lexicon.share_of(w)
     )
-    assert [share for _, share in found] == [lexicon.share_of(word) for word in matching[:k]]
-    assert all(word.startswith(prefix) for word, _ in found)
+    assert [share for _, share in actual] == [lexicon.share_of(word) for word in matching[:k]]
+    assert all(word.startswith(prefix) for word, _ in actual)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_hybrid_completes_with_the_probability_of_oov():
     plain, tailed = hybrid(), hybrid(tail=TAIL)
     for context in (["how", "are"], ["home"], []):
         unknown = float(plain.without_cache(context)[OOV])
-        found = dict(tailed.suggest(context, "ho", 9))
+        actual = dict(tailed.suggest(context, "ho", 9))
         for word in ("homely", "homing", "horse"):
-            assert found[word] == pytest.approx(unknown * TAIL.share_of(word), rel=1e-6)
-        assert found["home"] == dict(plain.suggest(context, "ho", 9))["home"]
+            assert actual[word] == pytest.approx(unknown * TAIL.share_of(word), rel=1e-6)
+        assert actual["home"] == dict(plain.suggest(context, "ho", 9))["home"]
         assert tailed.suggest(context, "", 9) == plain.suggest(context, "", 9)
 
 

@@ -107,8 +107,8 @@ def test_a_kill_at_any_call_leaves_the_old_or_the_new_directory(tmp_path):
         command = [sys.executable, "-S", "-c", REPLACER, str(target), str(kill_at)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         directories.restore(target)
-        found = {path.name: path.read_text() for path in target.iterdir()}
-        assert found in ({"one": "old", "two": "old"}, {"one": "new", "two": "new"}), kill_at
+        actual = {path.name: path.read_text() for path in target.iterdir()}
+        assert actual in ({"one": "old", "two": "old"}, {"one": "new", "two": "new"}), kill_at
         directories.remove_leftovers(target)
         assert names(tmp_path) == ["store"]
         if done.stdout == "done\n":

@@ -29,7 +29,7 @@ def folders_joined(tree):
 
 
 def test_each_name_is_written_once():
-    found = []
+    actual = []
     for package in ("tff_keyboard", "tflite_export", "tasks"):
         for path in sorted((ROOT / package).rglob("*.py")):
             if path.relative_to(ROOT) == pathlib.Path("tff_keyboard/storage/names.py"):
@@ -43,8 +43,8 @@ def test_each_name_is_written_once():
             here += [
                 (line, text) for line, text in strings_of(tree) if text.startswith("evaluation_{")
             ]
-            found += [f"{path.relative_to(ROOT)}:{line} {text}" for line, text in here]
-    assert not found
+            actual += [f"{path.relative_to(ROOT)}:{line} {text}" for line, text in here]
+    assert not actual
 
 
 def test_finds_names():

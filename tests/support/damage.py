@@ -78,15 +78,15 @@ _VALUES = st.sampled_from(
 def _edited(data, edits):
     data = bytearray(data)
     for kind, share, piece in edits:
-        place = int(share * len(data))
+        position = int(share * len(data))
         if kind == "write":
-            data[place : place + len(piece)] = piece
+            data[position : position + len(piece)] = piece
         elif kind == "insert":
-            data[place:place] = piece
+            data[position:position] = piece
         elif kind == "delete":
-            del data[place : place + 4 ** len(piece)]
+            del data[position : position + 4 ** len(piece)]
         else:
-            del data[place:]
+            del data[position:]
     return bytes(data)
 
 

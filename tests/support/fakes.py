@@ -56,7 +56,7 @@ def save_untrained_run(directory: pathlib.Path, config, seed: int = 1) -> pathli
 
     vocabulary = ClientStore(config.data.store).vocabulary
     model = build_model(
-        config.model.type, vocabulary_size=len(vocabulary), seed=seed, **config.model.options()
+        config.model.name, vocabulary_size=len(vocabulary), seed=seed, **config.model.options()
     )
     directory.mkdir()
     (directory / "config.toml").write_text(config_lib.dump(config))
@@ -237,24 +237,34 @@ def federated_averaging():
     )
 
 
-def tiny_dataset(seed, num_examples: int = 6, batch_size: int = 2):
-    """A client of `tiny_process`: a noisy linear function."""
-    import tensorflow as tf
-
+def tiny_examples(seed, num_examples: int = 6):
+    """The examples of a client of `tiny_process`: a noisy linear function."""
     generator = np.random.default_rng(seed)
     x = generator.normal(size=(num_examples, NUM_FEATURES)).astype(np.float32)
     y = x @ np.array([[1.0], [-2.0], [0.5]], np.float32) + 0.1
     y += generator.normal(scale=0.01, size=y.shape).astype(np.float32)
-    elements = collections.OrderedDict(x=x, y=y)
-    return tf.data.Dataset.from_tensor_slices(elements).batch(batch_size)
+    return collections.OrderedDict(x=x, y=y)
 
 
-def tiny_cohort(round_num: int, num_clients: int = 4):
+def as_dataset(examples, batch_size: int = 2):
+    """A client's batches as a `tf.data.Dataset`."""
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices(examples).batch(batch_size)
+
+
+def as_arrays(examples, batch_size: int = 2):
+    """A client's batches as a list of arrays."""
+    cuts = [slice(i, i + batch_size) for i in range(0, len(examples["x"]), batch_size)]
+    return [collections.OrderedDict((n, v[cut]) for n, v in examples.items()) for cut in cuts]
+
+
+def tiny_cohort(round_num: int, num_clients: int = 4, batches_of=as_dataset):
     """A cohort for `tiny_process`: a pure function of the round."""
     from tff_keyboard.algorithms.rounds.round_process import RoundInput
 
     clients = np.random.default_rng([11, round_num]).choice(20, num_clients, replace=False)
-    datasets = [tiny_dataset([13, client], 4 + client % 5) for client in clients]
+    datasets = [batches_of(tiny_examples([13, client], 4 + client % 5)) for client in clients]
     return RoundInput(datasets, {"clients": num_clients, "cohort": "-".join(map(str, clients))})
 
 
@@ -284,7 +294,9 @@ def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 
 
     def cohort_source(round_num):
         time.sleep(seconds_per_round)
-        return tiny_cohort(round_num)
+        # Arrays, as a training of a store has them. In a fork, iterators of `tf.data` corrupt the
+        # heap in one of a hundred runs.
+        return tiny_cohort(round_num, batches_of=as_arrays)
 
     def evaluate(round_num, weights):
         return {"distance": float(np.abs(weights).sum())}

@@ -85,8 +85,8 @@ def by_definition(predictor, context):
     order = max([m + 1 for m, node in enumerate(nodes) if node >= 0], default=0)
     row = cache.pairs.get(context[-1] if context else EDGE, {})
     pairs = sum(row.values()) / UNIT
-    known = 0 if not cache.words else 1 if pairs == 0 else 2 if pairs <= 3 else 3
-    weights = predictor.weights.table[4 * [0, 0, 1, 2, 2][order] + known]
+    table_words = 0 if not cache.words else 1 if pairs == 0 else 2 if pairs <= 3 else 3
+    weights = predictor.weights.table[4 * [0, 0, 1, 2, 2][order] + table_words]
     for part, weight in zip((predictor.network, predictor.ngram), weights, strict=False):
         ids = np.array([[BOS, *part.vocabulary.encode(context)]])
         for word, score in zip(part.vocabulary.words, part.log_probabilities(ids)[-1], strict=True):
@@ -94,6 +94,6 @@ def by_definition(predictor, context):
     total = sum(cache.words.values())
     for word, count in cache.words.items():
         name = word if word != EDGE else "<eos>"
-        own = (row.get(word, 0) / UNIT + count / total) / (pairs + 1)
-        p[name] = p.get(name, 0.0) + weights[CACHE] * own
+        cache_scores = (row.get(word, 0) / UNIT + count / total) / (pairs + 1)
+        p[name] = p.get(name, 0.0) + weights[CACHE] * cache_scores
     return p

@@ -1,8 +1,8 @@
-"""The configs and studies that we ship."""
+"""The configs and studies that we ship, and the bases of configs, which have no corpus."""
 
 import pathlib
 
-RESULTS = pathlib.Path("configs/reference.toml")
-_ALL = sorted(set(pathlib.Path("configs").rglob("*.toml")) - {RESULTS})
+_ALL = sorted(pathlib.Path("configs").rglob("*.toml"))
 STUDIES = [path for path in _ALL if "studies" in path.parts]
-CONFIGS = [path for path in _ALL if path not in STUDIES]
+BASES = [path for path in _ALL if "bases" in path.parts]
+CONFIGS = [path for path in _ALL if path not in STUDIES and path not in BASES]

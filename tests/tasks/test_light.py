@@ -61,11 +61,11 @@ def test_light_installation_types_and_evaluates_exports(folder):
     ]
     if "play" in console.commands():
         lines.append(["play", one / "keyboard.tflite", "--terminal"])
-    found = answers(lines, without=EXTRAS)
-    for line, answer in zip(lines, found, strict=True):
+    actual = answers(lines, without=EXTRAS)
+    for line, answer in zip(lines, actual, strict=True):
         assert answer.code == 0, (line[0], answer.stderr)
     if "play" in console.commands():
-        assert "see you" in found[-1].stdout or "keystrokes" in found[-1].stdout
+        assert "see you" in actual[-1].stdout or "keystrokes" in actual[-1].stdout
 
 
 def test_missing_extra_is_a_one_line_error(folder):

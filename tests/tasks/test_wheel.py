@@ -18,7 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 PARTS = (
     "tff_keyboard", "tff_keyboard_app", "tff_keyboard_fleet", "tff_keyboard_lab", "tflite_export",
-    "tasks", "configs", "models", "pyproject.toml", "setup.py",
+    "tasks", "configs", "docs/results/recipes.toml", "models", "pyproject.toml", "setup.py",
     "README.md", "requirements.txt",
 )  # fmt: skip
 BUILD = "import setuptools.build_meta as build, sys; build.build_wheel(sys.argv[1])"
@@ -45,11 +45,12 @@ def wheel(tmp_path_factory):
             leave_out = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / part, folder / "source" / part, ignore=leave_out)
         else:
-            shutil.copy(ROOT / part, folder / "source")
+            (folder / "source" / part).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / part, folder / "source" / part)
     command = [sys.executable, "-c", BUILD, str(folder)]
     subprocess.run(command, cwd=folder / "source", check=True, capture_output=True)
-    (found,) = folder.glob("*.whl")
-    return found
+    (actual,) = folder.glob("*.whl")
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -74,21 +75,23 @@ def test_wheel_has_only_our_names(site):
     }
     assert "tff_keyboard_tasks.__main__:main" in (info / "entry_points.txt").read_text()
     for package, name in (("tff_keyboard", "tff_keyboard"), ("tasks", "tff_keyboard_tasks")):
-        found = {str(path.relative_to(site / name)) for path in (site / name).rglob("*.py")}
+        actual = {str(path.relative_to(site / name)) for path in (site / name).rglob("*.py")}
         whole = {str(p.relative_to(ROOT / package)) for p in (ROOT / package).rglob("*.py")}
-        assert found == whole
+        assert actual == whole
     assert list((site / "tff_keyboard_app").rglob("*.html"))
     assert list((site / "tff_keyboard").rglob("templates/page.html"))
     assert not list(site.rglob("test_*.py"))
     assert list((site / "tff_keyboard_app").rglob("*.txt"))
     assert {path.name for path in (site / "tff_keyboard_shipped").iterdir()} == {
         "configs",
+        "docs",
         "models",
         "requirements.txt",
     }
+    assert files(site / "tff_keyboard_shipped" / "docs") == {pathlib.Path("results/recipes.toml")}
     for shipped in ("configs", "models"):
-        found, whole = files(site / "tff_keyboard_shipped" / shipped), files(ROOT / shipped)
-        assert found == whole
+        actual, whole = files(site / "tff_keyboard_shipped" / shipped), files(ROOT / shipped)
+        assert actual == whole
         assert len(whole) > 10
 
 

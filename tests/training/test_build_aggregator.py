@@ -18,6 +18,8 @@ from tests.support.aggregation_fakes import (
 )
 from tests.support.examples import examples
 from tff_keyboard.aggregators.fedmed.accumulator import fedmed_weight_type
+from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
+from tff_keyboard.aggregators.registry.fedmed import FedMedConfig
 from tff_keyboard.config.sections.aggregation_config import (
     AdaptiveClipping,
     AggregationConfig,
@@ -27,8 +29,8 @@ from tff_keyboard.config.sections.aggregation_config import (
     UniformQuantization,
 )
 from tff_keyboard.config.sections.privacy_config import GaussianAdaptiveConfig, GaussianConfig
-from tff_keyboard.config.sections.rule_config import RULES, FedAttConfig, FedMedConfig
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.parts.aggregator import AGGREGATORS
+from tff_keyboard.training.aggregation import build_aggregator
 
 UNPROTECTED = (("protection", NoClipping()),)
 NORM_1 = 1.0 / np.sqrt(11)
@@ -39,7 +41,7 @@ def process(name, options=(), clients=10):
     chosen = dict(options)
     if name == "private_fedatt":
         chosen |= {"privacy": GaussianConfig(clip_norm=0.5), "client_weighting": "uniform"}
-    config = AggregationConfig(**({"rule": RULES[name]()} | chosen))
+    config = AggregationConfig(**({"rule": AGGREGATORS[name]()} | chosen))
     weight_type = fedmed_weight_type(3) if name == "fedmed" else WEIGHT_TYPE
     factory = build_aggregator(config, clients_per_round=clients, seed=1)
     return factory.create(VALUE_TYPE, weight_type)
@@ -57,7 +59,8 @@ def length(value):
 
 QUICK = ("fedatt",)
 every_rule = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RULES]
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in AGGREGATORS],
 )
 
 

@@ -25,8 +25,8 @@ from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.storage.errors import RunDirectoryError, SavedModelError
-from tff_keyboard.training.build import build_initial_model, build_pooled
-from tff_keyboard.training.central import budget_of, train_central
+from tff_keyboard.training.build import build_initial_model
+from tff_keyboard.training.central import budget_of, build_pooled, train_central
 from tff_keyboard.training.federated import train_federated
 
 
@@ -134,7 +134,7 @@ def test_a_round_that_diverges_changes_nothing():
 def test_rounds_go_through_every_message_once_an_epoch(store):
     client_store = ClientStore(store)
     pooled = build_pooled(tiny_config(store), client_store)
-    total = int(client_store.num_examples("train").sum())
+    total = int(client_store.num_messages("train").sum())
     rounds = -(-total // pooled.messages_per_round)
     rows, tokens = [], 0
     for round_num in range(1, rounds + 1):
@@ -146,7 +146,7 @@ def test_rounds_go_through_every_message_once_an_epoch(store):
     everything = [
         (1, *map(int, message), 2)[: longest + 1]
         for client in client_store.client_ids("train")
-        for message in client_store.examples("train", client)
+        for message in client_store.messages("train", client)
     ]
     assert len(rows) == rounds * 24
     counts = {row: rows.count(row) - everything.count(row) for row in set(everything)}
@@ -176,7 +176,7 @@ def test_rehearsal_adds_general_messages_to_each_round(store):
     assert rows(mixed.round_input(1)[0]) - rows(plain.round_input(1)[0]) != rows(
         mixed.round_input(2)[0]
     ) - rows(plain.round_input(2)[0])
-    a_round = mixed.tokens_per_epoch * 24 / client_store.num_examples("train").sum()
+    a_round = mixed.tokens_per_epoch * 24 / client_store.num_messages("train").sum()
     assert total / 3 == pytest.approx(a_round, rel=0.1)
     assert mixed.rounds_for(mixed.tokens_per_epoch) == plain.rounds_for(plain.tokens_per_epoch)
 

@@ -40,7 +40,7 @@ def test_clients_have_messages_of_the_train_population(store):
     typed = {
         tuple(ids.tolist())
         for person in ClientStore(store).client_ids("train")
-        for ids in ClientStore(store).examples("train", person)
+        for ids in ClientStore(store).messages("train", person)
     }
     delivered, facts = inputs(store, everyone(store)).round_input(1, as_they_are)
     found = [message for batches, _ in delivered for message in messages(batches)]
@@ -106,7 +106,7 @@ def test_clients_with_more_text_are_sampled_more_often(store):
     rounds = range(1, 2001)
     people = alike.population
     drawn = np.bincount([proportional.selected(t)[0] for t in rounds], minlength=people)
-    share = np.ceil(ClientStore(store).num_examples("train") / 2)
+    share = np.ceil(ClientStore(store).num_messages("train") / 2)
     assert len(set(share)) > 1
     expected = len(rounds) * share / share.sum()
     assert np.all(np.abs(drawn - expected) < 5 * np.sqrt(expected))
@@ -122,7 +122,7 @@ def test_left_out_client_is_selected_but_not_trained(store, position):
     assert facts["clients_selected"] == facts_all["clients_selected"]
     assert facts["cohort"] != facts_all["cohort"]
     person = ClientStore(store).client_ids("train")[position]
-    own = {tuple(ids.tolist()) for ids in ClientStore(store).examples("train", person)}
+    own = {tuple(ids.tolist()) for ids in ClientStore(store).messages("train", person)}
     left = [sorted(messages(b)) for b, _ in everybody]
     for batches, _ in without:
         left.remove(sorted(messages(batches)))

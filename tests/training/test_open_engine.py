@@ -12,7 +12,7 @@ from tff_keyboard.config import ConfigError
 from tff_keyboard.config.sections.execution_config import ENGINES
 from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.errors import ClusterError
-from tff_keyboard.training import build
+from tff_keyboard.training import run_stores
 
 OTHER_ENGINE = """
 class Engine:
@@ -31,7 +31,7 @@ def test_a_cluster_must_be_named(monkeypatch):
     config = tiny_config("nowhere", "execution.engine=ray")
     with (
         pytest.raises(ClusterError, match=r"execution\.cluster\.address"),
-        build.open_engine(config, []),
+        run_stores.open_engine(config, []),
     ):
         pass
 
@@ -54,7 +54,7 @@ def _other_engine(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("_other_engine")
 def test_a_package_can_register_an_engine():
     config = tiny_config("nowhere", "execution.engine=other", "execution.threads=3")
-    with build.open_engine(config, [None]) as engine:
+    with run_stores.open_engine(config, [None]) as engine:
         assert (engine.threads, engine.num_stores, engine.is_open) == (3, 1, True)
     assert not engine.is_open
 

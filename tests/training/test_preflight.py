@@ -56,9 +56,9 @@ def test_warns_of_a_defence_against_a_smaller_share_of_accounts(store, rule, say
     assert "\n" not in str(found[0].message)
 
 
-def check_defence(rule, *overrides):
+def check_defence(rule, *overrides, min_reports=0):
     config = config_lib.loads("", [f"aggregation.rule={rule}", *overrides])
-    preflight.check_defence(config.train, config.aggregation.rule)
+    preflight.check_defence(config.train, config.aggregation.rule, min_reports=min_reports)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,17 @@ def test_warns_if_dropouts_leave_too_small_a_cohort():
             "train.clients_per_round=21",
             "train.dropout_rate=0.5",
         )
-    assert "in 33 of 1,000 rounds" in str(warned[0].message)  # P(Bin(10, 0.2) > 4) = 0.0328
+    assert "in 33 of 1,000 such rounds" in str(warned[0].message)  # P(Bin(10, 0.2) > 4) = 0.0328
+
+
+def test_warns_if_a_deadline_leaves_too_few_devices():
+    """A round of `serve-rounds` ends at its deadline with 17 of 21 devices."""
+    rule = '{type="bounded_trimmed_mean", attackers=0.2}'
+    with pytest.warns(UserWarning, match="allows rounds with 17 of 21 clients: in 2.6 of 1,000"):
+        check_defence(rule, "train.clients_per_round=21", min_reports=17)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_defence(rule, "train.clients_per_round=21", min_reports=21)
 
 
 @pytest.mark.parametrize("path", shipped_configs.CONFIGS, ids=str)

@@ -65,7 +65,7 @@ def test_saved_model_is_from_the_configured_round(store, tmp_path, final_model, 
         }
 
     text, privacy = dump(config), config.aggregation.privacy
-    with open_run(tmp_path / "run", text, privacy, client_store) as run:
+    with open_run(tmp_path / "run", text, privacy, client_store, own_parts={}) as run:
         row = train_run(
             run,
             client_store,

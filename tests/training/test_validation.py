@@ -24,7 +24,7 @@ def _setting(store):
     model.embedding.assign(3 * model.embedding)  # sharper than an untrained model
     clients = [
         batches.evaluation_batches(
-            client_store.examples("validation", person),
+            client_store.messages("validation", person),
             batch_size=2,
             max_length=config.data.max_length,
             max_examples=3,

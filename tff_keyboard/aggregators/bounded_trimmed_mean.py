@@ -34,13 +34,11 @@ import collections
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_keyboard.aggregators import attackers_in_cohort, client_stack
 from tff_keyboard.aggregators.attackers_in_cohort import RISK
-from tff_keyboard.aggregators.layers import require_float_tensors
-from tff_keyboard.aggregators.processes import AggregationProcess
-from tff_keyboard.storage.checks import require
+from tff_keyboard.aggregators.registry.bounded_trimmed_mean import BoundedTrimmedMeanConfig
+from tff_keyboard.parts.tables import documented_by
 
 
 def bounded(stacked: Any) -> Any:
@@ -49,7 +47,7 @@ def bounded(stacked: Any) -> Any:
     Computes in float64, in which no square of a float32 overflows.
     """
     flat = tf.nest.flatten(stacked)
-    rows = [_rows(x) for x in flat]
+    rows = [client_stack.rows_of(x) for x in flat]
     norms = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(row), axis=1) for row in rows]))  # [clients]
     # The lower middle of an even number, so that half of the clients are at least as long.
     middle = tf.maximum((tf.shape(norms)[0] - 1) // 2, 0)
@@ -72,13 +70,8 @@ def max_attackers(clients: tf.Tensor, share: float) -> tf.Tensor:
     return tf.minimum(exceeded, tf.maximum((clients - 1) // 2, 0))
 
 
-def _rows(stacked: tf.Tensor) -> tf.Tensor:
-    """Reshapes [clients, ...] to [clients, numbers], float64."""
-    numbers = stacked.shape[1:].num_elements()
-    return tf.reshape(tf.cast(stacked, tf.float64), [tf.shape(stacked)[0], numbers])
-
-
-class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
+@documented_by(BoundedTrimmedMeanConfig)
+class BoundedTrimmedMeanFactory(client_stack.StackFactory):
     """Trimmed mean of updates with bounded norms, for cohorts with attackers.
 
         aggregator = tk.aggregators.BoundedTrimmedMean(attackers=0.1)
@@ -91,15 +84,16 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     the round, so a round with fewer clients has another f: ask `excess_probability` about it.
 
     Args:
-      attackers: Share of all clients that may attack, in (0, 0.5).
+      attackers: See `BoundedTrimmedMeanConfig`.
 
     Raises:
       ValueError: If `attackers` is out of range.
     """
 
-    def __init__(self, attackers: float = 0.1):
-        require(0 < attackers < 0.5, "attackers", "must be in (0, 0.5)", attackers)
-        self._attackers = attackers
+    def __init__(self, attackers: float = BoundedTrimmedMeanConfig.attackers):
+        options = BoundedTrimmedMeanConfig.of_arguments(attackers=attackers)
+        self._attackers = options.attackers
+        super().__init__(self._defended, "A bounded trimmed mean")
 
     def excess_probability(self, clients: int) -> float:
         """Returns the probability that more attackers than are trimmed are in a cohort.
@@ -112,14 +106,8 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
         cut = attackers_in_cohort.tolerated_attackers(clients, self._attackers)
         return attackers_in_cohort.excess_probability(clients, self._attackers, cut)
 
-    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
-        """See base class. `weight_type` must be a number."""
-        require_float_tensors(value_type, "A bounded trimmed mean")
-
-        def defended(stacked):
-            clients = client_stack.num_clients(stacked)
-            cut = max_attackers(clients, self._attackers)
-            measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
-            return client_stack.middle_mean(bounded(stacked), cut), measurements
-
-        return client_stack.build_stack_process(value_type, weight_type, defended)
+    def _defended(self, stacked: Any) -> tuple[Any, Any]:
+        clients = client_stack.num_clients(stacked)
+        cut = max_attackers(clients, self._attackers)
+        measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
+        return client_stack.middle_mean(bounded(stacked), cut), measurements

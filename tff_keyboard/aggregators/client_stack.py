@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.processes import AggregationProcess, build_process, no_state
 
 
@@ -69,6 +70,30 @@ def build_stack_process(
         return state, *tff.federated_map(combined, stack(value, weight))
 
     return build_process(no_state, next_fn, value_type, weight_type)
+
+
+class StackFactory(tff.aggregators.WeightedAggregationFactory):
+    """Aggregates by a function of all updates of a cohort; clients of weight 0 are left out.
+
+    Args:
+      combine: TensorFlow function from a stack to the result and the measurements.
+      name: Name of the aggregator in error messages, such as "A robust mean".
+    """
+
+    def __init__(self, combine: Callable[[Any], tuple[Any, Any]], name: str):
+        self._combine = combine
+        self._name = name
+
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
+        """See base class. `weight_type` must be a number."""
+        require_float_tensors(value_type, self._name)
+        return build_stack_process(value_type, weight_type, self._combine)
+
+
+def rows_of(stacked: tf.Tensor) -> tf.Tensor:
+    """Reshapes [clients, ...] to [clients, numbers], float64."""
+    numbers = stacked.shape[1:].num_elements()
+    return tf.reshape(tf.cast(stacked, tf.float64), [tf.shape(stacked)[0], numbers])
 
 
 def num_clients(stacked: Any) -> tf.Tensor:

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.parts.aggregator import layer_groups_problem
+
 POWER_ITERATIONS = 50
 # Group name -> names of variables, or positions such as "0"
 LayerGroups: TypeAlias = Mapping[str, Sequence[str]]
@@ -51,12 +53,12 @@ def resolve_layers(
     names = list(variable_names or [f"layer_{i}" for i in range(count)])
     if not groups:
         return tuple(Layer(name, (i,)) for i, name in enumerate(names))
+    if problem := layer_groups_problem(groups, "layer_groups"):
+        raise ValueError(problem)
     layers = []
-    owner: dict[int, str] = {}
+    owner: dict[int, str] = {}  # "0" and the name of variable 0 are one position
     for group, members in groups.items():
         positions = tuple(_position(member, names, group) for member in members)
-        if not positions:
-            raise ValueError(f"`layer_groups.{group}` is empty. Add its variables, or remove it.")
         for position in positions:
             if position in owner:
                 raise ValueError(

@@ -18,34 +18,30 @@ Source: Yin et al. 2018, Definitions 1 and 2, https://arxiv.org/abs/1803.01498.
 """
 
 import collections
+from typing import Any
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_keyboard.aggregators import client_stack
-from tff_keyboard.aggregators.layers import require_float_tensors
-from tff_keyboard.aggregators.processes import AggregationProcess
-from tff_keyboard.storage.checks import require
+from tff_keyboard.aggregators.registry.trimmed_mean import TrimmedMeanConfig
+from tff_keyboard.parts.tables import documented_by
 
 
-class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
+class _RobustMeanFactory(client_stack.StackFactory):
     """Mean of the middle values of each coordinate over clients of weight > 0."""
+
+    def __init__(self) -> None:
+        super().__init__(self._middle, "A robust mean")
 
     def _cut(self, clients: tf.Tensor) -> tf.Tensor:
         """Returns the number of clients left out on each side, int32."""
         raise NotImplementedError
 
-    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
-        """See base class. `weight_type` must be a number."""
-        require_float_tensors(value_type, "A robust mean")
-
-        def middle(stacked):
-            clients = client_stack.num_clients(stacked)
-            cut = self._cut(clients)
-            measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
-            return client_stack.middle_mean(stacked, cut), measurements
-
-        return client_stack.build_stack_process(value_type, weight_type, middle)
+    def _middle(self, stacked: Any) -> tuple[Any, Any]:
+        clients = client_stack.num_clients(stacked)
+        cut = self._cut(clients)
+        measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
+        return client_stack.middle_mean(stacked, cut), measurements
 
 
 class MedianFactory(_RobustMeanFactory):
@@ -61,6 +57,7 @@ class MedianFactory(_RobustMeanFactory):
         return tf.maximum((clients - 1) // 2, 0)
 
 
+@documented_by(TrimmedMeanConfig)
 class TrimmedMeanFactory(_RobustMeanFactory):
     """Trimmed mean of each coordinate over clients of weight > 0.
 
@@ -70,12 +67,13 @@ class TrimmedMeanFactory(_RobustMeanFactory):
     `trimmed_clients`, the number of clients that are left out of each coordinate.
 
     Args:
-      trim_fraction: Share left out on each side, in [0, 0.5); 0 is the unweighted mean.
+      trim_fraction: See `TrimmedMeanConfig`.
     """
 
-    def __init__(self, trim_fraction: float = 0.1):
-        require(0 <= trim_fraction < 0.5, "trim_fraction", "must be in [0, 0.5)", trim_fraction)
-        self._trim_fraction = trim_fraction
+    def __init__(self, trim_fraction: float = TrimmedMeanConfig.trim_fraction):
+        options = TrimmedMeanConfig.of_arguments(trim_fraction=trim_fraction)
+        self._trim_fraction = options.trim_fraction
+        super().__init__()
 
     def _cut(self, clients: tf.Tensor) -> tf.Tensor:
         exact = tf.cast(clients, tf.float64) * self._trim_fraction

@@ -196,7 +196,7 @@ class PooledInputs:
 
     @functools.cached_property
     def _messages(self) -> list[np.ndarray]:
-        return self._store.all_examples("train")
+        return self._store.all_messages("train")
 
     @property
     def tokens_per_epoch(self) -> int:

@@ -20,15 +20,16 @@ from typing import Any
 
 import tomli_w
 
-from tff_keyboard.config.reading import tables
-from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
-from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.schedule_config import Cosine
-from tff_keyboard.storage import shipped_files, toml
+from tff_keyboard.parts import own_part, tables
+from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
+from tff_keyboard.parts.tables import Toml
+from tff_keyboard.storage import part_reference, shipped_files, toml
 from tff_keyboard.storage.errors import ConfigError
 
 BASE = "base"
+_REFERENCES = ("type", "source")  # keys that can name a user's own part
 _WITH_SCHEDULE = ("server", "client", "central")  # tables
 
 _OTHER_VERSION = "If you did not edit it, another version wrote it. Use that version."
@@ -48,7 +49,7 @@ def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunC
       ConfigError: If a file cannot be read or breaks a rule. The message names the file and the
         key.
     """
-    values = {} if path is None else _with_bases(shipped_files.found(pathlib.Path(path)), ())
+    values = {} if path is None else _with_bases(shipped_files.locate(pathlib.Path(path)), ())
     return _run_config(values, overrides, "config" if path is None else str(path))
 
 
@@ -74,7 +75,8 @@ Did you mean `train.rounds`?
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Reads the `config.toml` of a run directory, written by this version or an earlier one."""
     text = of_this_version(_read(pathlib.Path(path), ()), str(path))
-    return loads(text, overrides, origin=str(path))
+    with own_part.recorded_config():
+        return loads(text, overrides, origin=str(path))
 
 
 def of_this_version(text: str, origin: str) -> str:
@@ -91,7 +93,8 @@ def of_this_version(text: str, origin: str) -> str:
         if old_key in table:
             table.setdefault(new.rpartition(".")[2], table.pop(old_key))
     try:
-        return dump(from_dict(values))
+        with own_part.recorded_config():
+            return dump(from_dict(values))
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error} {_OTHER_VERSION}") from None
 
@@ -160,7 +163,7 @@ def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> Toml:
     if path.resolve() in [one.resolve() for one in above]:
         chain = " -> ".join(str(one) for one in (*above, path))
         raise ConfigError(f"{above[-1]}: `{BASE}` forms a circle: {chain}. Remove one of them.")
-    values = _parse(_read(path, above), str(path))
+    values = _with_absolute_references(_parse(_read(path, above), str(path)), path.parent)
     base = values.pop(BASE, None)
     if base is None:
         return values
@@ -194,7 +197,7 @@ def _parse(text: str, origin: str) -> Toml:
 
 def _run_config(values: Toml, overrides: Sequence[str], origin: str) -> RunConfig:
     try:
-        return from_dict(tables.merge(RunConfig, values, _table_of(overrides)))
+        return from_dict(_merged(values, overrides))
     except ConfigError as error:
         raise ConfigError(f"{_culprit(values, overrides, origin)}: {error}") from None
 
@@ -209,10 +212,27 @@ def _culprit(values: Mapping[str, Any], overrides: Sequence[str], origin: str) -
 
 def _builds(values: Mapping[str, Any], overrides: Sequence[str]) -> bool:
     try:
-        from_dict(tables.merge(RunConfig, values, _table_of(overrides)))
+        from_dict(_merged(values, overrides))
     except ConfigError:
         return False
     return True
+
+
+def _merged(values: Mapping[str, Any], overrides: Sequence[str]) -> Toml:
+    merged = tables.merge(RunConfig, values, _table_of(overrides))
+    return _with_absolute_references(merged, pathlib.Path())
+
+
+def _with_absolute_references(values: Any, folder: pathlib.Path) -> Any:
+    """Returns tables in which the files of the user's own parts have absolute paths."""
+    if isinstance(values, dict):
+        return {
+            key: part_reference.absolute(value, folder)
+            if key in _REFERENCES and isinstance(value, str)
+            else _with_absolute_references(value, folder)
+            for key, value in values.items()
+        }
+    return values
 
 
 def _table_of(overrides: Sequence[str]) -> Toml:

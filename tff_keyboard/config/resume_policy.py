@@ -3,8 +3,8 @@
 import copy
 import dataclasses
 
-from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.sections.devices_config import DevicesConfig
+from tff_keyboard.parts.tables import Toml
 
 _OF_SUMS = ("secure_sums", "secure_neighbours")  # the files of a round depend on them
 
@@ -45,6 +45,8 @@ def numerics_config(config: Toml) -> Toml:
     # The store's hash covers their effect, and runs of earlier versions do not have them.
     for name in ("language", "client_column", "text_column", "time_column"):
         del kept["data"][name]
+    if not kept["data"]["source_options"]:
+        del kept["data"]["source_options"]  # recorded configs may lack this table
     if kept["fine_tuning"]["server"] == {"type": "averaging"}:
         del kept["fine_tuning"]["server"]  # recorded configs may lack this table
     # The noise key of a private run depends on the names of the keys, so a run of version 0.2.0 can

@@ -23,12 +23,13 @@ from tff_keyboard.config.sections.learning_config import (
     FedAvgClient,
     FedAvgM,
     FedSgdClient,
+    OwnClient,
     ServerConfig,
 )
 from tff_keyboard.config.sections.model_config import CifgConfig, ModelConfig
-from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMedConfig
 from tff_keyboard.config.sections.schedule_config import Constant
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
+from tff_keyboard.parts.aggregator import KEEPS_SENSITIVITY, SENSITIVITY_IS_UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if isinstance(self.client, FedSgdClient):
             self._check_fed_sgd()
+        if isinstance(self.client, OwnClient):
+            self._check_own_client(self.client)
         if self.train.client_sampling == "proportional":
             self._check_sampling()
         if isinstance(self.aggregation.row_correction, FedSubAvgConfig):
@@ -82,15 +85,29 @@ class RunConfig:
                 "`client.type` = 'fedsgd': the federated gradient is a mean over "
                 "tokens. Set `aggregation.client_weighting` = 'tokens'."
             )
-        if isinstance(aggregation.rule, FedMedConfig):
+        if aggregation.rule.reported_loss:
             raise ValueError(
-                "`aggregation.rule.type` = 'fedmed' requires local training losses, which "
-                "`client.type` = 'fedsgd' does not have. Use 'fedavg'."
+                f"`aggregation.rule.type` = {aggregation.rule.type!r} requires local training "
+                "losses, which `client.type` = 'fedsgd' does not have. Use 'fedavg'."
             )
         if isinstance(self.fine_tuning.method, LearningWithoutForgetting):
             raise ValueError(
                 "`fine_tuning.method.type` = 'lwf' changes local training, which "
                 "`client.type` = 'fedsgd' does not have. Use 'fedavg'."
+            )
+
+    def _check_own_client(self, client: OwnClient) -> None:
+        name, aggregation = f"`client.type` = {client.type!r}", self.aggregation
+        if aggregation.rule.learning_process:
+            raise ValueError(
+                f"`aggregation.rule.type` = {aggregation.rule.type!r} needs clients that send more "
+                f"than an update and a weight, which {name} does not. Use 'fedavg'."
+            )
+        keeps_sensitivity = bool(client.problem) or client.declares(KEEPS_SENSITIVITY)
+        if aggregation.is_private and not keeps_sensitivity:
+            raise ValueError(
+                f"`aggregation.privacy.type` = {aggregation.privacy.type!r} cannot be used with "
+                f"{name}: {SENSITIVITY_IS_UNKNOWN}"
             )
 
     def _check_sampling(self) -> None:
@@ -106,7 +123,7 @@ class RunConfig:
                 f"number of messages per unit, got {self.client.max_examples}."
             )
         rule = self.aggregation.rule
-        if not self.train.max_sampling_ratio and isinstance(rule, ORDER_STATISTICS):
+        if not self.train.max_sampling_ratio and rule.is_robust:
             raise ValueError(
                 f"`train.max_sampling_ratio` = 0 with `aggregation.rule.type` = {rule.type!r}: a "
                 "client that claims enough text takes part in every round, and no aggregator "
@@ -115,9 +132,10 @@ class RunConfig:
             )
 
     def _check_row_correction(self) -> None:
+        rule = self.aggregation.rule
         for name, found in (
-            ("client.type", "fedsgd" if isinstance(self.client, FedSgdClient) else ""),
-            ("aggregation.rule.type", "fedmed" if self.aggregation.rule.type == "fedmed" else ""),
+            ("client.type", "" if isinstance(self.client, FedAvgClient) else self.client.type),
+            ("aggregation.rule.type", rule.type if rule.learning_process else ""),
         ):
             if found:
                 raise ValueError(

@@ -31,7 +31,7 @@ _CHOOSE, _SHUFFLE = 0, 1  # labels of a client's independent random streams
 
 
 def client_batches(
-    examples: Sequence[np.ndarray],
+    messages: Sequence[np.ndarray],
     *,
     batch_size: int,
     max_length: int,
@@ -49,7 +49,7 @@ def client_batches(
     [[1, 5, 6], [6, 7, 2]]
 
     Args:
-      examples: `[words]` ids of each message, without BOS and EOS.
+      messages: `[words]` ids of each message, without BOS and EOS.
       batch_size: Sequences in a batch, >= 1. The last batch of an epoch may have fewer.
       max_length: Maximum number of targets in a sequence, >= 1.
       max_examples: Maximum number of sequences, drawn without replacement and the same in every
@@ -59,27 +59,28 @@ def client_batches(
       long_messages: The value of `data.long_messages`. With "truncate", only the first sequence of
         a message is used.
       lengths: Number of words of each message, if known. Then only the used messages are looked up
-        in `examples`.
+        in `messages`.
 
     Returns:
       `[sequences, time + 1]` int32 arrays with time <= max_length, in order; an empty list without
-      examples.
+      messages.
 
     Raises:
       ValueError: If an argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length, epochs=epochs)
     if long_messages == "truncate":
-        places = [(index, 0) for index in range(len(examples))]
+        sequence_starts = [(index, 0) for index in range(len(messages))]
     else:
-        places = [
+        sequence_starts = [
             (index, start)
-            for index, words in enumerate(map(len, examples) if lengths is None else lengths)
+            for index, words in enumerate(map(len, messages) if lengths is None else lengths)
             for start in range(0, words + 1, max_length)
         ]
-    chosen = choose_examples(len(places), max_examples, seed)
+    sequence_ids = draw_positions(len(sequence_starts), max_examples, seed)
     sequences = [
-        _sequence(examples[i], max_length, start) for i, start in map(places.__getitem__, chosen)
+        _sequence(messages[i], max_length, start)
+        for i, start in map(sequence_starts.__getitem__, sequence_ids)
     ]
     batches: list[np.ndarray] = []
     for epoch in range(epochs):
@@ -111,31 +112,33 @@ def epoch_sizes(
     Returns:
       Sequences and targets of each client, [clients, 2] int64.
     """
-    whole = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
-    ends = np.cumsum([len(own) for own in lengths], dtype=np.int64)
+    full_lengths = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
+    ends = np.cumsum([len(message_lengths) for message_lengths in lengths], dtype=np.int64)
     if long_messages == "truncate":
-        counts, used = np.ones_like(whole), np.minimum(whole, max_length)
+        counts, used = np.ones_like(full_lengths), np.minimum(full_lengths, max_length)
     else:
-        counts, used = -(-whole // max_length), whole
+        counts, used = -(-full_lengths // max_length), full_lengths
     sizes = np.stack([_sums(counts, ends), _sums(used, ends)], axis=1)
     # Only clients that draw some of their sequences need a generator, which is the main cost.
-    most = np.asarray(limits, np.int64)
-    drawing = np.flatnonzero((most > 0) & (most < sizes[:, 0]))
+    sequence_limits = np.asarray(limits, np.int64)
+    drawing = np.flatnonzero((sequence_limits > 0) & (sequence_limits < sizes[:, 0]))
     if not drawing.size:
         return sizes
     targets = np.repeat(np.minimum(used, max_length), counts)
     if long_messages != "truncate":
-        targets[np.cumsum(counts) - 1] = whole - (counts - 1) * max_length
+        targets[np.cumsum(counts) - 1] = full_lengths - (counts - 1) * max_length
     starts = np.cumsum(sizes[:, 0]) - sizes[:, 0]
-    totals, most = sizes[drawing, 0], most[drawing]
-    chosen = np.concatenate(
+    totals, sequence_limits = sizes[drawing, 0], sequence_limits[drawing]
+    sequence_ids = np.concatenate(
         [
-            choose_examples(int(total), int(size), [*seed, names[i]])
-            for i, total, size in zip(drawing, totals, most, strict=True)
+            draw_positions(int(total), int(size), [*seed, names[i]])
+            for i, total, size in zip(drawing, totals, sequence_limits, strict=True)
         ]
     )
-    chosen += np.repeat(starts[drawing], most)
-    sizes[drawing] = np.stack([most, _sums(targets[chosen], np.cumsum(most))], axis=1)
+    sequence_ids += np.repeat(starts[drawing], sequence_limits)
+    sizes[drawing] = np.stack(
+        [sequence_limits, _sums(targets[sequence_ids], np.cumsum(sequence_limits))], axis=1
+    )
     return sizes
 
 
@@ -144,21 +147,21 @@ def _sums(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return np.diff(np.concatenate([[0], np.cumsum(values)])[ends], prepend=0)
 
 
-def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -> np.ndarray:
-    """Returns the increasing positions of all messages, or of `max_examples` drawn by seed.
+def draw_positions(size: int, max_examples: int, seed: Sequence[int]) -> np.ndarray:
+    """Returns increasing positions in [0, size): all, or `max_examples` drawn by `seed`, int64.
 
     `max_examples` >= 0; 0 means all. The numbers >= 0 in `seed` identify client and round.
     """
     if max_examples < 0:
         raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
-    if not 0 < max_examples < num_examples:
-        return np.arange(num_examples)
+    if not 0 < max_examples < size:
+        return np.arange(size)
     rng = np.random.default_rng([*seed, _CHOOSE])
-    return np.sort(rng.choice(num_examples, size=max_examples, replace=False))
+    return np.sort(rng.choice(size, size=max_examples, replace=False))
 
 
 def evaluation_batches(
-    examples: Sequence[np.ndarray],
+    messages: Sequence[np.ndarray],
     *,
     batch_size: int,
     max_length: int,
@@ -175,7 +178,7 @@ def evaluation_batches(
     [[[1, 5, 6], [1, 8, 2]]]
 
     Args:
-      examples: `[words]` ids of each message, without BOS and EOS.
+      messages: `[words]` ids of each message, without BOS and EOS.
       batch_size: Messages in a batch, >= 1; larger is faster.
       max_length: Maximum number of targets in a message, >= 1.
       max_examples: Maximum number of messages, drawn by `seed`; 0 means all.
@@ -188,8 +191,8 @@ def evaluation_batches(
       ValueError: If an argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length)
-    chosen = choose_examples(len(examples), max_examples, seed)
-    sequences = sorted((_sequence(examples[index], max_length) for index in chosen), key=len)
+    message_ids = draw_positions(len(messages), max_examples, seed)
+    sequences = sorted((_sequence(messages[index], max_length) for index in message_ids), key=len)
     starts = range(0, len(sequences), batch_size)
     return [_pad(sequences[start : start + batch_size]) for start in starts]
 
@@ -238,16 +241,16 @@ def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
 @tf.function(
     input_signature=[tf.TensorSpec([3], tf.int64), tf.TensorSpec([None], tf.int32)], autograph=False
 )
-def _cut(place: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    start, rows, columns = place[0], place[1], place[2]
+def _cut(bounds: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    start, rows, columns = bounds[0], bounds[1], bounds[2]
     batch = tf.reshape(flat[start : start + rows * columns], [rows, columns])
     return batch[:, :-1], batch[:, 1:]
 
 
 def _sequence(ids: np.ndarray, max_length: int, start: int = 0) -> np.ndarray:
     """Returns at most `max_length` targets of `[BOS] + ids + [EOS]`, from position `start` on."""
-    whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int32)
-    return whole[start : start + max_length + 1]
+    sequence = np.concatenate([[BOS], ids, [EOS]]).astype(np.int32)
+    return sequence[start : start + max_length + 1]
 
 
 def _pad(sequences: Sequence[np.ndarray]) -> np.ndarray:

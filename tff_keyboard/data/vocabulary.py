@@ -187,10 +187,10 @@ class Vocabulary:
                 f"`size` must be > {NUM_SPECIAL}, as it counts the special rows; got {size}."
             )
         ranked = sorted((-count, word) for word, count in counts.items() if not is_mask(word))
-        chosen = [word for _, word in ranked[: size - NUM_SPECIAL]]
-        if not chosen:
+        selected = [word for _, word in ranked[: size - NUM_SPECIAL]]
+        if not selected:
             raise ValueError("There are no words to build a vocabulary from.")
-        return cls((*SPECIAL_WORDS, *chosen), rules)
+        return cls((*SPECIAL_WORDS, *selected), rules)
 
     def to_bytes(self) -> bytes:
         """Returns the file that `load` reads: four header lines, then one word per line."""

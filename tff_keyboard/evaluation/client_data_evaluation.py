@@ -1,17 +1,19 @@
 """Evaluates a model on the raw text of TFF client data, with intervals over clients."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tff_keyboard.data import client_data as client_data_lib
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts
-from tff_keyboard.models.next_word_model import NextWordModel
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 def evaluate_client_data(
-    model: NextWordModel,
+    model: "tf.keras.Model",
     vocabulary: Vocabulary,
     client_data: client_data_lib.ClientData[Any],
     *,
@@ -26,7 +28,8 @@ def evaluate_client_data(
         print(evaluation.metrics["recall_at_3_no_eos"])
 
     Args:
-      model: Its current weights are used.
+      model: A model of this package, or any Keras model that maps word ids [batch, time] to logits
+        [batch, time, vocabulary]. Its current weights are used.
       vocabulary: Vocabulary that gives the rows of the model. Its rules split the text into words.
       client_data: The held-out clients. Their examples are mappings.
       feature: Name of the scalar string feature with a message. Messages without a word and clients
@@ -40,7 +43,8 @@ def evaluate_client_data(
 
     Raises:
       DivergedError: If the model's predictions are not finite.
-      ValueError: If model and vocabulary differ in size, or no client typed a word.
+      ValueError: If the model is not a next-word model, model and vocabulary differ in size, or no
+        client typed a word.
     """
     from tff_keyboard.predictors.keras_predictor import KerasPredictor
 
@@ -52,9 +56,10 @@ def evaluate_client_data(
     messages = {client: texts for client, texts in messages.items() if texts}
     if not messages:
         raise ValueError(f"No client of `client_data` has a word in the feature {feature!r}.")
+    predictor = KerasPredictor(model, vocabulary)
     return run_evaluation.evaluate_named(
-        KerasPredictor(model, vocabulary),
-        ModelFacts(name=model.name_in_registry),
+        predictor,
+        ModelFacts(name=predictor.model.name_in_registry),
         TypedText(name, tuple(messages), tuple(messages.values())),
         max_length=max_length,
     )

@@ -1,7 +1,7 @@
 """Evaluates a model on a text, or a finished run on clients that it was not trained on.
 
 All tasks call `evaluate_named`, or `compare_models` for several models. `evaluate_run` opens a run
-directory and its client store, and the general corpus of a fine-tuning run. `kept_evaluation`
+directory and its client store, and the general corpus of a fine-tuning run. `cached_evaluation`
 evaluates once for each set of weights.
 """
 
@@ -111,7 +111,7 @@ def _names_of_clients(
         return tuple(map(str, as_they_are)), as_they_are
     names = list(map(store.pseudonym, text.clients))
     order = np.argsort(names, kind="stable")
-    return tuple(names[place] for place in order), order
+    return tuple(names[row] for row in order), order
 
 
 def _in_order(sums: Sums, order: np.ndarray) -> dict[str, np.ndarray]:
@@ -221,7 +221,7 @@ def read_evaluation(path: pathlib.Path) -> Evaluation:
     return read_json(path, Evaluation.from_json, "evaluate")
 
 
-def read_kept(path: pathlib.Path) -> Evaluation | None:
+def read_cached_evaluation(path: pathlib.Path) -> Evaluation | None:
     """Reads an evaluation; returns None if the file is missing or of another version."""
     try:
         return read_evaluation(path)
@@ -229,13 +229,13 @@ def read_kept(path: pathlib.Path) -> Evaluation | None:
         return None
 
 
-def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
+def cached_evaluation(path: pathlib.Path, population: str) -> Evaluation:
     """Returns the result of `evaluate_run`, cached in the run directory by weights digest."""
-    kept = RunDirectory(path).evaluation_path(population, weights_digest(path))
-    evaluation = read_kept(kept)
+    file = RunDirectory(path).evaluation_path(population, weights_digest(path))
+    evaluation = read_cached_evaluation(file)
     if evaluation is None:
         evaluation = evaluate_run(path, population)
-        write_evaluation(kept, evaluation)
+        write_evaluation(file, evaluation)
     return evaluation
 
 

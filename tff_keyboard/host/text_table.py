@@ -20,8 +20,8 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     lines = []
     for row in rows:
         cells = [
-            cell.ljust(width) if place < left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=False))
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)

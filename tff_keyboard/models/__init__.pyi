@@ -1,17 +1,23 @@
 from tff_keyboard.algorithms.variable_model import build_model_fn
 from tff_keyboard.models.cifg import Cifg
 from tff_keyboard.models.gru import Gru
+from tff_keyboard.models.layers.dropout import Dropout
 from tff_keyboard.models.lstm2 import Lstm2
 from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.recurrent_model import RecurrentModel
 from tff_keyboard.models.registry import MODELS, build_model
 from tff_keyboard.models.saved_model import load_model, save_model
+from tff_keyboard.models.si_cifg import SiCifg
 
 __all__ = [
     "MODELS",
     "Cifg",
+    "Dropout",
     "Gru",
     "Lstm2",
     "NextWordModel",
+    "RecurrentModel",
+    "SiCifg",
     "build_model",
     "build_model_fn",
     "load_model",

@@ -30,7 +30,7 @@ from tff_keyboard.models.layers.dropout import check_rate, dropout
 from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
 from tff_keyboard.models.layers.packing import by_rows, pack
 from tff_keyboard.models.layers.tied_embedding import lookup_tied
-from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.recurrent_model import RecurrentModel
 
 
 class CifgCell:
@@ -85,7 +85,7 @@ class CifgCell:
         return (recurrence.sum_of_products(r_before, d_pre), recurrence.sum_of_products(m, d_r))
 
 
-class Cifg(NextWordModel):
+class Cifg(RecurrentModel):
     """The next-word model of Gboard. The module docstring has the equations.
 
     Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [D, 3U]`, `bias [3U]`,

@@ -13,10 +13,12 @@ https://arxiv.org/abs/1503.02531.
 
 import tensorflow as tf
 
+from tff_keyboard.models.softmax_loss import softmax_loss
+
 
 def soft_softmax_loss(
     hidden: tf.Tensor,
-    table: tf.Tensor,
+    table: tf.Tensor | None,
     bias: tf.Tensor | None,
     targets: tf.Tensor,
     soft_labels: tf.Tensor,
@@ -29,7 +31,7 @@ def soft_softmax_loss(
 
     Args:
       hidden: [n, dim] float32; n may be 0.
-      table: [vocabulary, dim] float32.
+      table: [vocabulary, dim] float32, or None if `hidden` are the logits [n, vocabulary].
       bias: [vocabulary] float32, or None.
       targets: [n] int32 in [0, vocabulary): the true words.
       soft_labels: [n, vocabulary] float32, rows that sum to 1.
@@ -44,6 +46,11 @@ def soft_softmax_loss(
     """
     if not 0 <= true_weight <= 1:
         raise ValueError(f"`true_weight` must be in [0, 1], got {true_weight}.")
+    if table is None:
+        true_losses, is_best = softmax_loss(hidden, None, None, targets)
+        soft_losses = tf.nn.softmax_cross_entropy_with_logits(soft_labels, hidden)
+        losses = true_weight * true_losses + (1 - true_weight) * soft_losses
+        return losses, tf.stop_gradient(true_losses), is_best
     if bias is not None:
         # The bias becomes one more column of the table, multiplied by a constant 1 in `hidden`.
         hidden = tf.concat([hidden, tf.ones([tf.shape(hidden)[0], 1])], axis=1)

@@ -23,7 +23,7 @@ from tff_keyboard.models.layers import recurrence
 from tff_keyboard.models.layers.dropout import check_rate, dropout
 from tff_keyboard.models.layers.initialisers import uniform
 from tff_keyboard.models.layers.tied_embedding import lookup, lookup_tied
-from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.recurrent_model import RecurrentModel
 
 
 class GruCell:
@@ -74,7 +74,7 @@ class GruCell:
         return recurrence.sum_of_products(h_before, d_recurrent), d_bias
 
 
-class Gru(NextWordModel):
+class Gru(RecurrentModel):
     """The client model of FedAtt. The module docstring has the equations.
 
     Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [U, 3U]`, `bias [3U]`,

@@ -47,12 +47,26 @@ def assign_initial_weights(
     rows = np.array([*SPECIAL_IDS, *known.encode(vocabulary.words[NUM_SPECIAL:])])
     is_known = rows != OOV
     is_known[OOV] = True
-    tables = [saved.embedding, *saved.output_table]
-    for variable, source in zip(model.trainable_variables, saved.trainable_variables, strict=True):
-        value = source.numpy()
-        if any(source is table for table in tables):
-            drawn = variable.numpy().copy()
-            drawn[is_known] = value[rows[is_known]]
-            value = drawn
-        variable.assign(value)
+    for variable, source, axes in zip(
+        model.trainable_variables, saved.trainable_variables, model.word_axes, strict=True
+    ):
+        variable.assign(_with_words(variable.numpy(), source.numpy(), axes, rows, is_known))
     return int(is_known.sum()) - NUM_SPECIAL
+
+
+def _with_words(
+    drawn: np.ndarray,
+    saved: np.ndarray,
+    axes: tuple[int, ...],
+    rows: np.ndarray,
+    is_known: np.ndarray,
+) -> np.ndarray:
+    """Returns the saved weight with the drawn entries of unknown words along `axes`."""
+    for axis in axes:
+        saved = np.take(saved, rows, axis)
+    value = drawn.copy()
+    places = [np.arange(size) for size in drawn.shape]
+    for axis in axes:
+        places[axis] = np.flatnonzero(is_known)
+    value[np.ix_(*places)] = saved[np.ix_(*places)]
+    return value

@@ -21,7 +21,7 @@ from tff_keyboard.models.layers import recurrence
 from tff_keyboard.models.layers.dropout import check_rate, dropout
 from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
 from tff_keyboard.models.layers.tied_embedding import lookup, lookup_tied
-from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.recurrent_model import RecurrentModel
 
 LAYERS = 2
 
@@ -76,7 +76,7 @@ class LstmCell:
         return (recurrence.sum_of_products(before[0], d_pre),)
 
 
-class Lstm2(NextWordModel):
+class Lstm2(RecurrentModel):
     """The client model of FedMed. The module docstring has the equations.
 
     Weights in order: `embedding [V, D]`; `kernel_1 [D, 4U]`, `recurrent_kernel_1 [U, 4U]`, `bias_1

@@ -4,14 +4,22 @@ from collections.abc import Callable
 
 from tff_keyboard.models.cifg import Cifg
 from tff_keyboard.models.gru import Gru
+from tff_keyboard.models.keras_next_word_model import build_user_model
 from tff_keyboard.models.lstm2 import Lstm2
 from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.si_cifg import SiCifg
+from tff_keyboard.storage import part_reference
 
-MODELS: dict[str, Callable[..., NextWordModel]] = {"cifg": Cifg, "gru": Gru, "lstm2": Lstm2}
+MODELS: dict[str, Callable[..., NextWordModel]] = {
+    "cifg": Cifg,
+    "gru": Gru,
+    "lstm2": Lstm2,
+    "si_cifg": SiCifg,
+}
 """Name in configs -> class.
 
 >>> sorted(MODELS)
-['cifg', 'gru', 'lstm2']
+['cifg', 'gru', 'lstm2', 'si_cifg']
 """
 
 
@@ -19,16 +27,22 @@ def build_model(name: str, *, vocabulary_size: int, seed: int | None, **options)
     """Builds a model whose initial weights depend only on the arguments.
 
         model = build_model("gru", vocabulary_size=10_000, seed=1, units=300, tied=True)
+        model = build_model("my_models.py:my_model", vocabulary_size=10_000, seed=1)
 
     Args:
-      name: A key of `MODELS`.
+      name: A key of `MODELS`, or `file.py:function` or `module:function`: a user's function that
+        returns a Keras model; see `models/keras_next_word_model.py`.
       vocabulary_size: Rows of the output table, including special ids.
       seed: Seed of the initial weights; None for zeros, if the weights are assigned later.
-      **options: Options of the model's class, such as "units", "embedding_size", "tied", "dropout".
+      **options: Options of the model's class, such as "units", "embedding_size", "tied", "dropout",
+        or arguments of the user's function.
 
     Raises:
-      ValueError: If the name or an option is unknown, or an option is out of range.
+      ValueError: If the name or an option is unknown, an option is out of range, or a user's model
+        cannot be used.
     """
+    if part_reference.is_reference(name):
+        return build_user_model(name, vocabulary_size=vocabulary_size, seed=seed, options=options)
     if name not in MODELS:
         raise ValueError(f"`model.type` must be one of {sorted(MODELS)}, got {name!r}.")
     try:

@@ -3,10 +3,17 @@
     weights.npz      arrays by weight name, float32, no pickles
     vocabulary.txt   `Vocabulary.save`
     model.json       {"format", "name", "vocabulary_size", "options", "sha256": {file: digest}},
-                     and after a training "rounds", the finished rounds when it was saved
+                     and after a training "rounds", the finished rounds when it was saved,
+                     "run_id", the random id of its run, and "private", true if its noise hides
+                     the clients; the model of a user also has "source": {"version", "sha256"} of
+                     its code
 
 A model appears completely or not at all (`storage/directories.py`). Reading checks both digests,
 names, shapes and that every weight is finite.
+
+The model of a user is built by the code that its `name` refers to (`storage/part_reference.py`).
+The code runs only if it has the recorded SHA-256 and is not in the directory of the model or of its
+run, because such a directory may come from another person.
 """
 
 import hashlib
@@ -21,10 +28,11 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.models.keras_next_word_model import is_buildable
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.registry import build_model
-from tff_keyboard.storage import directories, names, npz
-from tff_keyboard.storage.errors import SavedModelError, printable
+from tff_keyboard.storage import directories, names, npz, part_reference
+from tff_keyboard.storage.errors import ConfigError, SavedModelError, printable
 from tff_keyboard.storage.model_description import (
     FORMAT,
     read_description,
@@ -42,7 +50,13 @@ def weights_by_name(model: NextWordModel) -> dict[str, np.ndarray]:
 
 
 def save_model(
-    directory: Path, model: NextWordModel, vocabulary: Vocabulary, *, rounds: int | None = None
+    directory: Path,
+    model: NextWordModel,
+    vocabulary: Vocabulary,
+    *,
+    rounds: int | None = None,
+    run_id: str = "",
+    is_private: bool = False,
 ) -> None:
     """Writes a model. An existing directory is replaced once the new one is complete.
 
@@ -55,11 +69,20 @@ def save_model(
       vocabulary: Vocabulary that gives the rows of the model.
       rounds: Finished rounds of the training, if any. It distinguishes this model from later ones
         of the same training.
+      run_id: The random id of the run that trained it, if any.
+      is_private: Whether it was trained with differential privacy. Exports of a copy of the model
+        then use no text of its clients, as exports of the run.
 
     Raises:
-      ValueError: If model and vocabulary differ in size, or a weight is not finite.
+      ValueError: If model and vocabulary differ in size, a weight is not finite, or the model
+        cannot be built again, because it is a Keras model that was not built by `build_model`.
       OSError: If the directory cannot be written. An existing directory is unchanged.
     """
+    if not isinstance(model, NextWordModel) or not is_buildable(model):
+        raise ValueError(
+            f"The model '{model.name}' cannot be built again when it is loaded. Build it with "
+            "`build_model('file.py:function', ...)`, assign its weights, and save that model."
+        )
     if model.vocabulary_size != len(vocabulary):
         raise ValueError(
             f"The model has {model.vocabulary_size} output rows, but the vocabulary has "
@@ -80,8 +103,17 @@ def save_model(
         "options": model.options,
         "sha256": {},  # stands here in the file
     }
+    if model.source is not None:
+        description["source"] = {
+            "version": model.source.version,
+            "sha256": model.source.sha256,
+        }
     if rounds is not None:
         description["rounds"] = rounds
+    if run_id:
+        description["run_id"] = run_id
+    if is_private:
+        description["private"] = True
     write_files(directory, description, archive.getvalue(), vocabulary.to_bytes())
 
 
@@ -131,10 +163,13 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
                 "Copy the directory again, or train again."
             )
     sizes = {"vocabulary_size": description["vocabulary_size"], **description["options"]}
+    if part_reference.is_reference(description["name"]):
+        _check_source(directory, {given.resolve(), directory.resolve()}, description)
     path = directory / names.WEIGHTS
     try:
         headers = npz.read_headers(path)
-        _check_sizes(directory, sizes, headers)
+        if not part_reference.is_reference(description["name"]):
+            _check_sizes(directory, sizes, headers)
         _check_headers(headers, _expected_shapes(directory, description["name"], sizes), path)
         # Only now it is known how much memory the model needs.
         model = build_model(
@@ -159,6 +194,32 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     if directory != given:
         warn_if_training_went_on(directory, description)
     return model, vocabulary
+
+
+def _check_source(
+    directory: pathlib.Path, places: set[pathlib.Path], description: Mapping[str, Any]
+) -> None:
+    """Checks the code of a user's model before any of it runs. No code in `places` is run."""
+    file, name = directory / names.MODEL_DESCRIPTION, description["name"]
+    source = description.get("source")
+    if not isinstance(source, dict) or not isinstance(source.get("sha256"), str):
+        raise SavedModelError(f"{file}: field 'source' is missing or damaged. Train again.")
+    try:
+        path = part_reference.source_path(name, "name")
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except (ConfigError, OSError) as error:
+        raise SavedModelError(f"{file}: the code of the model is missing: {error}") from None
+    if places & set(path.resolve().parents):
+        raise SavedModelError(
+            f"{file}: the code of the model is in the directory of the model, from which no code "
+            f"is run. Move {path.name} to another directory, and train from there."
+        )
+    if digest != source["sha256"]:
+        raise SavedModelError(
+            f"{path}: the code of the model {directory} has changed since the training (SHA-256 "
+            f"{digest[:12]}.. instead of {printable(source['sha256'])[:12]}..). Restore the file, "
+            "or train again."
+        )
 
 
 def _check_sizes(

@@ -18,7 +18,7 @@ _SMALLEST_P = 1e-30
 
 
 def softmax_loss(
-    hidden: tf.Tensor, table: tf.Tensor, bias: tf.Tensor | None, targets: tf.Tensor
+    hidden: tf.Tensor, table: tf.Tensor | None, bias: tf.Tensor | None, targets: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the negative log-likelihood of each target, and whether it is the likeliest word.
 
@@ -26,7 +26,7 @@ def softmax_loss(
 
     Args:
       hidden: [n, dim] float32; n may be 0.
-      table: [vocabulary, dim] float32.
+      table: [vocabulary, dim] float32, or None if `hidden` are the logits [n, vocabulary].
       bias: [vocabulary] float32, or None.
       targets: [n] int32 in [0, vocabulary).
 
@@ -34,6 +34,10 @@ def softmax_loss(
       `(losses [n] float32, is_best [n] float32)`. Losses are in nats. `is_best` is 1 if no id,
       including special ones, has a higher logit than the target.
     """
+    if table is None:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, hidden)
+        is_best = tf.gather(hidden, targets, batch_dims=1) >= tf.reduce_max(hidden, axis=1)
+        return losses, tf.cast(is_best, tf.float32)
     if bias is not None:
         # The bias becomes one more column of the table, multiplied by a constant 1 in `hidden`.
         hidden = tf.concat([hidden, tf.ones([tf.shape(hidden)[0], 1])], axis=1)

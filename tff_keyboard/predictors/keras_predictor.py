@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
 from tff_keyboard.models import build_model
-from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.keras_next_word_model import as_next_word_model, is_buildable
 from tff_keyboard.predictors.predictor import Suggestion, context_ids, suggestions
 from tff_keyboard.predictors.prefix_index import PrefixIndex
 
 
 class KerasPredictor:
-    """A predictor with a `NextWordModel`. Not thread-safe.
+    """A predictor with a `NextWordModel`, or any Keras model of a next word. Not thread-safe.
 
     `suggest` keeps the recurrent state of the last context, as a keyboard does. A context that
     continues the last one costs one step per new word, and further letters of the same word cost no
@@ -22,7 +22,8 @@ class KerasPredictor:
     model and vocabulary differ.
     """
 
-    def __init__(self, model: NextWordModel, vocabulary: Vocabulary):
+    def __init__(self, model: tf.keras.Model, vocabulary: Vocabulary):
+        model = as_next_word_model(model, len(vocabulary))
         if model.vocabulary_size != len(vocabulary):
             raise ValueError(
                 f"The model has {model.vocabulary_size} rows, but the vocabulary has "
@@ -42,6 +43,11 @@ class KerasPredictor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         model = self.model
+        if not is_buildable(model):
+            raise ValueError(
+                f"The model '{model.name_in_registry}' cannot be built again in another process. "
+                "Build it with `build_model('file.py:function', ...)`."
+            )
         weights = [variable.numpy() for variable in model.trainable_variables]
         return _rebuilt, (model.name_in_registry, model.options, weights, self.vocabulary)
 

@@ -50,8 +50,10 @@ def locked(
     """Returns a method that holds the attribute `lock` of its object while it runs."""
 
     @functools.wraps(method)
-    def run(self: _Object, /, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+    def run(
+        self: _Object, /, *arguments: _Arguments.args, **keywords: _Arguments.kwargs
+    ) -> _Result:
         with self.lock:
-            return method(self, *arguments, **named)
+            return method(self, *arguments, **keywords)
 
     return run

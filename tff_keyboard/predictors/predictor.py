@@ -6,12 +6,15 @@ Plain NumPy: this module does not import TensorFlow.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, Vocabulary
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+
+if TYPE_CHECKING:
+    from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
 _FEW = 16  # up to this many suggestions are found one after the other
 
@@ -70,6 +73,11 @@ def next_word_scores(predictor: Predictor, ids: np.ndarray) -> np.ndarray | None
     return None if scores is None else scores(ids)
 
 
+def tail_of(predictor: Predictor) -> "TailLexicon | None":
+    """Returns the tail lexicon of a predictor, its attribute `tail`, or None if it has none."""
+    return getattr(predictor, "tail", None)
+
+
 def best_words(
     log_probabilities: np.ndarray, candidates: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -89,8 +97,8 @@ def best_words(
     if len(candidates) > 4 * k:
         # All that are at least as good as the k-th best: k, or more if there are ties.
         threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
-        kept = scores >= threshold
-        candidates, scores = candidates[kept], scores[kept]
+        is_candidate = scores >= threshold
+        candidates, scores = candidates[is_candidate], scores[is_candidate]
     order = np.lexsort((candidates, -scores))[:k]
     return candidates[order], scores[order]
 
@@ -106,14 +114,14 @@ def best_with_prefix(
     if prefix or not 1 <= k <= _FEW:
         return best_words(scores, index.ids(prefix), k)
     words = scores[NUM_SPECIAL:].copy()
-    found = []
+    positions = []
     for _ in range(min(k, len(words))):
         best = int(words.argmax())  # the first maximum, so ties go to the lower id
         if words[best] == -np.inf:
             return best_words(scores, index.ids(prefix), k)
-        found.append(best)
+        positions.append(best)
         words[best] = -np.inf
-    ids = np.array(found, np.int64) + NUM_SPECIAL
+    ids = np.array(positions, np.int64) + NUM_SPECIAL
     return ids, scores[ids]
 
 

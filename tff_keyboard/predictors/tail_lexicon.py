@@ -86,9 +86,9 @@ class TailLexicon:
 
     def share_of(self, word: str) -> float:
         """Returns u(word), or 0 for a word that is not listed."""
-        place = bisect.bisect_left(self.words, word)
-        is_here = place < len(self.words) and self.words[place] == word
-        return float(self.shares[place]) if is_here else 0.0
+        row = bisect.bisect_left(self.words, word)
+        is_here = row < len(self.words) and self.words[row] == word
+        return float(self.shares[row]) if is_here else 0.0
 
     def best(self, prefix: str, k: int) -> list[tuple[str, float]]:
         """Returns the k words with the largest shares that start with `prefix`, largest first.
@@ -130,18 +130,15 @@ def completed(
       p_oov: The model's p(OOV | h).
       k: Number of words.
     """
-    found = dict(ranked)
+    probabilities = dict(ranked)
     if tail is not None and prefix:
-        for word in found:
-            found[word] += p_oov * tail.share_of(word)
-        for word, share in tail.best(prefix, k + len(found)):
-            found.setdefault(word, p_oov * share)
-    return sorted(found.items(), key=lambda item: -item[1])[:k]  # stable: model's words first
-
-
-def tail_of(predictor: object) -> TailLexicon | None:
-    """Returns the lexicon of a predictor, or None if it has none."""
-    return getattr(predictor, "tail", None)
+        for word in probabilities:
+            probabilities[word] += p_oov * tail.share_of(word)
+        for word, share in tail.best(prefix, k + len(probabilities)):
+            probabilities.setdefault(word, p_oov * share)
+    return sorted(probabilities.items(), key=lambda item: -item[1])[
+        :k
+    ]  # stable: model's words first
 
 
 def counted(
@@ -192,19 +189,22 @@ def listed(frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: in
 
 
 def _listed(
-    frequencies: Mapping[str, float], vocabulary: Vocabulary, known: Mapping[str, float]
+    frequencies: Mapping[str, float], vocabulary: Vocabulary, counted_shares: Mapping[str, float]
 ) -> dict[str, float]:
-    """Returns the shares, with sum 1, of the list's words that are in neither table nor `known`."""
-    found = {
+    """Returns the shares of the words of a list that are in neither table nor `counted_shares`.
+
+    Their sum is 1.
+    """
+    word_frequencies = {
         word: frequency
         for word, frequency in frequencies.items()
         if frequency > 0
-        and word not in known
+        and word not in counted_shares
         and vocabulary.id_of(word) == OOV
         and _may_stand(word)
     }
-    total = sum(found.values())
-    return {word: frequency / total for word, frequency in found.items()}
+    total = sum(word_frequencies.values())
+    return {word: frequency / total for word, frequency in word_frequencies.items()}
 
 
 def _may_stand(word: str) -> bool:

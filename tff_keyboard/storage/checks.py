@@ -1,9 +1,11 @@
 """Checks of values, with error messages that a user can act on."""
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Collection
-from typing import Annotated, TypeAlias
+import typing
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, TypeAlias
 
 
 def require(condition: bool, name: str, rule: str, value: object, way_out: str = "") -> None:
@@ -21,6 +23,44 @@ def require(condition: bool, name: str, rule: str, value: object, way_out: str =
 def require_one_of(name: str, value: object, known: Collection[object]) -> None:
     """Raises `ValueError` unless `value` is one of the known names."""
     require(value in known, name, f"must be one of {', '.join(map(repr, known))}", value)
+
+
+PLAIN_KINDS: Mapping[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+}
+"""The types of plain values, and what error messages call them."""
+
+
+def is_plain(value: object, kind: Any) -> bool:
+    """Whether a value of TOML or JSON is of one of `PLAIN_KINDS`.
+
+    An integer is a number, too. A boolean is no number.
+
+    >>> is_plain(1, float), is_plain(True, int), is_plain(1.0, int)
+    (True, False, False)
+    """
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float if kind is float else kind)
+
+
+@functools.cache
+def field_hints(cls: Any) -> dict[str, Any]:
+    """Returns field -> type of a dataclass, in order, without the metadata of `Annotated`."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def missing_fields(cls: Any, names: Collection[str]) -> list[str]:
+    """Returns the fields of a dataclass that have no default and are not among `names`."""
+    return [
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.default is field.default_factory is dataclasses.MISSING and field.name not in names
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,9 +26,9 @@ def inflated(data: bytes, size: int) -> bytes:
     """
     stream = zlib.decompressobj(-15)
     try:
-        found = stream.decompress(data, size + 1)
+        content = stream.decompress(data, size + 1)
     except zlib.error:
         raise DataError("Compressed bytes are damaged: they cannot be inflated.") from None
-    if len(found) != size or not stream.eof or stream.unused_data:
+    if len(content) != size or not stream.eof or stream.unused_data:
         raise DataError(f"Compressed bytes are damaged: they are not {size} when inflated.")
-    return found
+    return content

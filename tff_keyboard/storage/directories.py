@@ -89,7 +89,7 @@ def remove_leftovers(target: pathlib.Path) -> None:
     """Removes the hidden directories that killed processes left for `target`."""
     in_progress.remove_leftovers(target)
     for path in _replaced(target):
-        with in_progress.held_unless_locked(path, own=True) as free:
+        with in_progress.held_unless_locked(path, require_owner=True) as free:
             if free and target.exists():
                 in_progress.remove(path)
 

@@ -9,7 +9,9 @@ The groups are:
 
     tff_keyboard.commands     name of a package -> its commands (`command_line/commands.py`)
     tff_keyboard.engines      `execution.engine` of a config -> function that opens the engine
-                              (`training/build.py`)
+                              (`training/run_stores.py`)
+    tff_keyboard.aggregators, .client_algorithms, .server_optimizers, .models, .text_sources
+                              short name of a part in a config -> the part (`parts/own_part.py`)
     tff_keyboard.model_files  suffix of a model file -> function that opens the file
                               (`command_line/predictors.py`)
 

@@ -67,10 +67,10 @@ def remove_all_leftovers(directory: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[bool]:
+def held_unless_locked(path: pathlib.Path, *, require_owner: bool = False) -> Iterator[bool]:
     """Locks `path` during the block. Yields False if a living process has locked it.
 
-    With `own`, also yields False, without locking, if another user owns `path`.
+    With `require_owner`, also yields False, without locking, if another user owns `path`.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -78,7 +78,7 @@ def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[boo
         yield False  # removed meanwhile, or not permitted
         return
     try:
-        if own and os.fstat(descriptor).st_uid != os.geteuid():
+        if require_owner and os.fstat(descriptor).st_uid != os.geteuid():
             yield False
             return
         try:
@@ -141,6 +141,6 @@ def remove(path: pathlib.Path) -> None:
 
 
 def _remove_unless_locked(path: pathlib.Path) -> None:
-    with held_unless_locked(path, own=True) as free:
+    with held_unless_locked(path, require_owner=True) as free:
         if free:
             remove(path)

@@ -88,14 +88,14 @@ def check_values(value: object, *, max_int: int) -> None:
     """
     level: list[Any] = [[value]]
     for _ in range(MAX_DEPTH + 1):
-        found = [
+        children = [
             child
             for parent in level
             for child in (parent.values() if isinstance(parent, dict) else parent)
             if isinstance(child, _CHECKED)
         ]
-        level = [child for child in found if not isinstance(child, int)]
-        if any(isinstance(child, int) and not -max_int <= child <= max_int for child in found):
+        level = [child for child in children if not isinstance(child, int)]
+        if any(isinstance(child, int) and not -max_int <= child <= max_int for child in children):
             raise InvalidJsonError(_LONG_NUMBER)
         if not level:
             return

@@ -67,8 +67,8 @@ def total(rows: Iterable[Mapping[str, Value]], last_word: str) -> float:
 
 def series(rows: Iterable[Mapping[str, Value]], name: str) -> tuple[list[int], list[float]]:
     """Returns `(rounds, values)` of the rows that have the metric `name`."""
-    found = [(round_of(row), float(row[name])) for row in rows if row.get(name) is not None]
-    return [round_num for round_num, _ in found], [value for _, value in found]
+    points = [(round_of(row), float(row[name])) for row in rows if row.get(name) is not None]
+    return [round_num for round_num, _ in points], [value for _, value in points]
 
 
 def running_total(rows: Iterable[Mapping[str, Value]], name: str) -> dict[int, float]:

@@ -22,7 +22,7 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
     Raises:
       SavedModelError: If the model is missing, or its description is damaged or has another format.
     """
-    directory = shipped_files.found(pathlib.Path(directory))
+    directory = shipped_files.locate(pathlib.Path(directory))
     directories.restore(directory / names.MODEL)
     inner = directory / names.MODEL
     if not (directory / names.MODEL_DESCRIPTION).exists():
@@ -41,10 +41,10 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
         raise SavedModelError(f"{path}: is damaged: {error}. {_WAY_OUT}") from None
     fields = {"name": str, "vocabulary_size": int, "options": dict, "sha256": dict}
     if not isinstance(description, dict) or description.get("format") != FORMAT:
-        found = description.get("format") if isinstance(description, dict) else None
+        actual = description.get("format") if isinstance(description, dict) else None
         raise SavedModelError(
-            f"{path}: the format must be {FORMAT!r}, got {printable(repr(found))}. Another version "
-            f"wrote the file, or it is damaged. {_WAY_OUT}"
+            f"{path}: the format must be {FORMAT!r}, got {printable(repr(actual))}. Another "
+            f"version wrote the file, or it is damaged. {_WAY_OUT}"
         )
     for field, kind in fields.items():
         if not isinstance(description.get(field), kind):

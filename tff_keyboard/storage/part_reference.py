@@ -87,18 +87,12 @@ def load(reference: str, key: str) -> UserPart:
       ConfigError: If there is no such module, file or attribute, the module raises an error when it
         is imported, or the attribute is not a function or class.
     """
-    match = _REFERENCE.fullmatch(reference)
-    if match is None:
-        raise ConfigError(
-            f"`{key}` = {reference!r} must be 'module:attribute' or 'file.py:attribute'."
-        )
-    source, attribute = match["source"], match["attribute"]
+    path = source_path(reference, key)
+    source, _, attribute = reference.rpartition(":")
     if source.endswith(".py"):
-        path = pathlib.Path(source).resolve()
         module, version = _module_of_file(path, key, reference), ""
     else:
-        module, path = _installed_module(source, key, reference)
-        version = _version(source)
+        module, version = _installed_module(source, path, key, reference), _version(source)
     part = getattr(module, attribute, None)
     if not callable(part):
         problem = "is not a function or class" if hasattr(module, attribute) else "does not exist"
@@ -108,9 +102,28 @@ def load(reference: str, key: str) -> UserPart:
     return UserPart(part, PartSource(recorded, version, sha256))
 
 
-def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
+def source_path(reference: str, key: str) -> pathlib.Path:
+    """Returns the source file of a user's part, without importing it.
+
+    The packages around a module are imported.
+
+    Raises:
+      ConfigError: If there is no such module or file.
+    """
+    source = _REFERENCE.fullmatch(reference)
+    if source is None:
+        raise ConfigError(
+            f"`{key}` = {reference!r} must be 'module:attribute' or 'file.py:attribute'."
+        )
+    if not source["source"].endswith(".py"):
+        return _path_of_module(source["source"], key, reference)
+    path = pathlib.Path(source["source"]).resolve()
     if not path.is_file():
         raise ConfigError(f"`{key}` = {reference!r}: there is no file {path}.")
+    return path
+
+
+def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
     name = f"tff_keyboard_part_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -123,11 +136,11 @@ def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise _import_failed(error, key, reference, path) from error
+        raise failure(error, key, reference, path) from error
     return module
 
 
-def _installed_module(name: str, key: str, reference: str) -> tuple[Any, pathlib.Path]:
+def _path_of_module(name: str, key: str, reference: str) -> pathlib.Path:
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -137,14 +150,43 @@ def _installed_module(name: str, key: str, reference: str) -> tuple[Any, pathlib
             f"`{key}` = {reference!r}: Python finds no source of a module {name!r}. Install its "
             "package, or name a file: 'file.py:attribute'."
         )
-    path = pathlib.Path(spec.origin).resolve()
+    return pathlib.Path(spec.origin).resolve()
+
+
+def _installed_module(name: str, path: pathlib.Path, key: str, reference: str) -> Any:
     try:
-        return importlib.import_module(name), path
+        return importlib.import_module(name)
     except Exception as error:
-        raise _import_failed(error, key, reference, path) from error
+        raise failure(error, key, reference, path) from error
 
 
-def _import_failed(error: Exception, key: str, reference: str, path: pathlib.Path) -> ConfigError:
+def file_of(reference: str) -> pathlib.Path:
+    """Returns the source file of a part that was loaded."""
+    source = reference.rpartition(":")[0]
+    if source.endswith(".py"):
+        return pathlib.Path(source).resolve()
+    spec = importlib.util.find_spec(source)
+    assert spec is not None
+    return pathlib.Path(spec.origin or "").resolve()
+
+
+def failure(
+    error: Exception,
+    key: str,
+    reference: str,
+    path: pathlib.Path,
+    *,
+    shows_message: bool = True,
+) -> ConfigError:
+    """Returns the error of a user's part in one line, with the last line of `path` that it passed.
+
+    Args:
+      error: The error that the part raised.
+      key: The key that names the part.
+      reference: The value of the key.
+      path: The source file of the part.
+      shows_message: Whether the message of the error is quoted. It may contain text of users.
+    """
     line = ""
     traceback = error.__traceback__
     while traceback is not None:
@@ -153,8 +195,9 @@ def _import_failed(error: Exception, key: str, reference: str, path: pathlib.Pat
         traceback = traceback.tb_next
     if isinstance(error, SyntaxError) and error.lineno:
         line = f", line {error.lineno}"
+    message = f": {in_one_line(error)}" if shows_message else "."
     return ConfigError(
-        f"`{key}` = {reference!r}: {path}{line} raised {type(error).__name__}: {in_one_line(error)}"
+        f"`{key}` = {reference!r}: {path}{line} raised {type(error).__name__}{message}"
     )
 
 

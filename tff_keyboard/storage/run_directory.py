@@ -5,6 +5,7 @@
     vocabulary.txt         words and normalisation rules
     truecase.txt           capitalised forms of the words, if the store has any
     environment.json       package versions, platform, commit, command
+    own_parts.json         source of each part of the config that is not in this package, if any
     origin.json            a random id of the run, and the runs that led to its initial model
     checkpoints/           written by training/loop/checkpoints.py
     metrics.jsonl, .csv    written by training/loop/release.py, deterministic values only
@@ -14,6 +15,7 @@
     privacy_ledger.jsonl   releases and their noise, if the algorithm keeps a ledger
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
     client_digests         digests of the trained clients, mode 0600: as secret as the data
+    validation_client_digests  the same of the clients of validation
     model/                 weights, config and vocabulary of the trained model
     model_last/            the same for the last iterate, if `model/` is an average
     evaluation_*.json      results of the task `evaluate`, one for each population
@@ -58,6 +60,7 @@ class RunDirectory:
         self.vocabulary_path = self.path / names.VOCABULARY
         self.truecase_path = self.path / names.TRUECASE
         self.environment_path = self.path / names.ENVIRONMENT
+        self.own_parts_path = self.path / names.OWN_PARTS
         self.origin_path = self.path / names.ORIGIN
         self.checkpoints = self.path / names.CHECKPOINTS
         self.metrics_jsonl = self.path / names.METRICS
@@ -73,6 +76,7 @@ class RunDirectory:
         self.rehearsed_client_digests = names.path_in(
             self.path, names.REHEARSED_CLIENT_DIGESTS, names.OLD_REHEARSED_CLIENT_DIGESTS
         )
+        self.validation_client_digests = self.path / names.VALIDATION_CLIENT_DIGESTS
         self.model = self.path / names.MODEL
         self.last_model = self.path / names.LAST_MODEL
         self.round_server = self.path / names.ROUND_SERVER
@@ -110,6 +114,7 @@ class RunDirectory:
         data_card_text: str,
         vocabulary_text: str | None = None,
         truecase_text: str | None = None,
+        own_parts: Mapping[str, Any] | None = None,
         may_change: Sequence[str] = (),
         of_this_version: Callable[[str, str], str] = lambda text, origin: text,
     ) -> "RunDirectory":
@@ -121,6 +126,7 @@ class RunDirectory:
           data_card_text: The card of the client store, as JSON.
           vocabulary_text: Content of `vocabulary.txt`, if the run has one.
           truecase_text: Content of `truecase.txt`, if the run has one.
+          own_parts: Key of the config -> reference, version and SHA-256 of the part that it names.
           may_change: Dotted config keys that do not change the result of a round, such as
             `train.rounds`. Their new values replace the old ones.
           of_this_version: Converts the config text on disk, given also its path, to the current
@@ -142,6 +148,7 @@ class RunDirectory:
                 text = of_this_version(run.config_text(), str(run.config_path))
                 before = flatten(toml.parse(text))
                 run._check_same(before, config_text, data_card_text, vocabulary_text, may_change)
+                run._check_own_parts(own_parts or {})
                 run._warn_about_environment()
             else:
                 run._write_text(run.data_card_path, data_card_text)
@@ -149,6 +156,9 @@ class RunDirectory:
                     run._write_text(run.vocabulary_path, vocabulary_text)
                 if truecase_text:
                     run._write_text(run.truecase_path, truecase_text)
+                if own_parts:
+                    text = json.dumps(own_parts, indent=2, sort_keys=True) + "\n"
+                    run._write_text(run.own_parts_path, text)
                 run._write_environment()
             if not run.exists() or config_text != run.config_text():
                 run._write_text(run.config_path, config_text)
@@ -275,8 +285,8 @@ class RunDirectory:
         """Raises unless the directory is missing, empty, or a run that can be resumed."""
         if self.path.exists() and not self.path.is_dir():
             raise RunDirectoryError(f"{self.path} is a file. Pass a directory for the run.")
-        known = {part.name for part in self._parts()}
-        others = {child.name for child in _children(self.path)} - known
+        part_names = {part.name for part in self._parts()}
+        others = {child.name for child in _children(self.path)} - part_names
         unknown = [name for name in others if not in_progress.is_leftover_name(name)]
         if unknown and not self.exists():
             raise RunDirectoryError(
@@ -342,6 +352,31 @@ class RunDirectory:
                 f"The vocabulary differs from {self.vocabulary_path}. Use the client store of "
                 "the first start, or another run directory."
             )
+
+    def own_parts(self) -> dict[str, dict[str, str]]:
+        """Returns key -> reference, version and SHA-256 of each part that is not of this package.
+
+        Raises `RunDirectoryError` if the file is damaged.
+        """
+        return files.read_json(self.own_parts_path) if self.own_parts_path.exists() else {}
+
+    def _check_own_parts(self, own_parts: Mapping[str, Any]) -> None:
+        recorded = self.own_parts()
+        for key, now in own_parts.items():
+            before = recorded.get(key)
+            if before is None:
+                raise RunDirectoryError(
+                    f"{self.own_parts_path} does not name the source of `{key}`, so the run cannot "
+                    "be resumed. Restore the file, or use another run directory."
+                )
+            for fact, word in (("sha256", "source"), ("version", "version")):
+                if before.get(fact) != now[fact]:
+                    raise RunDirectoryError(
+                        f"The {word} of `{key}` = {now['reference']!r} has changed since this run "
+                        f"started: {fact} was {_shorten(repr(before.get(fact)), 20)}, and is "
+                        f"{_shorten(repr(now[fact]), 20)} now. Restore it, or use another run "
+                        "directory."
+                    )
 
     def _warn_about_environment(self) -> None:
         if not self.environment_path.exists():

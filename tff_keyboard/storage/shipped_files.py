@@ -11,7 +11,7 @@ ROOT = _INSTALLED if _INSTALLED.is_dir() else _PACKAGES
 FOLDERS = ("configs", "models")
 
 
-def found(path: pathlib.Path) -> pathlib.Path:
+def locate(path: pathlib.Path) -> pathlib.Path:
     """Returns `path`, or the shipped file of that name if `path` does not exist.
 
     Names of shipped files begin with one of `FOLDERS`, as in a checkout.

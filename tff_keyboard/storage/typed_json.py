@@ -11,14 +11,14 @@ Fields are numbers, strings, booleans, other dataclasses, `list[...]`, `tuple[..
 """
 
 import dataclasses
-import functools
 import re
 import types
 import typing
 from typing import Any
 
+from tff_keyboard.storage.checks import PLAIN_KINDS, field_hints, is_plain, missing_fields
+
 _HALVES = re.compile("[\ud800-\udfff]")  # unpaired surrogates: valid in JSON, not in UTF-8
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
 def plain(value: Any) -> Any:
@@ -67,9 +67,7 @@ def read(hint: Any, value: Any, name: str) -> Any:
         right = isinstance(value, list) and count in (None, len(value))
         _require(right, name, "a list" if count is None else f"a list of {count}")
         return origin(read(arguments[0], item, name) for item in value)
-    kinds = (int, float) if hint is float else hint
-    right = isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
-    _require(right, name, _KINDS[hint])
+    _require(is_plain(value, hint), name, PLAIN_KINDS[hint])
     _require(hint is not str or not _HALVES.search(value), name, "Unicode")
     _require(not isinstance(value, int) or abs(value) < 2**63, name, "of 64 bits")
     return value
@@ -77,20 +75,12 @@ def read(hint: Any, value: Any, name: str) -> Any:
 
 def _read_fields(cls: type, value: Any, name: str) -> Any:
     _require(isinstance(value, dict), name, "an object")
-    hints = _hints(cls)
+    hints = field_hints(cls)
     if not value.keys() <= hints.keys():
         raise ValueError(f"`{name}` has an unknown key")
-    for field in dataclasses.fields(cls):
-        defaults = (field.default, field.default_factory)
-        is_required = defaults == (dataclasses.MISSING, dataclasses.MISSING)
-        if is_required and field.name not in value:
-            raise ValueError(f"`{name}.{field.name}` is missing")
+    if missing := missing_fields(cls, value):
+        raise ValueError(f"`{name}.{missing[0]}` is missing")
     return cls(**{key: read(hints[key], item, f"{name}.{key}") for key, item in value.items()})
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, object]:
-    return typing.get_type_hints(cls)
 
 
 def _require(condition: bool, name: str, kind: str) -> None:

@@ -86,11 +86,11 @@ def decode(data: bytes, size: int) -> np.ndarray:
         raise DataError(
             f"An encoded update must have at least {_HEADER.size} bytes, got {len(data)}."
         )
-    magic, _, _, step, numbers, escapes = _HEADER.unpack_from(data)
+    magic, _, _, step, num_values, escapes = _HEADER.unpack_from(data)
     if magic != _MAGIC or not 0 <= step < math.inf:
         raise DataError("The encoded update was written by another codec.")
-    if numbers != size:
-        raise DataError(f"An encoded update must have {size} numbers, got {numbers}.")
+    if num_values != size:
+        raise DataError(f"An encoded update must have {size} numbers, got {num_values}.")
     pairs = -(-size // 2)
     if escapes > size:
         raise DataError(f"The encoded update has {escapes} escapes in {size} numbers.")

@@ -8,14 +8,22 @@ import dataclasses
 import pathlib
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.algorithms.rounds.round_process import chain
-from tff_keyboard.config import RunConfig, with_rounds
+from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
+from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
+from tff_keyboard.algorithms.optimizers import optimizers
+from tff_keyboard.algorithms.rounds.round_process import RoundProcess, chain
+from tff_keyboard.config import ConfigError, RunConfig, with_rounds
+from tff_keyboard.config.sections.fine_tuning_config import LearningWithoutForgetting
+from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.parts import own_part
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build
+from tff_keyboard.training import build, process_transforms, run_stores
 from tff_keyboard.training.train_run import open_run, recorded_config, train_run
 
 
@@ -58,9 +66,9 @@ def train_central(
         )
         aggregation = dataclasses.replace(config.aggregation, privacy=NoPrivacy())
         config = dataclasses.replace(config, aggregation=aggregation)
-    build.check_best_metric(config)
-    store, general_store = build.open_stores(config)
-    pooled = build.build_pooled(config, store, build.build_rehearsal(config, general_store))
+    run_stores.check_best_metric(config)
+    store, general_store = run_stores.open_stores(config)
+    pooled = build_pooled(config, store, build.build_rehearsal(config, general_store))
     if epochs is not None:
         tokens = epochs * pooled.tokens_per_epoch
     if tokens is not None:
@@ -69,17 +77,80 @@ def train_central(
         print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
     config = with_rounds(config, recorded)
     model = build.build_initial_model(config, store.vocabulary)
-    process = build.build_central_process(config, model)
-    with open_run(workdir, config_lib.dump(config), privacy, store, general_store) as run:
+    process = build_central_process(config, model)
+    with open_run(
+        workdir,
+        config_lib.dump(config),
+        privacy,
+        store,
+        general_store,
+        own_parts=own_part.sources_of(config),
+    ) as run:
         return train_run(
             run,
             store,
             model,
             build.build_run_settings(config),
-            process=chain(process, build.central_transforms(config)),
+            process=chain(process, process_transforms.central_transforms(config)),
             round_input=pooled.round_input,
             evaluate=build.build_validation(config, store, general_store),
         )
+
+
+def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProcess:
+    """Builds central training with the optimizer of [central] and [fine_tuning.method].
+
+    The current weights of the model are the initial ones, also of a teacher. Training changes the
+    instance.
+
+    Raises:
+      ConfigError: The clients have no optimizer, or a teacher has no trained weights.
+    """
+    client = config.client
+    if not isinstance(client, FedAvgClient):
+        raise ConfigError(
+            f"`client.type` = {client.type!r} has no optimizer for train-server. Use 'fedavg'."
+        )
+    optimizer = optimizers.build_central_optimizer(config.central, client)
+    method = config.fine_tuning.method
+    if isinstance(method, LearningWithoutForgetting):
+        if not config.model.initial_model:
+            raise ConfigError(
+                "`fine_tuning.method.type` = 'lwf' requires `model.initial_model` for "
+                "train-server: it is the teacher. Set it to a trained model, or use another "
+                "method."
+            )
+        teacher = build.build_model_of(config, model.vocabulary_size, seed=None)
+        teacher.set_weights(model.get_weights())
+        return CentralTraining(model, optimizer, teacher, method.true_label_weight)
+    return CentralTraining(model, optimizer)
+
+
+def build_pooled(
+    config: RunConfig, store: ClientStore, rehearsal: Rehearsal | None = None
+) -> PooledInputs:
+    """Builds the batches of central training.
+
+    Raises:
+      ConfigError: There are no messages, or a round has no limit on messages.
+    """
+    if not config.client.max_examples:
+        raise ConfigError(
+            "`client.max_examples` must be > 0 to train centrally: one round is "
+            "`train.clients_per_round` x `client.max_examples` messages."
+        )
+    try:
+        return PooledInputs(
+            store,
+            messages_per_round=config.train.clients_per_round * config.client.max_examples,
+            batch_size=config.client.batch_size,
+            max_length=config.data.max_length,
+            long_messages=config.data.long_messages,
+            seed=config.train.seed,
+            rehearsal=rehearsal,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 @dataclasses.dataclass(frozen=True)

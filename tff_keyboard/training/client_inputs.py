@@ -64,7 +64,7 @@ class CohortInputs:
         num_parameters: int = 0,
     ):
         self._rehearsal = rehearsal
-        self._num_examples = store.num_examples("train")
+        self._num_examples = store.num_messages("train")
         self._train, self._client = train, client
         self._max_length, self._long_messages = max_length, long_messages
         self._store = store
@@ -129,7 +129,7 @@ class CohortInputs:
         if rehearsed is None:
             lengths = self._store.message_lengths("train", index).tolist()
         else:
-            chosen = batches.choose_examples(len(messages), most, seed)
+            chosen = batches.draw_positions(len(messages), most, seed)
             messages = [*(messages[i] for i in chosen), *rehearsed]
         return batches.client_batches(
             messages,
@@ -152,7 +152,7 @@ class CohortInputs:
         limits = [self._client.max_examples] * len(indices)
         if self._rehearsal is not None:
             for place, index in enumerate(indices):
-                chosen = batches.choose_examples(
+                chosen = batches.draw_positions(
                     len(lengths[place]), self._client.max_examples, self._seed(round_num, index)
                 )
                 general = [len(message) for message in rehearsed[index]]
@@ -229,7 +229,7 @@ def evaluation_clients_batches(
     """Returns the batches of each of `evaluation_clients`, the same at every call."""
     return [
         batches.evaluation_batches(
-            store.examples(population, client_id),
+            store.messages(population, client_id),
             batch_size=config.batch_size,
             max_length=max_length,
             max_examples=config.max_examples,

@@ -8,8 +8,8 @@ from tff_keyboard.algorithms.rounds.round_process import RoundInput, chain
 from tff_keyboard.config import RunConfig
 from tff_keyboard.host import progress
 from tff_keyboard.storage.metrics_rows import Row
-from tff_keyboard.training import build
-from tff_keyboard.training.build import WrapClientWork
+from tff_keyboard.training import build, process_transforms
+from tff_keyboard.training.client_algorithms import WrapClientWork
 from tff_keyboard.training.open_training import open_training
 
 
@@ -46,7 +46,7 @@ def train_federated(
         )
         prepared = prepare_process(
             learning_process,
-            clients_per_pack=build.clients_per_pack(config),
+            clients_per_pack=process_transforms.clients_per_pack(config),
             engine=training.engine,
             allow_tff_server=allow_tff_server,
         )
@@ -73,7 +73,9 @@ def train_federated(
             engine=training.engine,
         )
         progress.step("computing the first round")
-        transforms = build.round_transforms(config, training.model, privacy, training.general_store)
+        transforms = process_transforms.round_transforms(
+            config, training.model, privacy, training.general_store
+        )
         return training.train(
             process=chain(prepared.process, transforms),
             round_input=round_input,

@@ -19,10 +19,11 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.execution.engine import Engine
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
+from tff_keyboard.parts import own_part
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build
+from tff_keyboard.training import build, run_stores
 from tff_keyboard.training.loop import training_loop
 from tff_keyboard.training.run_privacy import RunPrivacy
 from tff_keyboard.training.train_run import open_run, recorded_config, train_run
@@ -96,16 +97,23 @@ def open_training(
       SavedModelError: The initial model does not fit.
       NoiseKeyError, RunDirectoryError: The directory does not fit; see `open_run_privacy`.
     """
-    build.check_best_metric(config)
-    store, general_store = build.open_stores(config)
+    run_stores.check_best_metric(config)
+    store, general_store = run_stores.open_stores(config)
     config = with_rounds(config, recorded_config(workdir))
+    build.check_own_parts(config, store.vocabulary)
     text, mechanism = config_lib.dump(config), config.aggregation.privacy
     is_on_devices = max_seats is not None
     with (
         open_run(
-            workdir, text, mechanism, store, general_store, trains_on_store=not is_on_devices
+            workdir,
+            text,
+            mechanism,
+            store,
+            general_store,
+            own_parts=own_part.sources_of(config),
+            trains_on_store=not is_on_devices,
         ) as run,
-        build.open_engine(
+        run_stores.open_engine(
             config, [store, general_store], allow_tff_server=allow_tff_server
         ) as engine,
     ):

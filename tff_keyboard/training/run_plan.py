@@ -39,6 +39,16 @@ def planned_origin(
     return origin_of(None, read_card(pathlib.Path(store)), initial_model, client_ids, secret)
 
 
+def train_clients(store: str) -> int | None:
+    """Returns the number of train clients of `data.store`; None if it is not prepared yet.
+
+    Raises `DataError` if the store is damaged.
+    """
+    if not has_store(store):
+        return None
+    return read_card(pathlib.Path(store))["populations"]["train"]["clients"]
+
+
 def has_store(store: str) -> bool:
     """Checks if `data.store` names a prepared client store."""
     return bool(store) and (pathlib.Path(store) / names.DATA_CARD).exists()

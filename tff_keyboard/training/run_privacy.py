@@ -21,12 +21,14 @@ from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
 from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
 
-# Header fields about the initial model and the vocabulary.
+# Header fields about the run, its initial model and its vocabulary.
 _BEFORE = (
+    "run_id",
     "store_sha256",
     "initial_model",
     "ancestors",
     "vocabulary_sha256",
+    "vocabulary_choice",
     "vocabulary_rho",
     "vocabulary_delta",
     "truecase_forms",
@@ -66,6 +68,7 @@ def open_run_privacy(
     initial_weights: Sequence[np.ndarray],
     selected_per_round: int,
     general_sha256: str = "",
+    run_id: str = "",
 ) -> RunPrivacy:
     """Starts or resumes the privacy of a run. Draws and stores the nonce of a new run.
 
@@ -83,6 +86,7 @@ def open_run_privacy(
       initial_weights: The initial weights.
       selected_per_round: Clients drawn per round, with over-selection.
       general_sha256: Hash of the general store, from its card, if any.
+      run_id: The random id of the run (`origin.json`).
 
     Raises:
       NoiseKeyError: If the nonce or the secret is missing, malformed or of another run.
@@ -140,7 +144,9 @@ def open_run_privacy(
         mechanism=mechanism,
         key=key,
         checks_in=client_ids is None,
-        origin=origin_of(recorded, store_card, initial_model, client_ids, privacy.noise_secret),
+        origin=origin_of(
+            recorded, store_card, initial_model, client_ids, privacy.noise_secret, run_id=run_id
+        ),
     )
     return RunPrivacy(mechanism=mechanism, key=key, header=header)
 
@@ -151,8 +157,10 @@ def origin_of(
     initial_model: str,
     client_ids: Sequence[str] | None,
     secret: str,
+    *,
+    run_id: str = "",
 ) -> dict[str, Any]:
-    """Returns the header's fields about the initial model and the vocabulary.
+    """Returns the header's fields about the run, its initial model and its vocabulary.
 
     A resumed run keeps its recorded fields, because the runs that led to its initial model may have
     continued or been deleted.
@@ -164,10 +172,14 @@ def origin_of(
     vocabulary = store_card.get("vocabulary", {})
     chosen = vocabulary.get("privacy") or {}
     return {
+        "run_id": run_id,
         "store_sha256": store_card["store_sha256"],
         "initial_model": initial_model,
-        "ancestors": lineage.ancestors(initial_model, ours=ours),
+        "ancestors": lineage.ancestors(
+            initial_model, ours=ours, store_sha256=store_card["store_sha256"]
+        ),
         "vocabulary_sha256": vocabulary.get("fingerprint", ""),
+        "vocabulary_choice": chosen.get("choice_id", ""),
         "vocabulary_rho": chosen.get("rho", 0.0),
         "vocabulary_delta": chosen.get("delta_of_words", 0.0),
         "truecase_forms": store_card.get("truecase", {}).get("forms", 0),

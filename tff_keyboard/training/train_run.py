@@ -6,6 +6,7 @@ reported and read in the same way.
 """
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,9 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.privacy.ledger import client_digests, lineage
+from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.storage import files, metrics_rows, names
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.loop import (
@@ -65,21 +68,29 @@ def open_run(
     store: ClientStore,
     general_store: ClientStore | None = None,
     *,
+    own_parts: Mapping[str, Any],
     trains_on_store: bool = True,
 ) -> RunDirectory:
     """Opens a new run directory, or resumes one. It is locked until it is closed.
 
     The directory keeps digests of the clients of training, also of `general_store`: a later run
     that starts from this run's model compares them with its own clients. Digests of `general_store`
-    are also kept separately, because nothing limits the number of their rehearsals. If the text is
-    on devices (`trains_on_store` = False), the clients are unknown, and there are no digests.
-    The secret of `privacy` salts the digests.
+    are also kept separately, because nothing limits the number of their rehearsals. So are digests
+    of the clients of validation, whose text chooses the model. If the text is on devices
+    (`trains_on_store` = False), the clients are unknown, and there are no digests. The secret of
+    `privacy` salts the digests. `own_parts` is recorded, see `RunDirectory.create`.
+
+    Raises:
+      RunDirectoryError: If the directory is a run with the other kind of clients, and as
+        `RunDirectory.create`.
     """
+    _check_kind_of_clients(RunDirectory(workdir), trains_on_store=trains_on_store)
     run = RunDirectory.create(
         workdir,
         config_text=config_text,
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
         vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
+        own_parts=own_parts,
         truecase_text="".join(f"{form}\n" for form in store.truecase),
         may_change=MAY_CHANGE,
         of_this_version=config_lib.of_this_version,
@@ -87,15 +98,36 @@ def open_run(
     lineage.record_origin(run)
     if trains_on_store and not (run.client_digests.exists() and run.has_begun):
         secret = privacy.noise_secret if isinstance(privacy, MechanismConfig) else ""
-        client_ids = store.client_ids("train")
+        client_ids, validation_ids = store.client_ids("train"), store.client_ids("validation")
         if general_store is not None:
+            validation_ids += general_store.client_ids("validation")
             rehearsed = general_store.client_ids("train")
             client_digests.write(
                 run.rehearsed_client_digests, client_digests.salted(rehearsed, secret)
             )
             client_ids = [*client_ids, *rehearsed]
+        client_digests.write(
+            run.validation_client_digests, client_digests.salted(validation_ids, secret)
+        )
         client_digests.write(run.client_digests, client_digests.salted(client_ids, secret))
     return run
+
+
+def _check_kind_of_clients(run: RunDirectory, *, trains_on_store: bool) -> None:
+    """Checks that a run stays with the clients of the store, or with devices.
+
+    The record of the run's clients would otherwise be about a part of them.
+    """
+    if trains_on_store and run.round_server.exists():
+        raise RunDirectoryError(
+            f"{run.path} is a run of `serve-rounds`, whose clients are devices. Continue it with "
+            "`serve-rounds`, or use another directory to train on the clients of the store."
+        )
+    if not trains_on_store and run.client_digests.exists() and run.has_begun:
+        raise RunDirectoryError(
+            f"{run.path} is a run on the clients of a store, which `serve-rounds` cannot continue. "
+            "Use another directory, and set `model.initial_model` to start from its model."
+        )
 
 
 def of_both(
@@ -181,13 +213,16 @@ def train_run(
     last_row = metrics.rows()[-1]
     rounds = metrics_rows.round_of(last_row)
     is_best = train.final_model == "best"
+    save = functools.partial(
+        save_model, rounds=rounds, run_id=id_of_run(run), is_private=is_private
+    )
     weights = result.best_model_weights if is_best else result.model_weights
     if isinstance(weights, IterateWeights):
         weights.last.assign_weights_to(model)
-        save_model(run.last_model, model, store.vocabulary, rounds=rounds)
+        save(run.last_model, model, store.vocabulary)
         weights = weights.average
     weights.assign_weights_to(model)
-    save_model(run.model, model, store.vocabulary, rounds=rounds)
+    save(run.model, model, store.vocabulary)
     for line in closing_lines(result, run, is_best=is_best):
         print(line)
     return last_row

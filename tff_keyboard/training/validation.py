@@ -18,9 +18,9 @@ import numpy as np
 
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.config.sections.train_config import EvaluationConfig
-from tff_keyboard.data.batches import choose_examples
+from tff_keyboard.data.batches import draw_positions
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation.counts import predictor_evaluation
+from tff_keyboard.evaluation.counts import batch_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.evaluation.statistics.sums import federated_metrics
@@ -67,12 +67,12 @@ def in_this_process(
         clients = client_inputs.evaluation_clients(store, POPULATION, config)
         typed = [store.words(POPULATION, client) for client in clients]
         most = config.max_examples
-        chosen = [[own[i] for i in choose_examples(len(own), most, (0,))] for own in typed]
+        chosen = [[own[i] for i in draw_positions(len(own), most, (0,))] for own in typed]
         text = TypedText(POPULATION, tuple(clients), tuple(chosen))
 
         def evaluate(weights: Any) -> Mapping[str, np.ndarray]:
             weights.assign_weights_to(predictor.model)
-            return predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
+            return batch_evaluation.evaluate(predictor, text, max_length=max_length).sums
 
         return evaluate
 

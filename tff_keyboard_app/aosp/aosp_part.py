@@ -110,13 +110,15 @@ def _ranked(
     is_listed = np.zeros(len(uses), bool)
     is_listed[listed] = True
     following, sums = counts.following[listed], counts.bigrams[listed]
-    own = frequencies[following]
-    f = np.maximum(frequency_of(sums / uses[listed, np.newaxis]), own)
-    gain = sums * (f - own)
+    unigram_frequencies = frequencies[following]
+    f = np.maximum(frequency_of(sums / uses[listed, np.newaxis]), unigram_frequencies)
+    gain = sums * (f - unigram_frequencies)
     possible = is_listed[following] & (sums > 0)
     order = np.argsort(np.argsort(-np.where(possible, sums, -np.inf), axis=1), axis=1)
     always = possible & (order < _ALWAYS)
-    worth = always | (possible & (f - own > (MAX_FREQUENCY - own) / 33))
+    worth = always | (
+        possible & (f - unigram_frequencies > (MAX_FREQUENCY - unigram_frequencies) / 33)
+    )
     rows, columns = np.nonzero(worth)
     best = np.lexsort((columns, rows, -gain[rows, columns], ~always[rows, columns]))
     rows, columns = rows[best], columns[best]

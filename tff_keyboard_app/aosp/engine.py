@@ -54,14 +54,14 @@ _A_LETTER = 0.00624 * MAX_FREQUENCY / 1.1214  # cost of a letter, in units of P
 _OF_EQUALS = 1e-3  # cost of a letter among words of equal P
 
 
-def stored(unigram: np.ndarray, bigram: np.ndarray) -> np.ndarray:
+def bigram_scores(unigram: np.ndarray, bigram: np.ndarray) -> np.ndarray:
     """Returns P of bigrams as a `.dict` stores them: int64.
 
     Args:
       unigram: f of the words, 0 to 255.
       bigram: f of the bigrams. An f below the word's counts as equal to it.
 
-    >>> stored(np.array([100, 100, 100, 255]), np.array([100, 180, 255, 255])).tolist()
+    >>> bigram_scores(np.array([100, 100, 100, 255]), np.array([100, 180, 255, 255])).tolist()
     [109, 175, 250, 255]
     """
     step = (MAX_FREQUENCY - unigram) / _STEPS
@@ -92,11 +92,11 @@ class AospPredictor:
         self._behind: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         for word, following in words.bigrams.items():
             ids = np.array(self.vocabulary.encode([_normalised(w, rules) for w in following]))
-            known = ids >= NUM_SPECIAL
+            in_vocabulary = ids >= NUM_SPECIAL
             (before,) = self.vocabulary.encode([_normalised(word, rules)])
-            if before >= NUM_SPECIAL and known.any():
-                ids, pairs = ids[known], np.array(list(following.values()))[known]
-                self._behind[before] = (ids, stored(self._unigram[ids], pairs))
+            if before >= NUM_SPECIAL and in_vocabulary.any():
+                ids, pairs = ids[in_vocabulary], np.array(list(following.values()))[in_vocabulary]
+                self._behind[before] = (ids, bigram_scores(self._unigram[ids], pairs))
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`."""
@@ -129,8 +129,8 @@ class AospPredictor:
         """Returns scores [V] float32 of words after a word, once letters are typed."""
         values = self._unigram.astype(np.float64)
         if last in self._behind:
-            ids, found = self._behind[last]
-            values[ids] = found
+            ids, frequencies = self._behind[last]
+            values[ids] = frequencies
         scores = math.log(BASE) * (values - _A_LETTER * self._index.word_lengths)
         words = scores[NUM_SPECIAL:]
         covered = np.sum(BASE ** (self._unigram[NUM_SPECIAL:] - float(MAX_FREQUENCY)))
@@ -144,9 +144,9 @@ class AospPredictor:
         """Returns scores [V] float32 of words after a word, before the first letter."""
         scores = np.full(len(self.vocabulary), -np.inf, np.float32)
         if last in self._behind:
-            ids, found = self._behind[last]
+            ids, frequencies = self._behind[last]
             lengths = self._index.word_lengths[ids]
-            scores[ids] = math.log(BASE) * (found - MAX_FREQUENCY - _OF_EQUALS * lengths)
+            scores[ids] = math.log(BASE) * (frequencies - MAX_FREQUENCY - _OF_EQUALS * lengths)
         return scores
 
 

@@ -43,14 +43,14 @@ def likely_pairs(predictor: Predictor, pairs: int = PAIRS) -> np.ndarray:
     """
     size = len(predictor.vocabulary)
     pairs = min(pairs, size - NUM_SPECIAL)
-    found = np.full([size, pairs], NUM_SPECIAL)
+    likely = np.full([size, pairs], NUM_SPECIAL)
     at_once = max(1, _SCORES_AT_ONCE // size)
     for start in range(NUM_SPECIAL, size, at_once):
         ids = np.arange(start, min(start + at_once, size), dtype=np.int32)[:, np.newaxis]
         words = predictor.log_probabilities(ids)[:, NUM_SPECIAL:]
         best = np.argpartition(-words, pairs - 1, axis=1)[:, :pairs]
-        found[ids[:, 0]] = np.sort(best, axis=1) + NUM_SPECIAL
-    return found
+        likely[ids[:, 0]] = np.sort(best, axis=1) + NUM_SPECIAL
+    return likely
 
 
 def expected_counts(
@@ -74,21 +74,21 @@ def expected_counts(
     typists = np.zeros(len(vocabulary), np.int64)
     count = 0
     for count, messages in enumerate(people, start=1):
-        own = np.zeros(len(vocabulary))
+        client_unigrams = np.zeros(len(vocabulary))
         before, behind = [np.empty(0, np.int32)], [np.empty([0, following.shape[1]])]
         for batch in text_batches(TypedText("", ("",), (list(messages),)), vocabulary):
             inputs = batch.inputs
             last = inputs[inputs != PAD]
             probabilities = np.exp(predictor.log_probabilities(inputs))
-            own += probabilities.sum(axis=0, dtype=np.float64)
-            known = last >= NUM_SPECIAL
-            before.append(last[known])
-            pairs = following[last[known]]
-            behind.append(np.take_along_axis(probabilities[known], pairs, axis=1))
-        words, place = np.unique(np.concatenate(before), return_inverse=True)
+            client_unigrams += probabilities.sum(axis=0, dtype=np.float64)
+            is_word = last >= NUM_SPECIAL
+            before.append(last[is_word])
+            pairs = following[last[is_word]]
+            behind.append(np.take_along_axis(probabilities[is_word], pairs, axis=1))
+        words, row = np.unique(np.concatenate(before), return_inverse=True)
         pairs_of_words = np.zeros([len(words), following.shape[1]])
-        np.add.at(pairs_of_words, place, np.concatenate(behind))
-        unigrams += own
+        np.add.at(pairs_of_words, row, np.concatenate(behind))
+        unigrams += client_unigrams
         bigrams[words] += pairs_of_words
         typists[words] += 1
         summed(count)

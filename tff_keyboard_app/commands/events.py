@@ -13,8 +13,10 @@ model.
 
 import dataclasses
 import datetime
+import hashlib
 import pathlib
 import secrets
+from collections.abc import Sequence
 from typing import Annotated
 
 from absl import flags
@@ -61,6 +63,8 @@ def run(options: Options) -> None:
 
     from tff_keyboard_app.events import event_counts, event_log, event_text
 
+    if options.noise_multiplier:
+        _check_one_log_each(options.logs)
     counts = np.array([event_counts.count(event_log.read_log(path)) for path in options.logs])
     if not options.noise_multiplier:
         print(event_text.figure_table(counts))
@@ -80,6 +84,27 @@ def run(options: Options) -> None:
     print(event_text.private_table(released.sums, epsilon=released.epsilon, delta=released.delta))
 
 
+def _check_one_log_each(logs: Sequence[pathlib.Path]) -> None:
+    """Checks that no log is counted twice, because epsilon is for one log of each client.
+
+    Raises `UsageError` for a repeated path, a link to another log, or a copy of one.
+    """
+    seen: dict[bytes, pathlib.Path] = {}
+    for path in logs:
+        try:
+            content = path.read_bytes()
+        except OSError:
+            continue  # reading the log reports this
+        content = content or str(path.resolve()).encode()  # several clients may have empty logs
+        digest = hashlib.sha256(content).digest()
+        if digest in seen:
+            raise UsageError(
+                f"{seen[digest]} and {path} are the same log. Its client would count twice, and "
+                "epsilon is for one log of each client. Pass each log once."
+            )
+        seen[digest] = path
+
+
 def _replay(options: Options) -> None:
     from tff_keyboard.command_line.predictors import open_predictors
     from tff_keyboard.data.store.client_store import ClientStore
@@ -90,20 +115,22 @@ def _replay(options: Options) -> None:
 
     assert options.replay and options.store and options.out  # noqa: PT018, checked above
     store = ClientStore(options.store)
-    (named,) = open_predictors([options.replay], store)
-    check_rules(store, named.predictor.vocabulary.rules)
+    (model_to_replay,) = open_predictors([options.replay], store)
+    check_rules(store, model_to_replay.predictor.vocabulary.rules)
     clients = store.client_ids("held_out")[: options.max_clients]
     clients.sort(key=store.pseudonym)  # in the order of ids, a log's number would reveal its client
     hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
-    file = pathlib.Path(named.source)
+    file = pathlib.Path(model_to_replay.source)
     model = replay.model_digest(
-        file.read_bytes() if file.is_file() else named.source.encode()  # a baseline is not a file
+        file.read_bytes()
+        if file.is_file()
+        else model_to_replay.source.encode()  # a baseline is not a file
     )
     files.make_directory(options.out)
     with Progress("replay", total=len(clients), unit="clients") as line:
         for number, client in enumerate(clients):
             messages = store.words("held_out", client)
-            strips = replay.replay(named.predictor, messages, model=model, hour=hour)
+            strips = replay.replay(model_to_replay.predictor, messages, model=model, hour=hour)
             event_log.write_log(options.out / f"{number:05d}.jsonl", strips)
             line.update(number + 1)
     print(f"Wrote {len(clients)} logs: {options.out}")

@@ -83,7 +83,7 @@ def run(options: Options) -> None:
         texts.check_client(options.text, options.user)
     elif options.store is not None:
         read_card(options.store)
-    options = dataclasses.replace(options, model=shipped_files.found(options.model))
+    options = dataclasses.replace(options, model=shipped_files.locate(options.model))
     manifest.load_checked(options.model)
     model_trial.use_in_child(options.model)
     if options.text is not None:

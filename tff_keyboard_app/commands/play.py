@@ -66,14 +66,14 @@ def run(options: Options) -> None:
     from tflite_export.format import manifest
 
     blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
-    models = list(dict.fromkeys(map(shipped_files.found, options.models)))
+    models = list(dict.fromkeys(map(shipped_files.locate, options.models)))
     for path in models:
         manifest.load_checked(path)  # before the slow imports
     from tff_keyboard.evaluation.model_specs import references
     from tff_keyboard_app.events import live_log
     from tff_keyboard_app.keyboard import terminal_keyboard
     from tff_keyboard_app.keyboard.server import keyboard_server
-    from tff_keyboard_app.keyboard.strip import StripKeyboard
+    from tff_keyboard_app.keyboard.strip import AppKeyboard
     from tff_keyboard_app.keyboard.strip_events import KeyboardEvents, TypedStrips
     from tff_keyboard_app.keyboard.user_history import UserHistory, held_cache
     from tflite_export.gate import model_trial
@@ -94,7 +94,7 @@ def run(options: Options) -> None:
                 "model with --ngram, or leave --cache out."
             )
         keyboards = {
-            name: StripKeyboard(predictor, options.language, blocked, emoji=options.emoji)
+            name: AppKeyboard(predictor, options.language, blocked, emoji=options.emoji)
             for name, predictor in zip(names, opened, strict=True)
         }
         log = held.enter_context(live_log.opened(options.events)) if options.events else None

@@ -43,12 +43,12 @@ def run(options: Options) -> None:
     """
     from tff_keyboard.host.text_table import aligned
     from tff_keyboard_app.keyboard import spelling
-    from tff_keyboard_app.keyboard.strip import StripKeyboard
+    from tff_keyboard_app.keyboard.strip import AppKeyboard
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
     pairs = spelling.read_pairs(options.pairs)
-    path = shipped_files.found(options.model)
-    keyboard = StripKeyboard(open_keyboard(path), options.language)
+    path = shipped_files.locate(options.model)
+    keyboard = AppKeyboard(open_keyboard(path), options.language)
     counts = spelling.count(keyboard, pairs, options.context)
     if options.json:
         print(json.dumps(dataclasses.asdict(counts)))

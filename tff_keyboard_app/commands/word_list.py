@@ -56,7 +56,7 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Writes the list and prints a summary."""
-    model = shipped_files.found(options.run_dir)
+    model = shipped_files.locate(options.run_dir)
     private_runs.refuse(model, "sums over", "Use the keyboard of an export instead.")
     if model.suffix != ".tflite":
         read_description(model)

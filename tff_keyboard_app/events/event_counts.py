@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tff_keyboard.evaluation.statistics.jackknife import Interval, clipped_to_shares, ratio_interval
-from tff_keyboard_app.events.event_log import Strip
+from tff_keyboard_app.events.event_log import StripRecord
 
 PLACES = 3
 LATENCY_MS = (1, 2, 5, 10, 20, 50, 100)  # upper ends of buckets; the last bucket has no end
@@ -45,7 +45,7 @@ FIGURES: dict[str, tuple[str, str]] = {
 }
 
 
-def count(strips: Iterable[Strip]) -> np.ndarray:
+def count(strips: Iterable[StripRecord]) -> np.ndarray:
     """Counts one user's log: [len(COUNTS)] float64. Strips without a suggestion do not count."""
     counts = dict.fromkeys(COUNTS, 0)
     for strip in strips:

@@ -44,7 +44,7 @@ _LARGEST = 10**9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Strip:
+class StripRecord:
     """One strip that was shown. Its fields are described in the module docstring.
 
     Raises:
@@ -85,7 +85,7 @@ class Strip:
         return {"v": VERSION, **dataclasses.asdict(self)}
 
     @classmethod
-    def from_json(cls, content: Any) -> "Strip":
+    def from_json(cls, content: Any) -> "StripRecord":
         """Reads the output of `to_json`.
 
         Raises:
@@ -99,17 +99,17 @@ class Strip:
         return cls(**{name: content[name] for name in fields})
 
 
-def write_log(path: str | os.PathLike[str], strips: Iterable[Strip]) -> None:
+def write_log(path: str | os.PathLike[str], strips: Iterable[StripRecord]) -> None:
     """Writes a whole log atomically, with mode 0600."""
     files.write_atomically(pathlib.Path(path), map(line_of, strips), mode=files.OWNER_ONLY)
 
 
-def line_of(strip: Strip) -> bytes:
+def line_of(strip: StripRecord) -> bytes:
     """Returns a strip as a line of the log."""
     return json.dumps(strip.to_json()).encode() + b"\n"
 
 
-def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:
+def read_log(path: str | os.PathLike[str]) -> Iterator[StripRecord]:
     """Yields the strips of a log. Ignores a last line without a line feed, which a kill has cut.
 
     Raises:
@@ -128,16 +128,16 @@ def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:
         raise DataError(f"Cannot read {path}: {error.strerror}.") from None
 
 
-def _strip_of(line: bytes, path: str | os.PathLike[str], number: int) -> Strip:
+def _strip_of(line: bytes, path: str | os.PathLike[str], number: int) -> StripRecord:
     try:
-        return Strip.from_json(json_text.parse(line))
+        return StripRecord.from_json(json_text.parse(line))
     except ValueError as error:
         rule = str(error) if type(error) is ValueError else "it is not valid JSON"
         raise DataError(f"{path}, line {number}: {rule}. Remove the line.") from None
 
 
-def _is_count(value: Any, most: int) -> bool:
-    return type(value) is int and 0 <= value <= most
+def _is_count(value: Any, max_value: int) -> bool:
+    return type(value) is int and 0 <= value <= max_value
 
 
 def _require(condition: bool, name: str, rule: str) -> None:

@@ -38,7 +38,10 @@ def private_table(sums: np.ndarray, *, epsilon: float, delta: float) -> str:
     """Returns a table of noisy sums, without intervals: the number of users is private."""
     figures: Mapping[str, float] = event_counts.figures_of_sums(sums)
     rows = [[_LABELS[name], _number(value)] for name, value in figures.items()]
-    claim = f"Noisy sums, epsilon = {epsilon:.2f} at delta = {delta:g} for one client. In percent."
+    claim = (
+        f"Noisy sums, epsilon = {epsilon:.2f} at delta = {delta:g} for one client with one log. "
+        "Every further call on logs of the same clients adds its own epsilon. In percent."
+    )
     return f"{claim}\n\n{aligned([*rows, *_latencies(sums)])}"
 
 

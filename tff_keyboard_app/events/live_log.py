@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from tff_keyboard.storage import exclusive_file, files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard_app.events import event_log
-from tff_keyboard_app.events.event_log import Outcome, Strip
+from tff_keyboard_app.events.event_log import Outcome, StripRecord
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Shown:
-    """A strip whose message is still being typed. Other fields are as in `Strip`."""
+class UnsentStrip:
+    """A strip whose message is still being typed. Other fields are as in `StripRecord`."""
 
     model: str
     place: int
@@ -39,7 +39,7 @@ class LiveLog:
         self._path = path
         self._next_message = next_message
 
-    def add(self, shown: Iterable[Shown], message: Sequence[str]) -> int:
+    def add(self, shown: Iterable[UnsentStrip], message: Sequence[str]) -> int:
         """Adds the strips of a message with these normalised words, and returns their number.
 
         Raises:
@@ -89,8 +89,8 @@ def _cut_last_line(descriptor: int) -> None:
     os.ftruncate(descriptor, begin + end)
 
 
-def _strip(shown: Shown, message: Sequence[str], number: int, hour: str) -> Strip:
+def _strip(shown: UnsentStrip, message: Sequence[str], number: int, hour: str) -> StripRecord:
     word = message[shown.place] if shown.place < len(message) else None
     match = shown.words.index(word) if word in shown.words else None
-    kept = {name: value for name, value in vars(shown).items() if name != "words"}
-    return Strip(hour=hour, message=number, shown=len(shown.words), match=match, **kept)
+    fields = {name: value for name, value in vars(shown).items() if name != "words"}
+    return StripRecord(hour=hour, message=number, shown=len(shown.words), match=match, **fields)

@@ -66,8 +66,8 @@ def private_sums(
     process = factory.create(tff.TensorType(np.float32, [size]))
     noised = with_noise(process, factory, rounds=1, key=key)
     with np.errstate(over="ignore"):
-        whole = [np.asarray(v, np.float32) for v in vectors]
-    clients = [v if np.isfinite(v).all() else np.zeros_like(v) for v in whole]
+        float32_vectors = [np.asarray(v, np.float32) for v in vectors]
+    clients = [v if np.isfinite(v).all() else np.zeros_like(v) for v in float32_vectors]
     output = noised.next(noised.initialize(), clients)
     guarantee = accounting.unsampled_gaussian(
         noise_multiplier=noise_multiplier, participations=1, delta=delta

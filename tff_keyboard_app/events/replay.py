@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.predictor import Predictor
-from tff_keyboard_app.events.event_log import Strip
+from tff_keyboard_app.events.event_log import StripRecord
 
 
 def replay(
@@ -23,24 +23,24 @@ def replay(
     model: str,
     hour: str,
     clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[Strip]:
+) -> Iterator[StripRecord]:
     """Yields the strips of one user's messages of normalised words. `model` is a `model_digest`."""
     hybrid = predictor if isinstance(predictor, HybridPredictor) else None
     if hybrid:
         hybrid.cache.forget_all()
     for number, message in enumerate(messages):
-        for place, word in enumerate([*message, None]):
+        for position, word in enumerate([*message, None]):
             for prefix in range(len(word) if word else 1):
                 start = clock()
                 typed = word[:prefix] if word else ""
-                shown = [s for s, _ in predictor.suggest(message[:place], typed, STRIP)]
+                shown = [s for s, _ in predictor.suggest(message[:position], typed, STRIP)]
                 latency = max(0, round(1e6 * (clock() - start)))
                 match = shown.index(word) if word in shown else None
-                yield Strip(
+                yield StripRecord(
                     model=model,
                     hour=hour,
                     message=number,
-                    place=place,
+                    place=position,
                     prefix=prefix,
                     shown=len(shown),
                     match=match,

@@ -141,7 +141,7 @@ class Autocorrect:
         self,
         typed: str,
         next_word: np.ndarray,
-        own: Mapping[str, int] = _NOTHING,
+        user_words: Mapping[str, int] = _NOTHING,
         *,
         as_typed: np.ndarray | None = None,
     ) -> Correction | None:
@@ -150,120 +150,131 @@ class Autocorrect:
         Args:
           typed: The typed word, normalised.
           next_word: Probabilities of the next word after the context, [V + own].
-          own: Ids of the user's own words, which are not in the vocabulary.
+          user_words: Ids of the user's own words, which are not in the vocabulary.
           as_typed: Probabilities [V] for the case that a word of the vocabulary is meant as it is
             typed. If None, `next_word` is used.
         """
         if not self._can_be_slip(typed):
             return None
         has_digit = _DIGIT_HIT.fullmatch(typed) is not None
-        if self.is_word(typed) or typed in own:
+        if self.is_word(typed) or typed in user_words:
             if has_digit:
                 return None
             judged = next_word if as_typed is None or typed not in self._ids else as_typed
-            slip = self._slip_of_word(typed, next_word, judged, own)
-            return slip or self._confused_word(typed, next_word, judged, own)
-        slips = self._known_candidates(typed, tuple(own))
+            slip = self._slip_of_word(typed, next_word, judged, user_words)
+            return slip or self._confused_word(typed, next_word, judged, user_words)
+        slips = self._known_candidates(typed, tuple(user_words))
         if not slips or not self._may_be_slip(typed, slips):
             return None
-        scores = self._scores_of_spellings(slips, next_word, own)
-        meant_so = _MEANT_SO * self._as_typed(typed, next_word, own) ** _TRUST
+        scores = self._scores_of_spellings(slips, next_word, user_words)
+        meant_so = _MEANT_SO * self._as_typed(typed, next_word, user_words) ** _TRUST
         best, probability = _best(scores, meant_so)
         if probability < OFFERED_FROM:
             return None
-        score = min(1.0, slips[best] * _LIFT_OF_SPELLING) * self._next(best, next_word, own)
+        score = min(1.0, slips[best] * _LIFT_OF_SPELLING) * self._next(best, next_word, user_words)
         is_sure = probability >= APPLIED_TO_SPELLING_FROM and not self._is_short_form(typed, best)
         if has_digit:
             is_sure = is_sure and self._is_sure_hit(typed, best)
         return Correction(best, probability, score, is_sure)
 
     def _slip_of_word(
-        self, typed: str, next_word: np.ndarray, judged: np.ndarray, own: Mapping[str, int]
+        self, typed: str, next_word: np.ndarray, judged: np.ndarray, user_words: Mapping[str, int]
     ) -> Correction | None:
         """Returns the word of which a word is a slip of the finger, if slips explain its uses."""
         if len(typed) == SHORTEST and typed in self._ids:  # a word, or a typing error: undecidable
             return None
-        slips = self._slips_with(typed, own)
+        slips = self._slips_with(typed, user_words)
         if not slips or not self._may_be_slip(typed, slips):
             return None
-        scores = self._scores(slips, next_word, own)
-        best, probability = _best(scores, self._as_typed(typed, judged, own))
+        scores = self._scores(slips, next_word, user_words)
+        best, probability = _best(scores, self._as_typed(typed, judged, user_words))
         if probability < OFFERED_FROM:
             return None
         is_sure = probability >= APPLIED_FROM and not self._is_short_form(typed, best)
         return Correction(best, probability, min(1.0, scores[best]), is_sure)
 
     def _confused_word(
-        self, typed: str, next_word: np.ndarray, judged: np.ndarray, own: Mapping[str, int]
+        self, typed: str, next_word: np.ndarray, judged: np.ndarray, user_words: Mapping[str, int]
     ) -> Correction | None:
         """Returns the word for which a word may have been typed by mistake."""
-        scores = self._scores(self._known_candidates(typed, tuple(own)), next_word, own)
+        scores = self._scores(
+            self._known_candidates(typed, tuple(user_words)), next_word, user_words
+        )
         if not scores:
             return None
-        best, probability = _best(scores, self._next(typed, judged, own))
+        best, probability = _best(scores, self._next(typed, judged, user_words))
         if probability < _OFFERED_FOR_WORD_FROM:
             return None
         return Correction(best, probability, min(1.0, scores[best]), is_sure=False)
 
-    def chance(self, word: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING) -> float:
+    def chance(
+        self, word: str, next_word: np.ndarray, user_words: Mapping[str, int] = _NOTHING
+    ) -> float:
         """Returns P(word | context) of any string, also of a misspelt one. See `correct`."""
-        if word in self._ids or word in own or word in self._beyond:
-            return self._next(word, next_word, own)
+        if word in self._ids or word in user_words or word in self._beyond:
+            return self._next(word, next_word, user_words)
         return float(next_word[OOV]) * self._share_of_unknown(word)
 
     def weight_of_others(
-        self, typed: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING
+        self, typed: str, next_word: np.ndarray, user_words: Mapping[str, int] = _NOTHING
     ) -> float:
         """Returns the sum of P(meant | context) P(typed | meant) over all single words.
 
         The sum includes the typed string itself. The probability of two words without a space
         between them is compared with it. The arguments are those of `correct`.
         """
-        total = self._as_typed(typed, next_word, own)
+        total = self._as_typed(typed, next_word, user_words)
         if self._can_be_slip(typed):
-            slips = self._known_candidates(typed, tuple(own))
-            total += sum(self._scores_of_spellings(slips, next_word, own, trust=1.0).values())
+            slips = self._known_candidates(typed, tuple(user_words))
+            total += sum(
+                self._scores_of_spellings(slips, next_word, user_words, trust=1.0).values()
+            )
         return total
 
     def meant(
-        self, typed: str, next_word: np.ndarray, own: Mapping[str, int], count: int
+        self, typed: str, next_word: np.ndarray, user_words: Mapping[str, int], count: int
     ) -> list[tuple[str, float]]:
         """Returns at most `count` words that may be meant by a misspelt string, best first.
 
         Each comes with its probability after the context. The list is empty for a word. The
         arguments are those of `correct`.
         """
-        if self.is_word(typed) or typed in own:
+        if self.is_word(typed) or typed in user_words:
             return []
         if _STRETCHED.search(typed):
-            scores = {word: self._next(word, next_word, own) for word in self._shortened(typed)}
+            scores = {
+                word: self._next(word, next_word, user_words) for word in self._shortened(typed)
+            }
         elif self._can_be_slip(typed):
-            slips = self._known_candidates(typed, tuple(own))
-            scores = self._scores_of_spellings(slips, next_word, own)
+            slips = self._known_candidates(typed, tuple(user_words))
+            scores = self._scores_of_spellings(slips, next_word, user_words)
         else:
             return []
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:count]
-        return [(word, self._next(word, next_word, own)) for word in best]
+        return [(word, self._next(word, next_word, user_words)) for word in best]
 
     def _shortened(self, typed: str) -> list[str]:
         """Returns the words that a string is without repeated letters: "accesss" -> "access"."""
         twice = _RUN.sub(r"\1\1", typed)
-        found = {twice, _RUN.sub(r"\1", typed)}
-        return sorted(word for word in found if self.is_word(word))
+        candidates = {twice, _RUN.sub(r"\1", typed)}
+        return sorted(word for word in candidates if self.is_word(word))
 
     def slip_without_context(
-        self, typed: str, own: Collection[str] = (), typed_share: Mapping[str, float] = _NOTHING
+        self,
+        typed: str,
+        user_words: Collection[str] = (),
+        typed_share: Mapping[str, float] = _NOTHING,
     ) -> tuple[Collection[str], float]:
         """Returns the words that a string may be a slip of, and the probability that it is a slip.
 
         Args:
           typed: The string, normalised; not in the vocabulary.
-          own: The user's own words; not in the vocabulary.
+          user_words: The user's own words; not in the vocabulary.
           typed_share: Word -> share of all words that this user typed.
         """
         if not self._can_be_slip(typed):
             return (), 0.0
-        slips = self._slips_with(typed, own)
+        slips = self._slips_with(typed, user_words)
         explained = {
             word: slip * (self.frequencies.get(word, 0.0) + typed_share.get(word, 0.0))
             for word, slip in slips.items()
@@ -313,19 +324,19 @@ class Autocorrect:
             typed in self._ids or typed in self._beyond or typed in self._slang
         )
 
-    def _candidates(self, typed: str, own: tuple[str, ...]) -> dict[str, float]:
+    def _candidates(self, typed: str, user_words: tuple[str, ...]) -> dict[str, float]:
         """Returns word -> P(typed | word), the larger one of a slip and of a spelling error."""
         if _DIGIT_HIT.fullmatch(typed):
-            return self._digit_hits(typed, own)
-        slips = self._slips_with(typed, own)
-        spellings = self._known_spellings(typed) | self._index.likely(typed, own)
+            return self._digit_hits(typed, user_words)
+        slips = self._slips_with(typed, user_words)
+        spellings = self._known_spellings(typed) | self._index.likely(typed, user_words)
         return {
             word: max(slips.get(word, 0.0), _MISSPELT * spellings.get(word, 0.0))
             for word in {**slips, **spellings}
             if word not in self._misspelt and not self._is_form_of(typed, word)
         }
 
-    def _digit_hits(self, typed: str, own: tuple[str, ...]) -> dict[str, float]:
+    def _digit_hits(self, typed: str, user_words: tuple[str, ...]) -> dict[str, float]:
         """Returns word -> P(typed | word) for words with a letter below the digit in its place.
 
         In the shortest strings, another letter may be a slip as well: "5p" for "to". Short ones
@@ -336,9 +347,9 @@ class Autocorrect:
         for string in self._below_digit(typed):
             chance = NEIGHBOUR / len(typed)
             is_word = self.is_word(string) and (is_long or string in self._ids)
-            if is_word or string in own:
+            if is_word or string in user_words:
                 hits[string] = max(chance, hits.get(string, 0.0))
-            slips = self._slips_with(string, own) if len(typed) == SHORTEST else {}
+            slips = self._slips_with(string, user_words) if len(typed) == SHORTEST else {}
             for word, slip in slips.items():
                 if word not in self._misspelt:
                     hits[word] = max(chance * slip, hits.get(word, 0.0))
@@ -356,14 +367,16 @@ class Autocorrect:
         return is_one_slip and len(typed) >= _SHORTEST_WITH_DIGIT and not typed[-1].isdigit()
 
     def _scores(
-        self, slips: Mapping[str, float], next_word: np.ndarray, own: Mapping[str, int]
+        self, slips: Mapping[str, float], next_word: np.ndarray, user_words: Mapping[str, int]
     ) -> dict[str, float]:
         """Returns word -> P(word | context) P(typed | word)."""
-        return {word: slip * self._next(word, next_word, own) for word, slip in slips.items()}
+        return {
+            word: slip * self._next(word, next_word, user_words) for word, slip in slips.items()
+        }
 
-    def _next(self, word: str, next_word: np.ndarray, own: Mapping[str, int]) -> float:
+    def _next(self, word: str, next_word: np.ndarray, user_words: Mapping[str, int]) -> float:
         """Returns P(word | context)."""
-        row = self._ids.get(word, own.get(word))
+        row = self._ids.get(word, user_words.get(word))
         if row is not None:
             return float(next_word[row])
         return float(next_word[OOV]) * self._share_of_unknown(word)
@@ -372,22 +385,22 @@ class Autocorrect:
         self,
         slips: Mapping[str, float],
         next_word: np.ndarray,
-        own: Mapping[str, int],
+        user_words: Mapping[str, int],
         trust: float = _TRUST,
     ) -> dict[str, float]:
         """Returns word -> its posterior without a common factor, if `typed` is not a word."""
         scores = {}
         for word, slip in slips.items():
-            in_context = self._next(word, next_word, own)
+            in_context = self._next(word, next_word, user_words)
             frequency = self.frequencies.get(word, in_context)  # of the owner's words unknown
             likely = (1.0 - _BY_FREQUENCY) * in_context + _BY_FREQUENCY * frequency
             scores[word] = slip * likely**trust
         return scores
 
-    def _slips_with(self, typed: str, own: Collection[str]) -> dict[str, float]:
+    def _slips_with(self, typed: str, user_words: Collection[str]) -> dict[str, float]:
         slips = self._known_slips(typed)
-        if any(_may_be_one_slip(typed, word) for word in own):
-            slips = {**slips, **self._slips_among(typed, own)}
+        if any(_may_be_one_slip(typed, word) for word in user_words):
+            slips = {**slips, **self._slips_among(typed, user_words)}
         return slips
 
     def _slips_among(self, typed: str, words: Container[str]) -> dict[str, float]:
@@ -430,16 +443,16 @@ class Autocorrect:
         if _DIGIT_HIT.fullmatch(typed):
             starts = [] if self.is_word(typed) else self._below_digit(typed)
             return [(word, 1.0) for start in starts for word in self._words_from(start)]
-        found = [
+        neighbours = [
             (word, slip)
             for start, slip in self._channel.meant_words(typed)
             for word in self._words_from(start)
         ]
         for length in range(len(typed) - 1, _FEWEST_SHARED - 1, -1):
-            if len({word for word, _ in found}) >= _ENOUGH_NEAR:
+            if len({word for word, _ in neighbours}) >= _ENOUGH_NEAR:
                 break
-            found += [(word, _NO_SLIP_AWAY) for word in self._words_from(typed[:length])]
-        return found
+            neighbours += [(word, _NO_SLIP_AWAY) for word in self._words_from(typed[:length])]
+        return neighbours
 
     def _words_from(self, start: str) -> list[str]:
         first = bisect.bisect_left(self._sorted, start)
@@ -451,13 +464,13 @@ class Autocorrect:
         explained = sum(slip * self.frequencies.get(word, 0.0) for word, slip in slips.items())
         return explained >= _DOUBTED_FROM * self.frequencies.get(typed, 0.0)
 
-    def _as_typed(self, typed: str, next_word: np.ndarray, own: Mapping[str, int]) -> float:
+    def _as_typed(self, typed: str, next_word: np.ndarray, user_words: Mapping[str, int]) -> float:
         row = self._ids.get(typed) if typed not in self._misspelt else None
         if row is not None:
             # What slips do not explain; `_may_be_slip` left at most half of it.
             return NO_SLIP * float(next_word[row]) * (1.0 - _DOUBTED_FROM)
-        if typed in own:
-            return NO_SLIP * float(next_word[own[typed]])
+        if typed in user_words:
+            return NO_SLIP * float(next_word[user_words[typed]])
         return NO_SLIP * float(next_word[OOV]) * self._share_of_unknown(typed)
 
     def _share_of_unknown(self, typed: str) -> float:

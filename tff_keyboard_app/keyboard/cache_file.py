@@ -38,7 +38,7 @@ def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
         "words": dict(cache.words),
         "pairs": {first: dict(row) for first, row in cache.pairs.items()},
         "uses": dict(cache.uses),
-        "kept": sorted(cache.kept),
+        "kept": sorted(cache.exempt_words),
     }
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     data = f"{FORMAT}\n{text}\n".encode("utf-8", errors="surrogatepass")

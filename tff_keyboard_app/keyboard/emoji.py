@@ -120,7 +120,7 @@ class EmojiWords:
     def __init__(self, language: str):
         path = FOLDER / f"{language}.tsv"
         lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-        self._named = dict(line.split("\t") for line in lines if not line.startswith("#"))
+        self._emoji_of_name = dict(line.split("\t") for line in lines if not line.startswith("#"))
         self._said = _SAID.get(language, {})
 
     def after(self, words: Sequence[str]) -> tuple[str, float] | None:
@@ -129,8 +129,8 @@ class EmojiWords:
             phrase = " ".join(words[-count:])
             if phrase in self._said:
                 return self._said[phrase], _CHANCE_SAID
-            if phrase in self._named:
-                return self._named[phrase], _CHANCE_NAMED
+            if phrase in self._emoji_of_name:
+                return self._emoji_of_name[phrase], _CHANCE_NAMED
         return None
 
 

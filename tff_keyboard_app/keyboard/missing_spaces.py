@@ -87,33 +87,33 @@ class MissingSpaces:
             likely = score * math.prod(lifted)
             if likely >= least:
                 ranked.append((likely, score, words))
-        found = []
+        phrases = []
         for _, score, words in sorted(ranked, reverse=True)[:_LOOKED_AT]:
-            for place in range(1, len(words)):
-                then = self._model.next_word([*context, *words[:place]])
-                score *= float(then[self._ids[words[place]]])
-            found.append((" ".join(words), score))
-        return max(found, key=lambda pair: pair[1]) if found else None
+            for position in range(1, len(words)):
+                then = self._model.next_word([*context, *words[:position]])
+                score *= float(then[self._ids[words[position]]])
+            phrases.append((" ".join(words), score))
+        return max(phrases, key=lambda pair: pair[1]) if phrases else None
 
     def _cuts_in_two(self, typed: str) -> Iterator[tuple[float, tuple[str, ...]]]:
         """Yields P(slip) and the words, for each split into two words."""
-        for place in range(1, len(typed)):
-            if not self._is_word(typed[:place]):
+        for position in range(1, len(typed)):
+            if not self._is_word(typed[:position]):
                 continue
-            if self._is_word(typed[place:]):
-                yield _LEFT_OUT, (typed[:place], typed[place:])
-            if typed[place] in self._above_bar and self._is_word(typed[place + 1 :]):
-                yield _HIT_FOR_SPACE, (typed[:place], typed[place + 1 :])
+            if self._is_word(typed[position:]):
+                yield _LEFT_OUT, (typed[:position], typed[position:])
+            if typed[position] in self._above_bar and self._is_word(typed[position + 1 :]):
+                yield _HIT_FOR_SPACE, (typed[:position], typed[position + 1 :])
 
     def _cuts_in_three(self, typed: str) -> Iterator[tuple[float, tuple[str, ...]]]:
         """Yields P(slip) and the words, for each split into three words without a space."""
         if len(typed) < _SHORTEST_OF_THREE:
             return
-        for place in range(1, len(typed) - 1):
-            if self._is_word(typed[:place]):
-                for chance, words in self._cuts_in_two(typed[place:]):
+        for position in range(1, len(typed) - 1):
+            if self._is_word(typed[:position]):
+                for chance, words in self._cuts_in_two(typed[position:]):
                     if chance == _LEFT_OUT:
-                        yield _LEFT_OUT * _LEFT_OUT_AGAIN, (typed[:place], *words)
+                        yield _LEFT_OUT * _LEFT_OUT_AGAIN, (typed[:position], *words)
 
     def _is_word(self, word: str) -> bool:
         """Returns whether a string is a word and not one of the vocabulary's short non-words."""

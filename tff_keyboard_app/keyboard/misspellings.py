@@ -43,9 +43,9 @@ class Misspellings:
     def _meant_by(self, word: str) -> str | None:
         """Returns the common word that a word looks like a slip of; None if there is none."""
         common = self._frequencies
-        own = common.get(word, 0.0)
+        frequency = common.get(word, 0.0)
         best = max(self._unslipped(word), key=lambda other: common.get(other, 0.0), default="")
-        return best if common.get(best, 0.0) >= RATIO * own > 0.0 else None
+        return best if common.get(best, 0.0) >= RATIO * frequency > 0.0 else None
 
     def _unslipped(self, word: str) -> Iterator[str]:
         """Yields words that may be meant: letters swapped or doubled, other vowels, apostrophes."""

@@ -66,9 +66,9 @@ class PersonalDictionary:
         self._follow_cache()
         return word in self._doubted
 
-    def is_kept(self, word: str) -> bool:
+    def is_exempt(self, word: str) -> bool:
         """Returns whether the user took a correction of this word back. It may be in the table."""
-        return self._keyboard is not None and word in self._keyboard.cache.kept
+        return self._keyboard is not None and word in self._keyboard.cache.exempt_words
 
     def habit(self, previous: str) -> str | None:
         """Returns the word that the user has typed after another word at least three times lately.
@@ -107,14 +107,14 @@ class PersonalDictionary:
         self._ids = {word: i for word, i in ids.items() if word not in self._doubted}
         self._changes = keyboard.cache.changes
 
-    def _looks_like_a_slip(self, word: str, own: Mapping[str, int]) -> bool:
-        if self._autocorrect is None or self._keyboard is None or self.is_kept(word):
+    def _looks_like_a_slip(self, word: str, user_words: Mapping[str, int]) -> bool:
+        if self._autocorrect is None or self._keyboard is None or self.is_exempt(word):
             return False
         uses = self._keyboard.cache.uses
         oftener = {other: count for other, count in uses.items() if count > uses[word]}
         total = max(_MIN_TOTAL, sum(uses.values()))
         shares = {other: count / total for other, count in oftener.items()}
-        candidates = [other for other in own if other in oftener]
+        candidates = [other for other in user_words if other in oftener]
         meant, share = self._autocorrect.slip_without_context(word, candidates, shares)
         if not meant or (share < APPLIED_FROM and len(word) > _ALWAYS_DOUBTED):
             return False

@@ -184,11 +184,11 @@ class SlipCosts:
 
     def _make_row(self, typed: str, meant_size: int) -> np.ndarray | None:
         """Costs of typing a piece for each meant piece of a size, by number; None for never."""
-        known = self._pieces.get((typed, meant_size), [])
+        pieces = self._pieces.get((typed, meant_size), [])
         if meant_size == 0:
             if typed in (START, END) or len(typed) > 1:
                 return None
-            return np.array([dict(known).get("", self._defaults[ANY_ADDED])], np.float32)
+            return np.array([dict(pieces).get("", self._defaults[ANY_ADDED])], np.float32)
         sizes = (0, self._base, self._base**2, self._num_threes)
         row = np.full(sizes[meant_size], np.inf, np.float32)
         if meant_size == 1 and len(typed) == 1:
@@ -198,9 +198,9 @@ class SlipCosts:
         if meant_size == 2 and len(typed) == 2 and typed[0] != typed[1]:
             if START not in typed and END not in typed:
                 row[self._number(typed[::-1])] = self._defaults[ANY_SWAP]
-        elif not known and not (meant_size == 1 and len(typed) == 1):
+        elif not pieces and not (meant_size == 1 and len(typed) == 1):
             return None
-        for meant, cost in known:
+        for meant, cost in pieces:
             number = self._number(meant)
             row[self._threes[number] if meant_size == LONGEST_PIECE else number] = cost
         return row

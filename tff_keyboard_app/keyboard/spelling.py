@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tff_keyboard.data.text import casing
 from tff_keyboard.storage.errors import DataError
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS
 
 _MAX_BYTES = 100_000_000
@@ -72,12 +72,12 @@ def read_pairs(path: pathlib.Path) -> list[Pair]:
     return pairs
 
 
-def count(keyboard: StripKeyboard, pairs: Iterable[Pair], context: str = "") -> SpellingCounts:
+def count(keyboard: AppKeyboard, pairs: Iterable[Pair], context: str = "") -> SpellingCounts:
     """Types the first word of each pair after `context`, and counts how the keyboard treats it."""
     counts, code = SpellingCounts(), keyboard.code
     before = f"{context.rstrip()} " if context.strip() else ""
     for pair in pairs:
-        strip = keyboard.strip_for(before + pair.typed)
+        strip = keyboard.keyboard_strip(before + pair.typed)
         ranked = sorted(zip(SLOT_RANKS, strip.slots, strict=True), key=lambda slot: slot[0])
         shown = [casing.lower(slot.word, code) for _, slot in ranked if slot is not None]
         meant, typed = casing.lower(pair.meant, code), casing.lower(pair.typed, code)

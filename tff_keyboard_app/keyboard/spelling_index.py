@@ -33,12 +33,12 @@ class SpellingIndex:
 
     def __init__(self, words: Iterable[str], costs: SlipCosts):
         self._costs = costs
-        kept = sorted((word for word in words if SHORTEST <= len(word) <= LONGEST), key=len)
-        self._words = kept
-        lengths = np.array([len(word) for word in kept], np.int64)
+        sorted_words = sorted((word for word in words if SHORTEST <= len(word) <= LONGEST), key=len)
+        self._words = sorted_words
+        lengths = np.array([len(word) for word in sorted_words], np.int64)
         self._first_of_length = np.searchsorted(lengths, np.arange(LONGEST + BAND + 2))
-        self._letters = _coded(kept, self._first_of_length, costs.codes)
-        self._masks = np.zeros(len(kept), np.uint32)
+        self._letters = _coded(sorted_words, self._first_of_length, costs.codes)
+        self._masks = np.zeros(len(sorted_words), np.uint32)
         for letters in self._letters:
             self._masks |= _bits(letters)
 
@@ -47,30 +47,34 @@ class SpellingIndex:
         size = len(typed)
         if not SHORTEST <= size <= LONGEST or not all(x in self._costs.codes for x in typed):
             return {}
-        most = edits_allowed(size)
+        max_edits = edits_allowed(size)
         codes = np.array([self._costs.codes[letter] for letter in typed], np.int16)
-        rows = self._with_like_letters(codes, most)
+        rows = self._with_like_letters(codes, max_edits)
         edits = self._edits(codes, rows)
-        close = np.flatnonzero((edits <= most) & (edits > 0))
+        close = np.flatnonzero((edits <= max_edits) & (edits > 0))
         if len(close) > _MAX_WORDS:
             close = close[np.argsort(edits[close], kind="stable")[:_MAX_WORDS]]
         return self.likely(typed, [self._words[row] for row in rows[close]])
 
     def likely(self, typed: str, words: Collection[str]) -> dict[str, float]:
         """Returns word -> P(typed | word) for those words that can be meant."""
-        known = [word for word in words if word != typed and set(word) <= self._costs.codes.keys()]
-        if not known:
+        candidates = [
+            word for word in words if word != typed and set(word) <= self._costs.codes.keys()
+        ]
+        if not candidates:
             return {}
-        costs = self._costs.costs(typed, self._costs.coded(known))
+        costs = self._costs.costs(typed, self._costs.coded(candidates))
         return {
             word: math.exp(-cost)
-            for word, cost in zip(known, costs.tolist(), strict=True)
+            for word, cost in zip(candidates, costs.tolist(), strict=True)
             if cost <= MAX_COST
         }
 
-    def _with_like_letters(self, codes: np.ndarray, most: int) -> np.ndarray:
+    def _with_like_letters(self, codes: np.ndarray, max_edits: int) -> np.ndarray:
         """Returns the rows of words with about the same length and nearly the same letters."""
-        first, last = self._first_of_length[[max(0, len(codes) - most), len(codes) + most + 1]]
+        first, last = self._first_of_length[
+            [max(0, len(codes) - max_edits), len(codes) + max_edits + 1]
+        ]
         other = self._masks[first:last] ^ np.bitwise_or.reduce(_bits(codes))
         count = _BITS_OF_HALF[other & 0xFFFF]
         count += _BITS_OF_HALF[other >> 16]
@@ -80,9 +84,9 @@ class SpellingIndex:
     def _edits(self, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Returns restricted Damerau-Levenshtein distances of rows that are sorted by length."""
         size = len(codes)
-        places = np.zeros(len(self._costs.codes) + 1, np.uint32)
-        for place, code in enumerate(codes.tolist()):
-            places[code] |= np.uint32(1 << place)
+        position_bits = np.zeros(len(self._costs.codes) + 1, np.uint32)
+        for position, code in enumerate(codes.tolist()):
+            position_bits[code] |= np.uint32(1 << position)
         edits = np.full(len(rows), size, np.int16)
         plus = np.full(len(rows), (1 << size) - 1, np.uint32)  # cells one more than the one above
         minus = np.zeros(len(rows), np.uint32)  # cells one less
@@ -94,7 +98,7 @@ class SpellingIndex:
         for column in range(int(is_over[-1]) if len(rows) else 0):
             # Shorter words are done; they are the first ones.
             begin = int(np.searchsorted(is_over, column, "right"))
-            here = places[all_letters[column, begin:]]
+            here = position_bits[all_letters[column, begin:]]
             p, m, d = plus[begin:], minus[begin:], diagonal[begin:]
             swapped = ((~d & here) << one) & last_here[begin:]
             d = (((here & p) + p) ^ p) | here | m | swapped
@@ -117,13 +121,13 @@ def edits_allowed(letters: int) -> int:
 def _coded(words: list[str], first_of_length: np.ndarray, codes: dict[str, int]) -> np.ndarray:
     """Returns codes of letters, uint8 [longest, words]; 0 after the end of a word."""
     alphabet = sorted(codes)
-    numbers = np.array([codes[letter] for letter in alphabet], np.uint8)
-    known = np.array(alphabet, dtype="U1").view(np.uint32)
+    letter_codes = np.array([codes[letter] for letter in alphabet], np.uint8)
+    code_points = np.array(alphabet, dtype="U1").view(np.uint32)
     columns = np.zeros([LONGEST, len(words)], np.uint8)
     for size in range(SHORTEST, LONGEST + 1):
         first, last = first_of_length[size], first_of_length[size + 1]
         letters = np.frombuffer("".join(words[first:last]).encode("utf-32-le"), np.uint32)
-        of_size = numbers[np.searchsorted(known, letters)]
+        of_size = letter_codes[np.searchsorted(code_points, letters)]
         columns[:size, first:last] = of_size.reshape(last - first, size).T
     return columns
 

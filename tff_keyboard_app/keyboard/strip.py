@@ -41,7 +41,7 @@ from tff_keyboard_app.keyboard.misspellings import (
 )
 from tff_keyboard_app.keyboard.personal_dictionary import PersonalDictionary
 from tff_keyboard_app.keyboard.slip_costs import packaged_slips
-from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, Slot, SlottedStrip
+from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, KeyboardStrip, Slot
 from tff_keyboard_app.keyboard.word_frequencies import word_frequencies
 from tflite_export.format import tail_file
 from tflite_export.runtime.hybrid_keyboard import Keyboard
@@ -64,7 +64,7 @@ class _Typing:
     context: list[str]
     prefix: str  # normalised
     fragment: str  # as typed
-    glued: bool  # whether one of `GLUE` stands in front, without white space between
+    is_attached: bool  # whether one of `GLUE` stands in front, without white space between
     sentence: str  # up to the cursor, as typed
 
     @property
@@ -86,13 +86,13 @@ class _Correction:
     def among(self, ranked: list[Suggestion]) -> list[Suggestion]:
         """Inserts the correction into the suggestions. A sure one always gets a place."""
         others = [suggestion for suggestion in ranked if suggestion[0] != self.form]
-        place = sum(probability > self.score for _, probability in others)
+        slot = sum(probability > self.score for _, probability in others)
         if self.is_sure:
-            place = min(place, SLOTS - 1)
-        return [*others[:place], (self.form, self.probability), *others[place:]][:SLOTS]
+            slot = min(slot, SLOTS - 1)
+        return [*others[:slot], (self.form, self.probability), *others[slot:]][:SLOTS]
 
 
-class StripKeyboard:
+class AppKeyboard:
     """A model with the rules of a keyboard. Several threads may use it, like the model.
 
     Args:
@@ -118,20 +118,20 @@ class StripKeyboard:
     ):
         self.predictor = predictor
         self.code = predictor.vocabulary.rules.language
-        chosen = language or self.code
-        self.language = LANGUAGES.get(chosen, LANGUAGES[self.code])
+        language_code = language or self.code
+        self.language = LANGUAGES.get(language_code, LANGUAGES[self.code])
         self.withheld = 0
-        self._blocklist = Blocklist([*packaged_entries(chosen), *blocked])
+        self._blocklist = Blocklist([*packaged_entries(language_code), *blocked])
         self._truecase = truecase.Truecase(
             self.code,
             [*_names(predictor, self.code), *predictor.manifest.truecase],
-            built_in=chosen == self.code,
+            built_in=language_code == self.code,
         )
         # A model of cased text has its own capitals.
         self._lowercase = predictor.vocabulary.rules.lowercase
         frequencies = word_frequencies(predictor.network)
-        self._joined = JOINED.get(chosen, {})
-        self._misspelt = packaged_misspellings(chosen) | self._joined.keys()
+        self._joined = JOINED.get(language_code, {})
+        self._misspelt = packaged_misspellings(language_code) | self._joined.keys()
         self._autocorrect = (
             Autocorrect(
                 predictor.vocabulary,
@@ -139,10 +139,10 @@ class StripKeyboard:
                 predictor.tail,
                 self.language,
                 self._misspelt | self._truecase.without_apostrophe,
-                packaged_slang(chosen),
-                packaged_slips(chosen),
+                packaged_slang(language_code),
+                packaged_slips(language_code),
             )
-            if self._lowercase and chosen != "none"
+            if self._lowercase and language_code != "none"
             else None
         )
         self._misspellings = Misspellings(
@@ -151,14 +151,16 @@ class StripKeyboard:
             else {**frequencies, **frequencies_of(predictor.tail)},
             self.language,
         )
-        self._emoji = EmojiWords(chosen) if emoji else None
-        self._own = PersonalDictionary(predictor, self._autocorrect, self._form)
+        self._emoji = EmojiWords(language_code) if emoji else None
+        self._personal_dictionary = PersonalDictionary(predictor, self._autocorrect, self._form)
         self._ids = {
             word: i
             for i, word in enumerate(predictor.vocabulary.words)
             if i > OOV and word not in self._misspelt
         }
-        self._apostrophes = Apostrophes(predictor, self._ids, chosen if chosen == self.code else "")
+        self._apostrophes = Apostrophes(
+            predictor, self._ids, language_code if language_code == self.code else ""
+        )
         self._spaces = MissingSpaces(predictor, frequencies, self._ids, self.language.keys[-1])
 
     @property
@@ -169,10 +171,10 @@ class StripKeyboard:
     @locked
     def offers(self, word: str) -> bool:
         """Returns whether a word that is not in the vocabulary may be on the strip."""
-        return word in self._own.ids and word not in self._blocklist
+        return word in self._personal_dictionary.ids and word not in self._blocklist
 
     @locked
-    def strip_for(self, text: str, after: str = "") -> SlottedStrip:
+    def keyboard_strip(self, text: str, after: str = "") -> KeyboardStrip:
         """Returns the suggestions for the text before the cursor, each in its place.
 
         If the word goes on in the text `after` the cursor, a tap replaces the whole word.
@@ -188,7 +190,7 @@ class StripKeyboard:
             ranked = self._filled(typing, ranked, correction)
             ranked = self._with_emoji(typing, ranked)
         slots = [self._slot(typing, *pair, rest.characters, correction) for pair in ranked]
-        return SlottedStrip(
+        return KeyboardStrip(
             tuple(slots[rank] if rank < len(slots) else None for rank in SLOT_RANKS),
             time.perf_counter() - start,
             self._slot(typing, correction.form, correction.probability, 0, correction)
@@ -206,42 +208,46 @@ class StripKeyboard:
         """Returns the best words that may be shown, in the form in which they are shown."""
         best: list[Suggestion] = []
         for count in (SLOTS, _CANDIDATES):
-            found = self.predictor.suggest(typing.context, typing.prefix, count)
-            best = list(self._shown(found))
-            if len(best) >= SLOTS or len(found) < count:
+            suggestions = self.predictor.suggest(typing.context, typing.prefix, count)
+            best = list(self._shown(suggestions))
+            if len(best) >= SLOTS or len(suggestions) < count:
                 break
-        self.withheld += sum(word in self._blocklist for word, _ in found[:SLOTS])
+        self.withheld += sum(word in self._blocklist for word, _ in suggestions[:SLOTS])
         return self._with_habit(typing, best[:SLOTS])
 
     def _with_habit(self, typing: _Typing, ranked: list[Suggestion]) -> list[Suggestion]:
         """Puts the word that the user usually types here in the last place, if it is missing."""
-        word = self._own.habit(typing.context[-1]) if typing.context else None
+        word = self._personal_dictionary.habit(typing.context[-1]) if typing.context else None
         if (
             word is None
             or not word.startswith(typing.prefix)
             or word in self._blocklist
             or word in self._misspelt
-            or self._own.is_doubted(word)
+            or self._personal_dictionary.is_doubted(word)
         ):
             return ranked
-        row = self._ids.get(word, self._own.ids.get(word))
+        row = self._ids.get(word, self._personal_dictionary.ids.get(word))
         form = self._form(word)
         if row is None or form in {shown for shown, _ in ranked}:
             return ranked
         probability = float(self.predictor.next_word(typing.context)[row])
         return [*ranked[: SLOTS - 1], (form, probability)]
 
-    def _shown(self, found: list[Suggestion]) -> Iterator[Suggestion]:
-        probabilities = dict(found)
+    def _shown(self, suggestions: list[Suggestion]) -> Iterator[Suggestion]:
+        probabilities = dict(suggestions)
         seen = set()
-        for word, probability in found:
+        for word, probability in suggestions:
             meant = self._misspellings.meant_by(word)
             if meant in probabilities:  # it is offered itself, and takes the better place
                 word, probability = meant, probabilities[meant]
             elif self._is_misspelt(word):
                 continue
             form = self._form(word)
-            if word in self._blocklist or form in seen or self._own.is_doubted(word):
+            if (
+                word in self._blocklist
+                or form in seen
+                or self._personal_dictionary.is_doubted(word)
+            ):
                 continue
             seen.add(form)
             yield form, probability
@@ -249,7 +255,7 @@ class StripKeyboard:
     def _is_misspelt(self, word: str) -> bool:
         """Returns whether a string is not a word, or is a word of the tail that a slip explains."""
         explained = word not in self._ids and self._misspellings.meant_by(word) is not None
-        return (word in self._misspelt or explained) and word not in self._own.ids
+        return (word in self._misspelt or explained) and word not in self._personal_dictionary.ids
 
     def _filled(
         self, typing: _Typing, ranked: list[Suggestion], correction: _Correction | None
@@ -264,7 +270,7 @@ class StripKeyboard:
         as_typed = [] if typed in self._blocklist else [(fragment, 0.0)]
         next_word = self.predictor.next_word(typing.context)
         near = [
-            *self._autocorrect.meant(typed, next_word, self._own.ids, SLOTS),
+            *self._autocorrect.meant(typed, next_word, self._personal_dictionary.ids, SLOTS),
             *self._autocorrect.near(typed, next_word, _CANDIDATES),
         ]
         shown = [
@@ -289,12 +295,12 @@ class StripKeyboard:
         """
         if self._emoji is None or typing.fragment or not typing.sentence[-1:].isspace():
             return ranked
-        found = self._emoji.after(typing.context)
-        if found is None or any(is_emoji(form) for form, _ in ranked):
+        emoji = self._emoji.after(typing.context)
+        if emoji is None or any(is_emoji(form) for form, _ in ranked):
             return ranked
-        if len(ranked) >= SLOTS and ranked[SLOTS - 1][1] >= found[1]:
+        if len(ranked) >= SLOTS and ranked[SLOTS - 1][1] >= emoji[1]:
             return ranked
-        return [*ranked[: SLOTS - 1], found]
+        return [*ranked[: SLOTS - 1], emoji]
 
     def _correction(self, typing: _Typing) -> _Correction | None:
         """Returns another form or another word for the typed one; None if it is not corrected."""
@@ -306,7 +312,7 @@ class StripKeyboard:
             or fragment not in (typed, casing.capitalised(typed, self.code))
         ):
             return None
-        if typing.glued or self._own.is_kept(typed):
+        if typing.is_attached or self._personal_dictionary.is_exempt(typed):
             return None
         sure = self._truecase.sure_form(typed)
         if sure is not None:
@@ -325,22 +331,28 @@ class StripKeyboard:
         if spaced is not None:
             return spaced
         next_word = self.predictor.next_word(typing.context)
-        found = self._autocorrect.correct(
-            typed, next_word, self._own.ids, as_typed=self._own.unlearnt(typing.context)
+        correction = self._autocorrect.correct(
+            typed,
+            next_word,
+            self._personal_dictionary.ids,
+            as_typed=self._personal_dictionary.unlearnt(typing.context),
         )
-        if found is not None and self._own.outweighs(typed, found.word):
+        if correction is not None and self._personal_dictionary.outweighs(typed, correction.word):
             if typed in self._misspelt:
                 return None
-            found = self._autocorrect.correct(typed, next_word, self._own.ids)
-        if found is None or found.word in self._blocklist:
+            correction = self._autocorrect.correct(typed, next_word, self._personal_dictionary.ids)
+        if correction is None or correction.word in self._blocklist:
             return None
-        form = self._form(found.word)
+        form = self._form(correction.word)
         is_name = typing.is_capital_inside and not form[0].isupper()
         # The owner may know both of two names one slip apart.
-        is_doubtful = found.probability < SURE_OF_A_NAME or found.word in self._own.ids
-        is_again = typing.context[-1:] == [found.word]  # "the thr" is not "the the"
-        is_sure = found.is_sure and not (is_name and is_doubtful) and not is_again
-        return _Correction(form, found.probability, found.score, is_sure)
+        is_doubtful = (
+            correction.probability < SURE_OF_A_NAME
+            or correction.word in self._personal_dictionary.ids
+        )
+        is_again = typing.context[-1:] == [correction.word]  # "the thr" is not "the the"
+        is_sure = correction.is_sure and not (is_name and is_doubtful) and not is_again
+        return _Correction(form, correction.probability, correction.score, is_sure)
 
     def _contraction(self, typing: _Typing) -> _Correction | None:
         """Returns the contraction if the typed word may be one without its apostrophe."""
@@ -365,9 +377,15 @@ class StripKeyboard:
         ):
             return None
         fragment = typing.fragment.replace("'", "")
-        found = self._correction(dataclasses.replace(typing, prefix=letters, fragment=fragment))
-        is_contraction = found is not None and "'" in found.form and found.form.lower() != typed
-        return found if is_contraction else None
+        contraction = self._correction(
+            dataclasses.replace(typing, prefix=letters, fragment=fragment)
+        )
+        is_contraction = (
+            contraction is not None
+            and "'" in contraction.form
+            and contraction.form.lower() != typed
+        )
+        return contraction if is_contraction else None
 
     def _contraction_before(self, typing: _Typing) -> _Correction | None:
         """Returns the contraction that the word before the typed one may be, given both words."""
@@ -396,7 +414,7 @@ class StripKeyboard:
             and in_front.endswith(f"{written} ")
             and written in (word, casing.capitalised(word, self.code))
             and not in_front[: -len(word) - 1][-1:].strip()
-            and not self._own.is_kept(word)
+            and not self._personal_dictionary.is_exempt(word)
         )
         return written if is_alone else None
 
@@ -408,16 +426,16 @@ class StripKeyboard:
         written, typed, autocorrect = self._written_before(typing), typing.prefix, self._autocorrect
         if written is None or autocorrect is None or len(typed) < _SHORTEST_REJOINED:
             return None
-        word, own = typing.context[-1], self._own.ids
+        word, user_words = typing.context[-1], self._personal_dictionary.ids
         joined = word + typed
-        is_right = all(autocorrect.is_word(part) or part in own for part in (word, typed))
+        is_right = all(autocorrect.is_word(part) or part in user_words for part in (word, typed))
         if is_right or not autocorrect.is_word(joined) or joined in self._blocklist:
             return None
         before = self.predictor.next_word(typing.context[:-1])
         next_word = self.predictor.next_word(typing.context)
-        score = _SURPLUS_SPACE * autocorrect.chance(joined, before, own)
-        apart = autocorrect.chance(word, before, own)
-        other = apart * autocorrect.weight_of_others(typed, next_word, own)
+        score = _SURPLUS_SPACE * autocorrect.chance(joined, before, user_words)
+        apart = autocorrect.chance(word, before, user_words)
+        other = apart * autocorrect.weight_of_others(typed, next_word, user_words)
         probability = score / (score + other) if score > 0.0 else 0.0
         if probability < OFFERED_FROM:
             return None
@@ -431,16 +449,20 @@ class StripKeyboard:
     def _cut(self, typing: _Typing) -> _Correction | None:
         """Returns two words if the typed string is both of them without a space between."""
         typed = typing.prefix
-        if typed in self._joined and typed not in self._own.ids:
+        if typed in self._joined and typed not in self._personal_dictionary.ids:
             return _Correction(self._joined[typed], 1.0, 1.0, not typing.is_capital_inside)
-        if self._autocorrect is None or self._autocorrect.is_word(typed) or typed in self._own.ids:
+        if (
+            self._autocorrect is None
+            or self._autocorrect.is_word(typed)
+            or typed in self._personal_dictionary.ids
+        ):
             return None
         next_word = self.predictor.next_word(typing.context)
-        other = self._autocorrect.weight_of_others(typed, next_word, self._own.ids)
-        found = self._spaces.best(typing.context, typed, _CUT_FROM * other)
-        if found is None:
+        other = self._autocorrect.weight_of_others(typed, next_word, self._personal_dictionary.ids)
+        phrase = self._spaces.best(typing.context, typed, _CUT_FROM * other)
+        if phrase is None:
             return None
-        words, score = found
+        words, score = phrase
         if any(word in self._blocklist for word in words.split()):
             return None
         probability = score / (score + other)

@@ -8,10 +8,10 @@ import dataclasses
 from typing import Any, get_args
 
 from tff_keyboard_app.events.event_log import Outcome
-from tff_keyboard_app.events.live_log import LiveLog, Shown
+from tff_keyboard_app.events.live_log import LiveLog, UnsentStrip
 from tff_keyboard_app.events.replay import model_digest
-from tff_keyboard_app.keyboard.strip import StripKeyboard
-from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, SlottedStrip
+from tff_keyboard_app.keyboard.strip import AppKeyboard
+from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, KeyboardStrip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Cursor:
 class KeyboardEvents:
     """The events of one keyboard, for a log."""
 
-    def __init__(self, keyboard: StripKeyboard, log: LiveLog):
+    def __init__(self, keyboard: AppKeyboard, log: LiveLog):
         self._network = keyboard.predictor.network
         self._log = log
         self._model = model_digest(self._network.path.read_bytes())
@@ -42,7 +42,7 @@ class KeyboardEvents:
         outcome: Outcome,
         slot: int | None = None,
         deleted: bool = False,
-    ) -> Shown:
+    ) -> UnsentStrip:
         """Returns a strip that has ended.
 
         Args:
@@ -54,7 +54,7 @@ class KeyboardEvents:
           deleted: Whether the accepted suggestion was taken back.
         """
         ranked = [words[SLOT_RANKS.index(rank)] for rank in range(SLOTS)]
-        return Shown(
+        return UnsentStrip(
             model=self._model,
             place=cursor.place,
             prefix=cursor.prefix,
@@ -65,7 +65,7 @@ class KeyboardEvents:
             latency_us=latency_us,
         )
 
-    def add(self, shown: list[Shown], message: str) -> int:
+    def add(self, shown: list[UnsentStrip], message: str) -> int:
         """Adds the strips of a message to the log; see `LiveLog.add`."""
         return self._log.add(shown, self._network.words_of(message))
 
@@ -90,7 +90,7 @@ class KeyboardEvents:
         outcome: Outcome,
         slot: int | None,
         deleted: bool,
-    ) -> Shown:
+    ) -> UnsentStrip:
         if len(words) != SLOTS or outcome not in get_args(Outcome):
             raise ValueError("a strip must have three positions and a known outcome")
         if slot is not None and not (slot in range(SLOTS) and words[slot]):
@@ -103,10 +103,10 @@ class TypedStrips:
 
     def __init__(self, events: KeyboardEvents):
         self._events = events
-        self._strips: list[Shown] = []
-        self._pending: tuple[Cursor, SlottedStrip] | None = None
+        self._strips: list[UnsentStrip] = []
+        self._pending: tuple[Cursor, KeyboardStrip] | None = None
 
-    def show(self, text: str, strip: SlottedStrip) -> None:
+    def show(self, text: str, strip: KeyboardStrip) -> None:
         """Notes that a strip is on the screen, for the text before the cursor."""
         self._pending = (self._events.cursor(text), strip)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_app.events.event_log import Outcome
 from tff_keyboard_app.keyboard import typing_session
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.strip_events import TypedStrips
 from tff_keyboard_app.keyboard.user_history import UserHistory
 
@@ -32,7 +32,7 @@ _SLOT_WIDTH = 18
 
 
 def run(
-    keyboard: StripKeyboard,
+    keyboard: AppKeyboard,
     read_key: Callable[[], str],
     write: Callable[[str], object],
     owner: UserHistory | None = None,
@@ -52,7 +52,7 @@ def run(
     write("\n".join([HELP, *([OWNER_HELP] if learns else [])]) + "\n\n\n")
     line = _Line(session, owner, strips)
     while True:
-        strip = keyboard.strip_for(session.text)
+        strip = keyboard.keyboard_strip(session.text)
         if line.is_command:  # a correction would change the words to forget
             strip = dataclasses.replace(strip, correction=None)
         line.show(strip)
@@ -117,17 +117,17 @@ class _Line:
     def is_command(self) -> bool:
         return self._owner is not None and self._session.text.lstrip().startswith("/")
 
-    def show(self, strip: typing_session.SlottedStrip) -> None:
+    def show(self, strip: typing_session.KeyboardStrip) -> None:
         if self._strips is not None:
             self._strips.show(self._session.text, strip)
 
-    def accept(self, strip: typing_session.SlottedStrip, place: int) -> None:
-        slot = strip.slots[place]
+    def accept(self, strip: typing_session.KeyboardStrip, slot_index: int) -> None:
+        slot = strip.slots[slot_index]
         if slot is not None:
-            self._end("accepted", place)
+            self._end("accepted", slot_index)
             self._session.accept(slot, strip.correction)
 
-    def press(self, key: str, strip: typing_session.SlottedStrip) -> None:
+    def press(self, key: str, strip: typing_session.KeyboardStrip) -> None:
         self._end("typed")
         self._session.press(key, strip.correction)
 
@@ -144,12 +144,12 @@ class _Line:
         try:
             for sent in self._session.settled(ended=ended):
                 if self._owner is not None:
-                    self._owner.learn(sent.text, sent.kept, learn=sent.learn)
+                    self._owner.learn(sent.text, sent.exempt_words, learn=sent.learn)
         except ProgramError as error:
             return f"\n{error}\n\n\n"
         return ""
 
-    def send(self, strip: typing_session.SlottedStrip | None = None) -> str:
+    def send(self, strip: typing_session.KeyboardStrip | None = None) -> str:
         """Sends the message or runs the command. Returns a line about an error, or ""."""
         text = self._session.text.strip()
         self._end("left")
@@ -165,8 +165,8 @@ class _Line:
                 self._session.learn = not self._session.learn
             elif self.is_command:
                 self._drop()
-                known = f"{FORGET} WORDS, {FORGET_ALL} or {PRIVATE}"
-                return f"\nUnknown command. Commands: {known}.\n\n\n"
+                commands = f"{FORGET} WORDS, {FORGET_ALL} or {PRIVATE}"
+                return f"\nUnknown command. Commands: {commands}.\n\n\n"
             else:
                 self._session.send(strip.correction if strip is not None else None)
                 if self._strips is not None and self._session.learn:
@@ -189,8 +189,8 @@ class _Line:
 
 def _said(forgotten: list[str], unknown: list[str]) -> str:
     """Returns the answer to a command to forget."""
-    named = [("Forgotten", forgotten), ("Not remembered", unknown)]
-    return " ".join(f"{what}: {', '.join(map(_shown, words))}." for what, words in named if words)
+    groups = [("Forgotten", forgotten), ("Not remembered", unknown)]
+    return " ".join(f"{what}: {', '.join(map(_shown, words))}." for what, words in groups if words)
 
 
 def _shown(text: str) -> str:
@@ -198,7 +198,7 @@ def _shown(text: str) -> str:
     return "".join(filter(str.isprintable, text))
 
 
-def _screen(session: typing_session.TypingSession, strip: typing_session.SlottedStrip) -> str:
+def _screen(session: typing_session.TypingSession, strip: typing_session.KeyboardStrip) -> str:
     """Returns codes that move up three lines and rewrite them: text, strip, counter."""
     words = [_shown(slot.word)[:_SLOT_WIDTH] if slot else "" for slot in strip.slots]
     cells = " | ".join(f"{word:^{_SLOT_WIDTH}}" for word in words)

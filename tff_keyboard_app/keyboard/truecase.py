@@ -50,10 +50,10 @@ class Truecase:
 
     def form(self, word: str) -> str:
         """Returns the form of a word, or the word if it has none. "x's" takes the form of "x"."""
-        known = self._forms.get(word)
-        if known is None and word.endswith("'s"):
+        form = self._forms.get(word)
+        if form is None and word.endswith("'s"):
             return self._forms.get(word[:-2], word[:-2]) + "'s"
-        return word if known is None else known
+        return word if form is None else form
 
     @property
     def without_apostrophe(self) -> frozenset[str]:

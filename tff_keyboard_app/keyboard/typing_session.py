@@ -45,7 +45,7 @@ class Slot:
 
 
 @dataclasses.dataclass(frozen=True)
-class SlottedStrip:
+class KeyboardStrip:
     """The strip as shown: `SLOTS` positions, None for an empty one."""
 
     slots: tuple[Slot | None, ...]
@@ -122,7 +122,7 @@ class Sent:
     """A message that was sent, with the facts needed to learn from it."""
 
     text: str  # text without the white space around it
-    kept: frozenset[str]  # words, as typed, of which a correction was taken back
+    exempt_words: frozenset[str]  # words, as typed, of which a correction was taken back
     learn: bool  # whether anything of it may be learnt
 
 
@@ -163,7 +163,7 @@ class TypingSession:
     _rejected: set[str] = dataclasses.field(
         default_factory=set
     )  # texts that are not corrected again
-    _kept: set[str] = dataclasses.field(default_factory=set)
+    _exempt_words: set[str] = dataclasses.field(default_factory=set)
     _unsettled: list[Sent] = dataclasses.field(default_factory=list)
 
     def press(self, character: str, correction: Slot | None = None) -> None:
@@ -206,9 +206,9 @@ class TypingSession:
                 sent = self._unsettled.pop()
                 self.messages.pop()
                 self.characters_sent -= len(undo.sent)
-                self._kept |= sent.kept
+                self._exempt_words |= sent.exempt_words
             if undo.rejected is not None:
-                self._kept.add(undo.rejected)
+                self._exempt_words.add(undo.rejected)
             self._rejected.add(self.text.removesuffix(undo.closed))
         else:
             self.text = self.text[:-1]
@@ -220,7 +220,7 @@ class TypingSession:
         before = self.text
         word = _end(before, slot.replaces)
         if correction is not None and word and slot.word == word:
-            self._kept.add(word)
+            self._exempt_words.add(word)
             self._rejected.add(before)
         self.text = slot.applied_to(before)
         self._undo = _Undo(self.text, before)
@@ -241,7 +241,7 @@ class TypingSession:
         message = self.text.strip()
         if message:
             self.messages.append(message)
-            self._unsettled.append(Sent(message, frozenset(self._kept), self.learn))
+            self._unsettled.append(Sent(message, frozenset(self._exempt_words), self.learn))
         self.characters_sent += len(message)
         self._empty()
         self._undo = undo
@@ -264,7 +264,7 @@ class TypingSession:
     def _applies(self, correction: Slot | None) -> bool:
         if correction is None or self.text in self._rejected:
             return False
-        if _end(self.text, correction.replaces) in self._kept:
+        if _end(self.text, correction.replaces) in self._exempt_words:
             return False
         first = len(self.text) - correction.replaces
         ends = (i for i in range(first, len(self.text)) if self.text[i].isspace())
@@ -274,7 +274,7 @@ class TypingSession:
         self.text = ""
         self._undo = None
         self._rejected.clear()
-        self._kept.clear()
+        self._exempt_words.clear()
 
     @property
     def characters(self) -> int:

@@ -90,13 +90,13 @@ class TypoChannel:
     def _marks_missing(self, plain: re.Pattern[str], typed: str) -> Iterator[tuple[str, float]]:
         pieces = re.split(f"({plain.pattern})", typed)  # every second one may have a mark
         places = range(1, len(pieces), 2)
-        chosen = (
+        replacements = (
             dict(zip(changed, letters, strict=True))
             for count in range(1, len(places) + 1)
             for changed in itertools.combinations(places, count)
             for letters in itertools.product(*(self._marked[pieces[i]] for i in changed))
         )
-        for letters in itertools.islice(chosen, _MAX_UNMARKED):
+        for letters in itertools.islice(replacements, _MAX_UNMARKED):
             yield "".join(letters.get(i, piece) for i, piece in enumerate(pieces)), _UNMARKED
 
 

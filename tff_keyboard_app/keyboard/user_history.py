@@ -54,13 +54,13 @@ class UserHistory:
         return bool(self._keyboards)
 
     @locked
-    def learn(self, text: str, kept: Iterable[str] = (), *, learn: bool = True) -> None:
+    def learn(self, text: str, exempt_words: Iterable[str] = (), *, learn: bool = True) -> None:
         """Learns a message that was sent.
 
         Args:
           text: The message.
-          kept: Words of the message of which a correction was taken back. They are no longer
-            corrected.
+          exempt_words: Words of the message of which a correction was taken back. They are no
+            longer corrected.
           learn: False for a message that must not be learnt, such as a password.
 
         Raises:
@@ -69,11 +69,11 @@ class UserHistory:
         if not self.can_learn or not learn:
             return
         keyboard = self._keyboards[0]
-        insisted = [word for typed in kept for word in keyboard.network.words_of(typed)]
+        normalised = [word for typed in exempt_words for word in keyboard.network.words_of(typed)]
         for sentence in sentences.sentences_of(text):
             words = [word for run in sentence.split() for word in self._words_of_run(run)]
             if words:
-                keyboard.learn(words, insisted)
+                keyboard.learn(words, normalised)
         self._save()
 
     def _words_of_run(self, run: str) -> list[str | None]:
@@ -113,12 +113,12 @@ class UserHistory:
         """Returns the words that some table lacks, with uses; those typed most and latest first."""
         tables = [keyboard.vocabulary for keyboard in self._keyboards]
         counts = self.cache.words
-        own = [
+        personal_words = [
             (word, uses)
             for word, uses in self.cache.uses.items()
             if any(table.id_of(word) == OOV for table in tables)
         ]
-        return sorted(own, key=lambda item: (-counts[item[0]], item[0]))
+        return sorted(personal_words, key=lambda item: (-counts[item[0]], item[0]))
 
     @property
     def num_words(self) -> int:

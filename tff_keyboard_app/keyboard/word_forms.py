@@ -16,7 +16,7 @@ _SHORTEST_STEM = 3  # letters; shorter words begin too many strings
 
 
 class WordForms:
-    """Endings of a lexicon.
+    """Estimates the frequency of words that a lexicon lacks, from its stems and their endings.
 
     Args:
       frequencies: Word -> frequency, for the words of the lexicon.

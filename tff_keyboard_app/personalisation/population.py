@@ -38,7 +38,7 @@ def drawn_clients(
     Raises:
       DataError: If there are no such users.
     """
-    counts = store.num_examples(population)
+    counts = store.num_messages(population)
     able = [
         client
         for client, count in zip(store.client_ids(population), counts, strict=True)

@@ -84,12 +84,12 @@ class Records:
 
     def _check(self, header: Mapping[str, object], line: bytes) -> None:
         try:
-            found = json_text.parse(line)
+            first_line = json_text.parse(line)
         except ValueError:
-            found = None
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            first_line = None
+        if not isinstance(first_line, dict) or first_line.get("format") != FORMAT:
             raise DataError(f"{self._path}: not a file of {FORMAT!r}. Remove it, or choose --out.")
-        other = sorted(name for name in header if found.get(name) != header[name])
+        other = sorted(name for name in header if first_line.get(name) != header[name])
         if other:
             raise DataError(
                 f"{self._path}: was started with another {', '.join(other)}. Use the same value "

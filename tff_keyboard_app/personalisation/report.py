@@ -61,14 +61,14 @@ class Summary:
 
     Attributes:
       people: Number of users.
-      kept: Number of users for whom the gate kept the trained weights.
+      num_kept: Number of users for whom the gate kept the trained weights.
       diverged: Number of trainings that diverged.
       sums: Model -> sum -> [users], including the gated models.
     """
 
     def __init__(self, results: Sequence[PersonResult]):
         self.people = len(results)
-        self.kept = sum(bool(result.is_kept) for result in results)
+        self.num_kept = sum(bool(result.is_kept) for result in results)
         self.diverged = sum(result.loss_after is None for result in results)
         self.sums: dict[str, Sums] = {
             model: _stacked([result.sums[model] for result in results]) for model in results[0].sums
@@ -104,7 +104,7 @@ class Summary:
         words = int(words_typed(self.sums[NETWORK]).sum())
         lines = [
             f"{self.people} clients, {words:,} evaluated words. The gate kept the trained weights "
-            f"of {self.kept} clients ({self.kept / self.people:.0%})."
+            f"of {self.num_kept} clients ({self.num_kept / self.people:.0%})."
             + (f"; {self.diverged} diverged" if self.diverged else ""),
             f"mean, worst tenth and harmed: over the {np.count_nonzero(self.counted)} clients with "
             "the most words",
@@ -136,7 +136,7 @@ class Summary:
         """Returns all numbers of the tables."""
         return {
             "people": self.people,
-            "kept": self.kept,
+            "kept": self.num_kept,
             "diverged": self.diverged,
             "counted": int(np.count_nonzero(self.counted)),
             "metrics": {

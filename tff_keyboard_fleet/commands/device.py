@@ -46,6 +46,11 @@ class Options(TaskOptions):
     ]
     server: Annotated[str | None, "Address of the round server, https://HOST:PORT."] = None
     ca: Annotated[pathlib.Path | None, "PEM file with the certificate of the server."] = None
+    population: Annotated[
+        str | None,
+        "Take part only in this population, and record it. Default: the recorded one, or the one "
+        "of the first seat.",
+    ] = None
     once: Annotated[bool, "Make one attempt, then stop."] = False
     typed: Annotated[pathlib.Path | None, "JSON lines file with messages to add to the cache."] = (
         None
@@ -83,6 +88,8 @@ def run(options: Options) -> None:
 
     with contextlib.closing(DeviceStore(options.store)) as store:
         _use_cache(options, store)
+        if options.population:
+            store.change(population=options.population)
         if options.server:
             device = _device(options, store, options.server)
             step(f"public key {public_hex(store.key())}")
@@ -93,12 +100,12 @@ def _use_cache(options: Options, store: "DeviceStore") -> None:
     from tff_keyboard_fleet.device import cache as caches
 
     limits, now = store.limits, time.time()
-    most = limits.max_per_category
+    max_per_category = limits.max_per_category
     with contextlib.closing(caches.ClientCache(store.cache)) as cache:
-        cache.remove_old(now=now, ttl_days=limits.ttl_days, max_per_category=most)
+        cache.remove_old(now=now, ttl_days=limits.ttl_days, max_per_category=max_per_category)
         if options.typed is not None:
             typed = caches.read_typed(options.typed)
-            cache.add(typed, now=now, max_per_category=most)
+            cache.add(typed, now=now, max_per_category=max_per_category)
             print(f"Added {len(typed):,} messages. The cache now has {len(cache):,}.")
         if options.decoder_recall:
             print(cache.decoder_recall())
@@ -121,13 +128,13 @@ def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
             app_version=tff_keyboard.__version__,
         )
 
-    known = known_devices.read(options.known_devices) if options.known_devices else None
+    trusted_devices = known_devices.read(options.known_devices) if options.known_devices else None
     client = RoundClient(server, store.key(), ca=options.ca)
     return Device(
         store,
         client,
         facts,
         library=options.libcifg,
-        known=known,
+        known=trusted_devices,
         min_devices_in_sum=options.min_devices_in_sum,
     )

@@ -44,11 +44,13 @@ def run(options: Options) -> None:
       ProgramError: If the address cannot be used, or if the disk is full.
     """
     from tff_keyboard.training import preflight
-    from tff_keyboard_fleet.on_devices.served_config import as_served
+    from tff_keyboard_fleet.on_devices.served_config import as_served, min_reports_of
 
     config = options.run_config()
     as_served(config)  # before the slow imports
-    preflight.check_defence(config.train, config.aggregation.rule)
+    preflight.check_defence(
+        config.train, config.aggregation.rule, min_reports=min_reports_of(config)
+    )
     quiet.import_tensorflow_federated()
     from tff_keyboard_fleet.on_devices import served_graph
     from tff_keyboard_fleet.on_devices.serve import serve_federated

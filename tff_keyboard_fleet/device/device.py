@@ -23,7 +23,7 @@ from tff_keyboard_fleet.device.client import RoundClient
 from tff_keyboard_fleet.device.store import DeviceStore, SavedTask
 from tff_keyboard_fleet.device.training_process import Done, Job
 from tff_keyboard_fleet.wire.messages import PROTOCOL, Accepted, CheckIn, Loss, Refused
-from tff_keyboard_fleet.wire.plan import Plan
+from tff_keyboard_fleet.wire.plan import MAX_SEPARATION, Plan
 from tff_keyboard_fleet.wire.secure_sums.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums.neighbours import min_honest_in_sum
 
@@ -173,6 +173,13 @@ class Device:
             self._say("the server assigned another plan than the one that this device accepted")
             self._later(LATER_SECONDS)
             return None
+        last_round = self._store.last_round(plan.population, self._clock())
+        if seat.round > last_round:
+            self._say(
+                f"round {seat.round} cannot be right: this device expects {last_round} or less"
+            )
+            self._later(LATER_SECONDS)
+            return None
         task = SavedTask(
             round=seat.round,
             plan=seat.plan,
@@ -181,7 +188,7 @@ class Device:
             upload_before=self._clock() + seat.upload_before_s,
             secure_sum=seat.secure_sum,
         )
-        self._store.change(task=task)
+        self._store.change(task=task, population=plan.population)
         self._say(f"got a seat in round {task.round}; upload within {seat.upload_before_s} s")
         return task
 
@@ -372,6 +379,17 @@ class Device:
             plan = Plan.from_bytes(data)
         except ValueError as error:
             raise ExportError(f"This device cannot follow the plan ({error}).") from None
+        own = self._store.population
+        if own not in (None, plan.population):
+            raise ExportError(
+                f"The plan is for the population {plan.population!r}, but this device belongs to "
+                f"{own!r}. If its owner agrees to the change, start it with --population=NAME."
+            )
+        if plan.min_separation_rounds > MAX_SEPARATION:
+            raise ExportError(
+                f"The plan has a minimum separation of {plan.min_separation_rounds} rounds, but "
+                f"this device follows plans with at most {MAX_SEPARATION}."
+            )
         sums = plan.secure_sums
         count = min_honest_in_sum(sums.degree, sums.threshold, colluding=0) if sums else 1
         if count < self._min_devices_in_sum:

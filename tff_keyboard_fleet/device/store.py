@@ -25,6 +25,9 @@ from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_fleet.wire import keys, messages
 from tff_keyboard_fleet.wire.plan import Cache, Plan
 
+MAX_ROUND = 1_000_000  # largest number of a round in which a device takes part
+ROUNDS_AHEAD = 1_000  # rounds that may have passed in less than a minute each
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SavedTask:
@@ -68,6 +71,9 @@ class DeviceState:
       cache: Limits of the cache by the newest plan.
       first_rounds: For each population, the first round in which the device may take part again.
         It never becomes smaller, whatever a server says or forgets.
+      population: The population to which the device belongs: of its owner's choice, or of its first
+        seat. It takes part in no other, so a server that uses another name does not get around
+        `first_rounds`. None before the first seat.
     """
 
     token: str | None = None
@@ -77,6 +83,7 @@ class DeviceState:
     model: str | None = None
     cache: Cache | None = None
     first_rounds: dict[str, int] = dataclasses.field(default_factory=dict)
+    population: str | None = None
 
 
 class DeviceStore:
@@ -132,6 +139,29 @@ class DeviceStore:
     def first_round(self, population: str) -> int:
         """Returns the first round of a population in which the device may take part."""
         return self.state.first_rounds.get(population, 1)
+
+    @property
+    def population(self) -> str | None:
+        """The population to which the device belongs; None if it has taken part in none.
+
+        A device of an earlier version belongs to the population of its only record.
+        """
+        if self.state.population is None and len(self.state.first_rounds) == 1:
+            return next(iter(self.state.first_rounds))
+        return self.state.population
+
+    def last_round(self, population: str, now: float) -> int:
+        """Returns the last round of a population in which the device takes part at time `now`.
+
+        A false round number, with which a server could lock the device out of all earlier rounds,
+        is thus refused. A population has at most one round a minute, with some slack. Before the
+        first part of the device, only `MAX_ROUND` bounds the round.
+        """
+        since = self.state.took_part_at
+        if since is None or population not in self.state.first_rounds:
+            return MAX_ROUND
+        minutes = int(max(now - since, 0.0) // 60)
+        return min(self.first_round(population) + ROUNDS_AHEAD + minutes, MAX_ROUND)
 
     def about_to_send(self, plan: Plan, masked: bytes | None = None) -> None:
         """Notes that the server may have the upload, which counts as taking part in the round.

@@ -150,15 +150,15 @@ class DeviceRounds:
         # Some devices of the previous round may still fetch its model. Others have an older model,
         # and fetch the difference.
         oldest = max(round_num - _KEPT_ROUNDS, 0)
-        kept = {self._store.model_after(number) for number in range(oldest, round_num)}
-        kept |= {model, plan, self._graph}
+        published_blobs = {self._store.model_after(number) for number in range(oldest, round_num)}
+        published_blobs |= {model, plan, self._graph}
         if now := self._store.round:
-            kept.add(now.plan)
-        for name in kept:
+            published_blobs.add(now.plan)
+        for name in published_blobs:
             self._blobs.show(name)
         if round_num < self._total_rounds:
             self._store.open_round(round_num + 1, model, plan)
-        self._blobs.keep_only(kept)
+        self._blobs.keep_only(published_blobs)
         with self._published:
             self._newest = round_num
             self._published.notify_all()

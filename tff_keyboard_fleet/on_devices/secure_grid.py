@@ -10,19 +10,11 @@ import dataclasses
 import math
 
 from tff_keyboard.config.sections import aggregation_config as tables
-from tff_keyboard.config.sections import rule_config as rules
 from tff_keyboard.config.sections.privacy_config import GaussianConfig
 from tff_keyboard.storage.errors import ConfigError
 
 _STEPS = 2**20  # per clip norm without noise, per standard deviation with noise
 _WORD_BITS = (32, 64)
-
-_RULES = {
-    rules.FedAttConfig: "its attention needs the distance of each client, and the largest distance",
-    rules.FedMedConfig: "topK and its weights need the loss and divergence of each client",
-    rules.PrivateFedAttConfig: "its records are not on a grid of integers",
-    **dict.fromkeys(rules.ORDER_STATISTICS, "order statistics need the updates of all clients"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +59,7 @@ def secure_grid(config: tables.AggregationConfig, *, clients_per_round: int) -> 
 
 def _check(config: tables.AggregationConfig) -> None:
     rule, privacy, protection = config.rule, config.privacy, config.protection
-    if reason := _RULES.get(type(rule)):
+    if reason := rule.secure_sum_problem:
         raise _refused("rule.type", rule.type, reason, "'mean'")
     if config.is_private and not (isinstance(privacy, GaussianConfig) and privacy.is_discrete):
         key = "privacy.distribution" if isinstance(privacy, GaussianConfig) else "privacy.type"

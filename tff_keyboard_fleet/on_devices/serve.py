@@ -19,7 +19,6 @@ from tff_keyboard.algorithms import federated_evaluation
 from tff_keyboard.algorithms.cohort_batcher import prepare_process
 from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.config import RunConfig
-from tff_keyboard.config.sections.rule_config import FedMedConfig
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
@@ -27,7 +26,7 @@ from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.storage import files
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build
+from tff_keyboard.training import build, process_transforms
 from tff_keyboard.training.loop import training_loop
 from tff_keyboard.training.open_training import open_training
 from tff_keyboard_fleet.on_devices.device_rounds import DeviceRounds
@@ -52,8 +51,8 @@ TABLE = "embedding"  # the variable whose rows are words
 Serve = Callable[[RoundApplication], contextlib.AbstractContextManager[None]]
 
 
-class Graph(Protocol):
-    """Builds the file that devices train."""
+class TrainingGraphBuilder(Protocol):
+    """Builds the file that devices train, and says in which order its rows are."""
 
     def build(self, directory: pathlib.Path, model: NextWordModel, vocabulary: Vocabulary) -> bytes:
         """Returns the packed, trainable file of the model of a run. Called once for each run."""
@@ -67,7 +66,7 @@ def serve_federated(
     workdir: pathlib.Path,
     *,
     serve: Serve,
-    graph: Graph,
+    graph: TrainingGraphBuilder,
     clock: Callable[[], float] = time.time,
 ) -> Row:
     """Trains in `workdir` on the uploads of devices. Called again, it resumes.
@@ -96,7 +95,7 @@ def serve_federated(
             wrap_client_work=functools.partial(
                 build_upload_work,
                 uniform_weights=config.aggregation.client_weighting == "uniform",
-                tells_loss=isinstance(config.aggregation.rule, FedMedConfig),
+                tells_loss=bool(config.aggregation.rule.reported_loss),
             ),
             takes_sums=config.devices.secure_sums,
         )
@@ -105,7 +104,9 @@ def serve_federated(
             clients_per_pack=config.execution.clients_per_pack,
             engine=training.engine,
         )
-        transforms = build.round_transforms(config, model, training.privacy, is_on_devices=True)
+        transforms = process_transforms.round_transforms(
+            config, model, training.privacy, is_on_devices=True
+        )
         evaluator = federated_evaluation.FederatedEvaluator(
             build.build_model_fn(config, len(store.vocabulary), evaluation=True),
             engine=training.engine,
@@ -190,7 +191,7 @@ def _round_store(
 
 
 def _graph_of_run(
-    graph: Graph, run: RunDirectory, model: NextWordModel, vocabulary: Vocabulary
+    graph: TrainingGraphBuilder, run: RunDirectory, model: NextWordModel, vocabulary: Vocabulary
 ) -> bytes:
     """Returns the graph of the run, which is built at its first start."""
     path = run.round_server / GRAPH

@@ -1,7 +1,6 @@
 """Checks that devices and the protocol support a config, and derives plans from it."""
 
 import dataclasses
-import functools
 import math
 from typing import Any
 
@@ -9,11 +8,17 @@ from tff_keyboard.algorithms import schedules
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompression
 from tff_keyboard.config.sections.learning_config import FedAvgClient
-from tff_keyboard.config.sections.rule_config import FedMedConfig
 from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.wire import messages, secure_steps
-from tff_keyboard_fleet.wire.plan import Cache, Codec, Conditions, Plan, SecureSums
+from tff_keyboard_fleet.wire.plan import (
+    MAX_SEPARATION,
+    Cache,
+    Codec,
+    Conditions,
+    Plan,
+    SecureSums,
+)
 from tff_keyboard_fleet.wire.secure_sums.neighbours import failure
 
 _STEP = "a device trains with plain SGD, one message per step, like the `train` signature"
@@ -30,7 +35,7 @@ def as_served(config: RunConfig) -> RunConfig:
     """
     client, train, aggregation = config.client, config.train, config.aggregation
     privacy, model = aggregation.privacy, config.model
-    for name, found, allowed, reason in (
+    for name, value, allowed, reason in (
         (
             "client.type",
             client.type,
@@ -74,11 +79,16 @@ def as_served(config: RunConfig) -> RunConfig:
         ),
         ("execution.engine", config.execution.engine, "local", "uploads arrive at this machine"),
     ):
-        if found != allowed:
+        if value != allowed:
             raise ConfigError(
-                f"`{name}` = {found!r} cannot be used with devices: {reason}. Set it to "
+                f"`{name}` = {value!r} cannot be used with devices: {reason}. Set it to "
                 f"{allowed!r}."
             )
+    if train.min_separation_rounds > MAX_SEPARATION:
+        raise ConfigError(
+            f"`train.min_separation_rounds` = {train.min_separation_rounds} cannot be used with "
+            f"devices: they follow plans with at most {MAX_SEPARATION}."
+        )
     if config.devices.secure_sums:
         _check_secure(config)
     return dataclasses.replace(
@@ -167,20 +177,24 @@ def round_settings_of(config: RunConfig, parameters: int = 0) -> RoundSettings:
     goal, top = config.train.clients_per_round, None
     rule, protection = config.aggregation.rule, config.aggregation.resolved_protection
     # Adaptive bounds learn from every delta of a round, including the deltas that topK leaves out.
-    if isinstance(rule, FedMedConfig) and rule.top_fraction < 1 and protection == NoClipping():
-        from tff_keyboard.aggregators.fedmed.aggregator import top_count  # imports TFF
-
-        top = functools.partial(top_count, rule.top_fraction)
+    if not rule.uses_all_clients and protection == NoClipping():
+        top = rule.top_count
     sums = secure_sums_of(config)
     return RoundSettings(
         top=top,
         sums=secure_steps.settings(sums, parameters) if sums else None,
         goal=goal,
         max_seats=_seats(config),
-        min_reports=math.ceil(round(config.devices.min_report_fraction * goal, 9)),
+        min_reports=min_reports_of(config),
         deadline_seconds=config.devices.deadline_seconds,
         separation=config.train.min_separation_rounds,
     )
+
+
+def min_reports_of(config: RunConfig) -> int:
+    """Returns the smallest number of devices of a round that is not abandoned."""
+    goal = config.train.clients_per_round
+    return math.ceil(round(config.devices.min_report_fraction * goal, 9))
 
 
 def _seats(config: RunConfig) -> int:
@@ -211,7 +225,7 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
         max_messages=client.max_examples,
         max_targets=config.data.max_length,
         weighting=config.aggregation.client_weighting,
-        loss=rule.local_loss if isinstance(rule, FedMedConfig) else "during_training",
+        loss=rule.reported_loss or "during_training",
         clip=None,
         codec=codec,
         phases=["upload"] if round_settings_of(config).top is None else ["loss", "upload"],

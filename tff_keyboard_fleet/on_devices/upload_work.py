@@ -37,11 +37,11 @@ def parts_of(total: np.ndarray) -> Iterator[np.ndarray]:
     >>> [part.tolist() for part in parts_of(np.array([2**24 + 1, -3]))]
     [[1.0, -3.0], [16777216.0, 0.0]]
     """
-    left, scale = total.astype(np.int64), 1.0
-    while scale == 1.0 or left.any():
-        low = np.fmod(left, 2**24)
+    remainder, scale = total.astype(np.int64), 1.0
+    while scale == 1.0 or remainder.any():
+        low = np.fmod(remainder, 2**24)
         yield low.astype(np.float32) * np.float32(scale)
-        left, scale = (left - low) >> 24, scale * 2**24
+        remainder, scale = (remainder - low) >> 24, scale * 2**24
 
 
 def build_upload_work(

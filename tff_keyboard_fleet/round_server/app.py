@@ -169,10 +169,10 @@ class RoundApplication:
         return response
 
     def _check_in(self, device: str, message: messages.CheckIn) -> messages.CheckinResponse:
-        known = (messages.PROTOCOL, self._population.name)
-        if (message.protocol, message.population) != known:
+        expected = (messages.PROTOCOL, self._population.name)
+        if (message.protocol, message.population) != expected:
             raise Refused(
-                "wrong_plan", f"this server has protocol {known[0]}, population {known[1]}"
+                "wrong_plan", f"this server has protocol {expected[0]}, population {expected[1]}"
             )
         now = self._store.round
         if now is None:

@@ -29,11 +29,11 @@ class RateLimit:
         """
         now = self._clock()
         with self._lock:
-            left, since = self._buckets.pop(device, (float(REQUESTS_A_MINUTE), now))
+            tokens, since = self._buckets.pop(device, (float(REQUESTS_A_MINUTE), now))
             passed = max(now - since, 0.0)  # the clock may have been set back
-            left = min(left + passed * REQUESTS_A_MINUTE / 60, REQUESTS_A_MINUTE)
-            is_over = left < 1
-            self._buckets[device] = (left if is_over else left - 1, now)
+            tokens = min(tokens + passed * REQUESTS_A_MINUTE / 60, REQUESTS_A_MINUTE)
+            is_over = tokens < 1
+            self._buckets[device] = (tokens if is_over else tokens - 1, now)
             if len(self._buckets) > MAX_DEVICES:
                 self._buckets.popitem(last=False)
         if is_over:

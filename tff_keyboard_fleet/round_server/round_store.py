@@ -78,20 +78,20 @@ class RoundStore:
             was computed again with another result.
         """
         with self._transaction():
-            known = self._round
-            if known is None or known.number < number:
+            newest = self._round
+            if newest is None or newest.number < number:
                 self._put(Round(number=number, model=model, plan=plan))
-            elif known.number > number or known.model != model:
+            elif newest.number > number or newest.model != model:
                 raise RunDirectoryError(
-                    f"{self._db.path}: round {known.number} was sent to devices with a different "
+                    f"{self._db.path}: round {newest.number} was sent to devices with a different "
                     f"model than round {number} has now. Restore the checkpoints of its start, or "
                     "use another run directory."
                 )
-            elif known.plan != plan and known.state in rounds.OPEN:
+            elif newest.plan != plan and newest.state in rounds.OPEN:
                 # All devices of a secure sum follow one plan. With another plan, it starts again.
-                is_over = self.round_settings.sums is not None and known.begun is not None
-                state = rounds.ABANDONED if is_over else known.state
-                self._put(dataclasses.replace(known, plan=plan, state=state))
+                is_over = self.round_settings.sums is not None and newest.begun is not None
+                state = rounds.ABANDONED if is_over else newest.state
+                self._put(dataclasses.replace(newest, plan=plan, state=state))
 
     def take_seat(self, device: bytes, assignment: str) -> tuple[Round, str] | None:
         """Returns the round and the assignment of a device, or None if there is no seat.
@@ -146,34 +146,34 @@ class RoundStore:
         with self._transaction(is_forced=True):
             self._tick()
             columns = "attempt, place, sha256, chosen, weight, loss"
-            attempt, place, sha256, chosen, *told = self._seat(
+            attempt, number_in_order, sha256, is_needed, *told = self._seat(
                 columns, number, device, upload.assignment
             )
-            if place is not None:
+            if number_in_order is not None:
                 if sha256 != upload.sha256:
                     raise Refused("replay", "this seat already has a different upload")
-                return Participation("", number, attempt), place
+                return Participation("", number, attempt), number_in_order
             now = self._round
             assert now is not None
             if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
                 raise self._closed(number, attempt)
             if self.round_settings.top is not None:
-                if not chosen:
+                if not is_needed:
                     raise Refused("surplus", "the round does not need this upload")
                 upload = dataclasses.replace(upload, weight=told[0], loss=told[1])
             self._take(upload)
-            place = now.accepted + 1
+            number_in_order = now.accepted + 1
             self._db.do(
                 "UPDATE seats SET place=?, sha256=? WHERE assignment=?",
-                place,
+                number_in_order,
                 upload.sha256,
                 upload.assignment,
             )
-            row = {"number": number, "attempt": attempt, "place": place, **vars(upload)}
+            row = {"number": number, "attempt": attempt, "place": number_in_order, **vars(upload)}
             del row["sha256"], row["included"]
             self._db.put("uploads", row)
             self._put(rounds.with_upload(now, self.round_settings))
-            return Participation("", number, attempt), place
+            return Participation("", number, attempt), number_in_order
 
     def tell_loss(
         self, number: int, device: bytes, assignment: str, weight: float, loss: float
@@ -188,18 +188,18 @@ class RoundStore:
         """
         with self._transaction():
             self._tick()
-            attempt, known = self._seat("attempt, loss", number, device, assignment)
+            attempt, recorded_loss = self._seat("attempt, loss", number, device, assignment)
             now = self._round
             assert now is not None
             if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
                 raise self._closed(number, attempt)
-            if known is None and not now.wanted:
+            if recorded_loss is None and not now.wanted:
                 told = "UPDATE seats SET weight=?, loss=? WHERE assignment=?"
                 self._db.do(told, weight, loss, assignment)
                 self._put(rounds.with_loss(now, self.round_settings))
-            (chosen,) = self._db.one("SELECT chosen FROM seats WHERE assignment=?", assignment)
+            (is_needed,) = self._db.one("SELECT chosen FROM seats WHERE assignment=?", assignment)
             assert self._round is not None
-            return "yes" if chosen else "no" if self._round.wanted else "wait"
+            return "yes" if is_needed else "no" if self._round.wanted else "wait"
 
     def told_only(self, number: int, attempt: int, limit: int) -> list[tuple[float, float]]:
         """Returns `(weight, loss)` of the `limit` best seats with a loss that were not chosen."""
@@ -227,14 +227,14 @@ class RoundStore:
         """Yields the uploads of an attempt in the order in which they were accepted."""
         with self._lock:
             query = "SELECT place FROM uploads WHERE number=? AND attempt=? ORDER BY place"
-            places = self._db.all(query, number, attempt)
+            positions = self._db.all(query, number, attempt)
         query = (
             "SELECT assignment, weight, loss, codec, payload FROM uploads "
             "WHERE number=? AND attempt=? AND place=?"
         )
-        for (place,) in places:  # one at a time, because all uploads may not fit in memory
+        for (position,) in positions:  # one at a time, because all uploads may not fit in memory
             with self._lock:
-                row = self._db.one(query, number, attempt, place)
+                row = self._db.one(query, number, attempt, position)
             yield Upload(*row)
 
     def keep_model(self, number: int, sha256: str) -> None:
@@ -324,22 +324,22 @@ class RoundStore:
         return self._db.one(query, device, number - self.round_settings.separation) is not None
 
     def _closed(self, number: int, attempt: int) -> Refused:
-        accepted, wanted, state = self._db.one(
+        accepted, goal, state = self._db.one(
             "SELECT accepted, wanted, state FROM rounds WHERE number=? AND attempt=?",
             number,
             attempt,
         )
-        if state != rounds.ABANDONED and accepted >= (wanted or self.round_settings.goal):
+        if state != rounds.ABANDONED and accepted >= (goal or self.round_settings.goal):
             return Refused("surplus", "the round has all the uploads it needs")
         return Refused("late", "the deadline of the round has passed")
 
     def _tick(self) -> None:
         """Advances the newest round to the current time, in a transaction."""
-        known = self._round
-        if known is None:
+        newest = self._round
+        if newest is None:
             return
-        now = rounds.at(known, self.round_settings, self._clock())
-        if now != known:
+        now = rounds.at(newest, self.round_settings, self._clock())
+        if now != newest:
             with self._transaction():
                 self._put(now)
 
@@ -379,7 +379,7 @@ class RoundStore:
                 return
             before = self._round
             try:
-                with self._db.transaction(is_forced=is_forced, kept=Refused):
+                with self._db.transaction(is_forced=is_forced, committed_error=Refused):
                     yield
             except Refused:
                 raise

@@ -107,11 +107,11 @@ class SecureRoundStore(RoundStore):
         body = messages.encode(message)
         with self._transaction(is_forced=True):
             self._tick()
-            attempt, place = self._seat("attempt, place", number, device, message.assignment)
+            attempt, position = self._seat("attempt, place", number, device, message.assignment)
             now = self._round
             assert now is not None
             if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
-                if place is not None:
+                if position is not None:
                     return secure_steps.Next()  # the sum is complete or lost: the device is done
                 raise self._closed(number, attempt)
             if not (isinstance(message, secure_steps.Confirm) and message.signatures is None):
@@ -131,9 +131,9 @@ class SecureRoundStore(RoundStore):
         self, now: Round, sender: bytes, step: str, message: secure_steps.Step, body: bytes
     ) -> None:
         query = "SELECT body FROM sums WHERE assignment=? AND step=?"
-        known = self._db.one(query, message.assignment, step)
-        if known is not None:
-            if known[0] != body:
+        recorded = self._db.one(query, message.assignment, step)
+        if recorded is not None:
+            if recorded[0] != body:
                 raise Refused("replay", "this seat sent a different message for this step")
             return
         sum_ = self._open_sum()
@@ -151,14 +151,14 @@ class SecureRoundStore(RoundStore):
         if self._open_sum().questions is not None:
             raise self._closed(now.number, now.attempt)
         query = "SELECT device FROM sums WHERE assignment=? AND step='share'"
-        found = self._db.one(query, upload.assignment)
-        if found is None:
+        row = self._db.one(query, upload.assignment)
+        if row is None:
             raise Refused("bad_step", "this seat has not shared")
         included = dict(upload.included or {})
         with _refusing():
-            self._report(self._open_sum(), found[0], upload.payload, included)
+            self._report(self._open_sum(), row[0], upload.payload, included)
         self._is_ahead = True
-        self._note(now, _REPORT, json.dumps(included).encode(), upload.assignment, found[0])
+        self._note(now, _REPORT, json.dumps(included).encode(), upload.assignment, row[0])
 
     def _took_part(self, device: bytes, number: int) -> bool:
         """Extends the base class: false shares that cost an attempt at this round count, too."""
@@ -167,10 +167,10 @@ class SecureRoundStore(RoundStore):
         return took_part or self._db.one(query, device, _FALSE) is not None
 
     def accept(self, number: int, device: bytes, upload: Upload) -> tuple[Participation, int]:
-        found = super().accept(number, device, upload)
+        participation = super().accept(number, device, upload)
         with self._lock:
             self._tick()
-        return found
+        return participation
 
     def _tick(self) -> None:
         super()._tick()
@@ -182,34 +182,34 @@ class SecureRoundStore(RoundStore):
         now = self._round
         if now is None or now.state not in rounds.OPEN or now.begun is None:
             return False
-        found = self._open_sum()
-        if found.questions is not None:
-            if found.server.can_sum:
-                self._finish(now, found)
+        secure_sum = self._open_sum()
+        if secure_sum.questions is not None:
+            if secure_sum.server.can_sum:
+                self._finish(now, secure_sum)
             return False
-        if found.neighbours is None:
-            end, count = _CIRCLE, found.adverts
+        if secure_sum.neighbours is None:
+            end, count = _CIRCLE, secure_sum.adverts
             is_whole = now.state == rounds.RUNNING and count == now.seats
-        elif found.envelopes is None:
-            end, count = _ENVELOPES, found.shares
-            is_whole = count == len(found.neighbours)
+        elif secure_sum.envelopes is None:
+            end, count = _ENVELOPES, secure_sum.shares
+            is_whole = count == len(secure_sum.neighbours)
         else:
             end, count = _QUESTIONS, now.accepted
-            is_whole = count >= min(self.round_settings.goal, len(found.envelopes))
+            is_whole = count >= min(self.round_settings.goal, len(secure_sum.envelopes))
         age = (self._clock() - now.begun) / self.round_settings.deadline_seconds
         is_due = age >= _ENDS[end] and count >= self.round_settings.min_reports
         if not (is_whole or is_due):
             return False
         with self._transaction(is_forced=True):
             self._is_ahead = True
-            order = _close(found, end)
+            order = _close(secure_sum, end)
             self._note(now, end, json.dumps([x.hex() for x in order]).encode())
         return True
 
-    def _finish(self, now: Round, found: _Sum) -> None:
+    def _finish(self, now: Round, secure_sum: _Sum) -> None:
         state, dealers = rounds.AGGREGATING, set[bytes | None]()
         try:
-            self._total = found.server.sum()
+            self._total = secure_sum.server.sum()
         except SecureSumError as error:
             state, dealers = rounds.ABANDONED, {error.device}
         with self._transaction(is_forced=True):
@@ -223,8 +223,8 @@ class SecureRoundStore(RoundStore):
             query = (
                 "SELECT assignment, device FROM sums WHERE number=? AND attempt=? AND step='share'"
             )
-            found = self._db.all(query, now.number, now.attempt)
-            seats = [assignment for assignment, device in found if device in dealers]
+            shares = self._db.all(query, now.number, now.attempt)
+            seats = [assignment for assignment, device in shares if device in dealers]
         super()._put(now)
         for assignment in seats:
             self._note(now, _FALSE, b"", assignment)
@@ -232,23 +232,27 @@ class SecureRoundStore(RoundStore):
     def _answer(
         self, now: Round, step: str, sender: bytes, message: secure_steps.Step
     ) -> secure_steps.Next:
-        found = self._open_sum()
+        secure_sum = self._open_sum()
         given = {
-            "advertise": (found.neighbours, secure_steps.neighbours),
-            "share": (found.envelopes, secure_steps.envelopes),
-            "confirm": (found.questions, secure_steps.question),
+            "advertise": (secure_sum.neighbours, secure_steps.neighbours),
+            "share": (secure_sum.envelopes, secure_steps.envelopes),
+            "confirm": (secure_sum.questions, secure_steps.question),
         }
         part = int(self.round_settings.deadline_seconds / 50)
         wait = secure_steps.Next(retry_after_s=min(max(part, 1), _MAX_WAIT_SECONDS))
         if isinstance(message, secure_steps.Unmask):
             return secure_steps.Next()
         if isinstance(message, secure_steps.Confirm) and message.signatures is not None:
-            confirmed = found.server.confirmations(sender)
+            confirmed = secure_sum.server.confirmations(sender)
             return secure_steps.confirmed(confirmed) if confirmed else wait
         closed, written = given[step]
         if closed is None:
             return wait
-        if step == "share" and found.questions is not None and sender not in found.questions:
+        if (
+            step == "share"
+            and secure_sum.questions is not None
+            and sender not in secure_sum.questions
+        ):
             raise self._closed(now.number, now.attempt)  # saves the device a useless upload
         if sender not in closed:
             raise Refused("late", "this step closed without this device")
@@ -283,7 +287,7 @@ class SecureRoundStore(RoundStore):
         assert self.round_settings.sums is not None
         label = secure_steps.label(self.label(now), now.plan, now.model)
         settings = dataclasses.replace(self.round_settings.sums, label=label)
-        found = _Sum(Server(settings, min_devices=self.round_settings.min_reports))
+        secure_sum = _Sum(Server(settings, min_devices=self.round_settings.min_reports))
         rows = self._db.all(
             "SELECT assignment, device, step, body FROM sums WHERE number=? AND attempt=? "
             "ORDER BY place",
@@ -293,22 +297,22 @@ class SecureRoundStore(RoundStore):
         query = "SELECT payload FROM uploads WHERE number=? AND attempt=? AND assignment=?"
         for assignment, device, step, body in rows:
             if assignment is None:
-                _close(found, step, [bytes.fromhex(x) for x in json_text.parse(body)])
+                _close(secure_sum, step, [bytes.fromhex(x) for x in json_text.parse(body)])
             elif step == _REPORT:
                 (payload,) = self._db.one(query, now.number, now.attempt, assignment)
-                self._report(found, device, payload, json_text.parse(body))
+                self._report(secure_sum, device, payload, json_text.parse(body))
             else:
-                _apply(found, device, messages.decode(secure_steps.STEPS[step], body))
-        return found
+                _apply(secure_sum, device, messages.decode(secure_steps.STEPS[step], body))
+        return secure_sum
 
     def _report(
-        self, found: _Sum, device: bytes, payload: bytes, included: Mapping[str, str]
+        self, secure_sum: _Sum, device: bytes, payload: bytes, included: Mapping[str, str]
     ) -> None:
         """Adds a masked vector. Raises `SecureSumError` or `ValueError` if it does not fit."""
         assert self.round_settings.sums is not None
         masked = np.frombuffer(payload, masks.WORDS[self.round_settings.sums.bits])
         signatures = secure_steps.from_hex(included)
-        found.server.report(Report(device=device, masked=masked, included=signatures))
+        secure_sum.server.report(Report(device=device, masked=masked, included=signatures))
 
     @contextmanager
     def _transaction(self, *, is_forced: bool = False) -> Iterator[None]:
@@ -328,33 +332,33 @@ class SecureRoundStore(RoundStore):
                 self._is_ahead = self._is_ahead and is_part
 
 
-def _apply(found: _Sum, sender: bytes, message: Any) -> None:
+def _apply(secure_sum: _Sum, sender: bytes, message: Any) -> None:
     """Applies a device's message to the sum.
 
     Raises:
       SecureSumError, ValueError: If it does not fit.
     """
     if isinstance(message, secure_steps.Advertise):
-        found.server.advertise(secure_steps.advert(sender, message))
-        found.adverts += 1
+        secure_sum.server.advertise(secure_steps.advert(sender, message))
+        secure_sum.adverts += 1
     elif isinstance(message, secure_steps.Share):
-        found.server.share(secure_steps.shares(sender, message))
-        found.shares += 1
+        secure_sum.server.share(secure_steps.shares(sender, message))
+        secure_sum.shares += 1
     elif isinstance(message, secure_steps.Confirm):
-        found.server.confirm(secure_steps.confirmations(sender, message))
+        secure_sum.server.confirm(secure_steps.confirmations(sender, message))
     else:
-        found.server.unmask(secure_steps.reveal(sender, message))
+        secure_sum.server.unmask(secure_steps.reveal(sender, message))
 
 
-def _close(found: _Sum, end: str, order: Sequence[bytes] | None = None) -> list[bytes]:
+def _close(secure_sum: _Sum, end: str, order: Sequence[bytes] | None = None) -> list[bytes]:
     """Closes a step. Returns the circle of devices if the step makes one, else an empty list."""
     if end == _CIRCLE:
-        found.neighbours = found.server.neighbours(order or None)
-        return list(found.neighbours)
+        secure_sum.neighbours = secure_sum.server.neighbours(order or None)
+        return list(secure_sum.neighbours)
     if end == _ENVELOPES:
-        found.envelopes = found.server.envelopes()
+        secure_sum.envelopes = secure_sum.server.envelopes()
     else:
-        found.questions = found.server.questions()
+        secure_sum.questions = secure_sum.server.questions()
     return []
 
 

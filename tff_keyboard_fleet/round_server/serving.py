@@ -6,11 +6,14 @@ clients. docs/fleet/README.md has a configuration.
 A client without a signature cannot make the server use much memory. The header of a request has at
 most `LONGEST_HEADER` bytes. The body must have a Content-Length of at most `max_body_bytes`, so
 chunked bodies are refused when the header has arrived. A body that the application does not want
-is read in pieces and dropped.
+is read in pieces and dropped. Connections above `MAX_CONNECTIONS` are closed at once, because each
+needs a file of the process, and the training needs files, too.
 """
 
 import http
+import resource
 import threading
+import weakref
 from typing import Any
 
 from cheroot import server as cheroot_server
@@ -21,6 +24,9 @@ from tff_keyboard_fleet.wire import messages
 from tff_keyboard_fleet.wire.messages import Refused
 
 THREADS = 64
+MAX_CONNECTIONS = (
+    256  # open at a time; fewer if the process may have fewer than twice as many files
+)
 LONGEST_HEADER = 16 * 1024  # bytes
 LONGEST_BODY = 64 * 2**20  # bytes; the proxy's limit in docs/fleet/README.md
 BACKLOG = 512  # connections that wait to be accepted
@@ -123,9 +129,34 @@ class _Request(cheroot_server.HTTPRequest):
 class _Connection(cheroot_server.HTTPConnection):
     RequestHandlerClass = _Request
 
+    def __init__(self, server: "_Server", *arguments: Any):
+        super().__init__(server, *arguments)
+        server.open_connections.add(self)
+
+    def close(self) -> None:
+        self.server.open_connections.discard(self)
+        super().close()
+
 
 class _Server(wsgi.Server):
     ConnectionClass = _Connection
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self.open_connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
+        most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        unlimited = most_files == resource.RLIM_INFINITY
+        self.max_connections = (
+            MAX_CONNECTIONS if unlimited else min(MAX_CONNECTIONS, most_files // 2)
+        )
+
+    def process_conn(self, conn: _Connection) -> None:
+        """Gives a connection to a thread. Closes a new one if there are too many."""
+        if conn.requests_seen == 0 and len(self.open_connections) > self.max_connections:
+            conn.close()
+            return
+        super().process_conn(conn)
+
     max_request_header_size = LONGEST_HEADER
     keep_alive_conn_limit = THREADS  # idle connections that stay open
 

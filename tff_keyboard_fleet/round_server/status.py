@@ -42,12 +42,12 @@ class Status:
           total_rounds: Number of rounds of the run.
           goal: Report goal of a round.
         """
-        found = [("rounds released", f"{self.released} of {total_rounds}")]
+        rows = [("rounds released", f"{self.released} of {total_rounds}")]
         if self.newest is not None:
             now = self.newest
             state = f"{now.number}, attempt {now.attempt}, {now.state}: {now.seats} seats, "
-            found.append(("newest round", f"{state}{now.accepted} of {goal} uploads"))
-        found += [
+            rows.append(("newest round", f"{state}{now.accepted} of {goal} uploads"))
+        rows += [
             ("attempts abandoned", f"{self.abandoned}"),
             ("devices remembered", f"{self.devices}"),
             ("uploads accepted", f"{self.uploads}"),
@@ -55,12 +55,12 @@ class Status:
         if self.seconds_a_round:
             hourly = 3600 / self.seconds_a_round
             uploads = hourly * (self.uploads_a_round or 0)
-            left = max(total_rounds - self.released, 0) * self.seconds_a_round
-            found += [
+            remaining_seconds = max(total_rounds - self.released, 0) * self.seconds_a_round
+            rows += [
                 ("throughput", f"{hourly:.3g} rounds, {uploads:.3g} uploads per hour"),
-                ("time left", f"about {left / 3600:.3g} hours"),
+                ("time left", f"about {remaining_seconds / 3600:.3g} hours"),
             ]
-        return found
+        return rows
 
 
 def read_status(folder: pathlib.Path) -> Status:

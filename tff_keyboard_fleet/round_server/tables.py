@@ -123,11 +123,13 @@ class Database:
             self.do("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextlib.contextmanager
-    def transaction(self, *, is_forced: bool, kept: type[BaseException]) -> Iterator[None]:
+    def transaction(
+        self, *, is_forced: bool, committed_error: type[BaseException]
+    ) -> Iterator[None]:
         """Runs a transaction. With `is_forced`, it is on disk when it ends.
 
-        An error of type `kept` passes through, and the changes before it are committed. All other
-        errors roll the transaction back.
+        If an error of type `committed_error` passes through, the changes before it are committed.
+        All other errors roll the transaction back.
         """
         with self._told():
             self.do(f"PRAGMA synchronous={'FULL' if is_forced else 'NORMAL'}")
@@ -135,7 +137,7 @@ class Database:
             try:
                 yield
                 self.do("COMMIT")
-            except kept:
+            except committed_error:
                 self.do("COMMIT")
                 raise
             except BaseException:

@@ -217,13 +217,13 @@ def decode(cls: type[_Message], data: bytes) -> _Message:
     if len(data) > LONGEST_JSON:
         raise Refused("too_large", f"JSON of more than {LONGEST_JSON} bytes")
     try:
-        found: _Message = typed_json.read(cls, json_text.parse(data), cls.__name__)
-        numbers = [v for v in vars(found).values() if isinstance(v, int | float)]
-        _require(all(map(math.isfinite, numbers)), cls.__name__, "of finite numbers")
+        message: _Message = typed_json.read(cls, json_text.parse(data), cls.__name__)
+        values = [v for v in vars(message).values() if isinstance(v, int | float)]
+        _require(all(map(math.isfinite, values)), cls.__name__, "of finite numbers")
     except (ValueError, OverflowError) as error:
         what = str(error) if type(error) is ValueError else "not JSON"
         raise Refused("bad_json", what) from None
-    return found
+    return message
 
 
 def pack_upload(header: UploadHeader, payload: bytes) -> bytes:

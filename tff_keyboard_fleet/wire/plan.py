@@ -13,6 +13,7 @@ import json
 from tff_keyboard.storage import json_text, typed_json
 from tff_keyboard_fleet.wire.messages import MASKED, PROTOCOL, QUANTISED, RAW, require_sha256
 
+MAX_SEPARATION = 10_000  # largest `min_separation_rounds` of a plan that a device follows
 SUMS_PROTOCOL = 2  # version 1 had no step `confirm`; its devices reject a plan with this field
 
 
@@ -154,14 +155,14 @@ class Plan:
             this version does not have.
         """
         plan: Plan = typed_json.read(cls, json_text.parse(data), "plan")
-        known = {
+        supported = {
             "protocol": (plan.protocol, (PROTOCOL,)),
             "codec.name": (plan.codec.name, (RAW, QUANTISED, MASKED)),
             "weighting": (plan.weighting, ("tokens", "examples", "uniform")),
             "loss": (plan.loss, ("during_training", "after_training")),
             "phases": (plan.phases, (["upload"], ["loss", "upload"])),
         }
-        for name, (value, allowed) in known.items():
+        for name, (value, allowed) in supported.items():
             if value not in allowed:
                 raise ValueError(f"`plan.{name}` is not of protocol {PROTOCOL}")
         if plan.min_separation_rounds < 1:

@@ -194,9 +194,11 @@ def received(device: bytes, answer: Sequence[Envelope]) -> list[sums.Envelope]:
     return [_read(each, bytes.fromhex(each.other), device) for each in answer]
 
 
-def question(asked: sums.Question) -> Next:
+def question(asked_pairs: sums.Question) -> Next:
     """Encodes the answer to `Confirm` without signatures."""
-    return Next(reported=in_hex(asked.reported), dropped=sorted(x.hex() for x in asked.dropped))
+    return Next(
+        reported=in_hex(asked_pairs.reported), dropped=sorted(x.hex() for x in asked_pairs.dropped)
+    )
 
 
 def asked(answer: Next) -> sums.Question:
@@ -263,5 +265,7 @@ def _written(each: sums.Envelope, other: bytes) -> Envelope:
 
 
 def _read(each: Envelope, sender: bytes, recipient: bytes) -> sums.Envelope:
-    sealed, own, pair = map(bytes.fromhex, (each.sealed, each.own, each.pair))
-    return sums.Envelope(sender=sender, recipient=recipient, sealed=sealed, own=own, pair=pair)
+    sealed, own_digest, pair = map(bytes.fromhex, (each.sealed, each.own, each.pair))
+    return sums.Envelope(
+        sender=sender, recipient=recipient, sealed=sealed, own=own_digest, pair=pair
+    )

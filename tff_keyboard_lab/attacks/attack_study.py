@@ -15,7 +15,7 @@ from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.results.result import Evaluation
-from tff_keyboard.evaluation.run_evaluation import kept_evaluation
+from tff_keyboard.evaluation.run_evaluation import cached_evaluation
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage import files
@@ -83,7 +83,7 @@ def study_attacks(
             path = _train(
                 config, workdir / rule / attack, attack, share, allow_tff_server=allow_tff_server
             )
-            results = {people: kept_evaluation(path, people) for people in POPULATIONS}
+            results = {people: cached_evaluation(path, people) for people in POPULATIONS}
             run_rows = RunDirectory(path).all_rows()
             shows_hit = attack in BACKDOORS or (attack == CLEAN and set(attacks) & set(BACKDOORS))
             rows.append(
@@ -117,9 +117,9 @@ def variants(configs: Mapping[str, RunConfig], unprotected: bool) -> dict[str, R
     """
     trainings = {}
     for name, config in configs.items():
-        most = config.train.rounds
+        rounds = config.train.rounds
         fixed = dataclasses.replace(
-            config.train, final_model="last", early_stop_patience=0, max_rejected_rounds=most
+            config.train, final_model="last", early_stop_patience=0, max_rejected_rounds=rounds
         )
         trainings[name] = dataclasses.replace(config, train=fixed)
         if unprotected and config.aggregation.resolved_protection != NoClipping():

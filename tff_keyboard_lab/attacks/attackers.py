@@ -135,7 +135,7 @@ def _alone(attack: str, result_type: tff.FederatedType) -> tff.Computation:
     @tff.tensorflow.computation(result_type.member, np.bool_)
     def poison(result, attacks):
         honest = (result.update, result.update_weight)
-        return _chosen(attacks, UPDATE_ATTACKS[attack](*honest), honest)
+        return _select(attacks, UPDATE_ATTACKS[attack](*honest), honest)
 
     @tff.federated_computation(result_type, tff.FederatedType(np.bool_, tff.CLIENTS))
     def send(results, attacks):
@@ -156,8 +156,8 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
         return bad, 1 - bad
 
     @tff.tensorflow.computation(stacked, stacked)
-    def agree(honest, own):
-        return collusion.plan(attack, honest, own)
+    def agree(honest, attackers):
+        return collusion.plan(attack, honest, attackers)
 
     @tff.tensorflow.computation(result_type.member, np.bool_, agree.type_signature.result)
     def poison(result, attacks, plan):
@@ -166,7 +166,7 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
             sent = collusion.scaled(result.update, plan.longest, plan.replace)
         hides = tf.logical_and(attacks, plan.honest > 0)
         honest = (result.update, result.update_weight)
-        return _chosen(hides, (sent, result.update_weight), honest)
+        return _select(hides, (sent, result.update_weight), honest)
 
     @tff.federated_computation(result_type, tff.FederatedType(np.bool_, tff.CLIENTS))
     def send(results, attacks):
@@ -177,7 +177,7 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
     return send
 
 
-def _chosen(attacks: tf.Tensor, bad: Any, honest: Any) -> tff.learning.templates.ClientResult:
+def _select(attacks: tf.Tensor, bad: Any, honest: Any) -> tff.learning.templates.ClientResult:
     """Returns the first (delta, weight) if the client attacks, else the second."""
     update, weight = tf.nest.map_structure(
         lambda ours, theirs: tf.where(attacks, ours, theirs), bad, honest
@@ -219,5 +219,8 @@ def poisoned(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     It changes `x` and `y` at the odd positions of each message, but not in its padding.
     """
     odd = tf.range(tf.shape(batch["y"])[1]) % 2 == 1
-    chosen = tf.logical_and(odd, tf.not_equal(batch["y"], _PAD))
-    return {"x": tf.where(chosen, TRIGGER, batch["x"]), "y": tf.where(chosen, TARGET, batch["y"])}
+    is_poisoned = tf.logical_and(odd, tf.not_equal(batch["y"], _PAD))
+    return {
+        "x": tf.where(is_poisoned, TRIGGER, batch["x"]),
+        "y": tf.where(is_poisoned, TARGET, batch["y"]),
+    }

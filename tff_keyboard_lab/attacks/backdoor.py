@@ -19,7 +19,7 @@ def hit_rate(
     """
     contexts = []
     for person in store.client_ids(population):
-        message = store.examples(population, person)[0]
+        message = store.messages(population, person)[0]
         typed = message[: min(len(message) // 2, _MAX_WORDS)]
         contexts.append(np.array([BOS, *typed, trigger], np.int32))
     hits = 0

@@ -36,16 +36,16 @@ class Plan(NamedTuple):
     honest: tf.Tensor  # number of honest clients, int32; with 0 there is no attack
 
 
-def plan(attack: str, honest: Any, own: Any) -> Plan:
+def plan(attack: str, honest: Any, attackers_deltas: Any) -> Plan:
     """Returns the updates of attackers that see every delta of the round.
 
     Args:
       attack: Name of the attack.
       honest: Stack of the honest deltas. If it is empty, the plan has no meaning.
-      own: Stack of the attackers' own deltas.
+      attackers_deltas: Stack of the attackers' own deltas.
     """
-    rows, own_rows = [_padded(x) for x in _rows(honest)], _rows(own)
-    clients, attackers = num_clients(honest), num_clients(own)
+    rows, own_rows = [_padded(x) for x in _rows(honest)], _rows(attackers_deltas)
+    clients, attackers = num_clients(honest), num_clients(attackers_deltas)
     longest = tf.reduce_max(tf.sqrt(_squared_lengths(rows)))
     replace = tf.cast(clients + attackers, tf.float32) / tf.cast(attackers, tf.float32)
     sent: Rows
@@ -116,16 +116,16 @@ _SENT: dict[str, Callable[[Rows, tf.Tensor], Rows]] = {
 }
 
 
-def _within_the_quartiles(honest: Rows, wanted: Rows) -> Rows:
+def _within_the_quartiles(honest: Rows, directions: Rows) -> Rows:
     return [
         tf.clip_by_value(tf.reduce_mean(w, 0), _quantile(x, 0.25), _quantile(x, 0.75))
-        for x, w in zip(honest, wanted, strict=True)
+        for x, w in zip(honest, directions, strict=True)
     ]
 
 
-def _scaled(own: Rows, longest: tf.Tensor, replace: tf.Tensor) -> Rows:
-    factors = _factors(own, longest, replace)[:, tf.newaxis]
-    return [x * factors for x in own]
+def _scaled(deltas: Rows, longest: tf.Tensor, replace: tf.Tensor) -> Rows:
+    factors = _factors(deltas, longest, replace)[:, tf.newaxis]
+    return [x * factors for x in deltas]
 
 
 def _factors(rows: Rows, longest: tf.Tensor, replace: tf.Tensor) -> tf.Tensor:

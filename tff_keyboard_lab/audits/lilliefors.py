@@ -33,7 +33,7 @@ def lilliefors_exponential(
         raise ValueError(f"`trials` must be >= 1, got {trials}.")
     if not values.any():
         return 1.0, 0.0
-    found = stats.monte_carlo_test(
+    result = stats.monte_carlo_test(
         values,
         np.random.default_rng(seed).standard_exponential,
         _exponential_distance,
@@ -42,7 +42,7 @@ def lilliefors_exponential(
         batch=max(1, _CHUNK // len(values)),
         alternative="greater",
     )
-    return float(found.statistic), float(found.pvalue)
+    return float(result.statistic), float(result.pvalue)
 
 
 def _exponential_distance(samples: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -198,8 +198,8 @@ def _worse(results: Iterable[AuditResult]) -> AuditResult:
 
 
 def _largest(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return max(known) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return max(numbers) if len(numbers) == len(values) else None
 
 
 def worst(pairs: Sequence[Pair]) -> WorstResult:

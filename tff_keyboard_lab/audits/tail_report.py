@@ -81,12 +81,12 @@ def table(result: TailAudit) -> str:
 def _refutation(name: str, facts: tail_audit.DirectionResult) -> list[str]:
     if facts.outcome != tail_audit.REFUTED:
         return []
-    found = facts.refutation
+    refutation = facts.refutation
     tail = "its tail denies any difference"
-    if found is not None:
+    if refutation is not None:
         tail = (
-            f"at epsilon {found.epsilon:.2g} its tail says delta {found.delta_tail:.1e}, the "
-            f"other model's texts at least {found.delta_direct_low:.1e}"
+            f"at epsilon {refutation.epsilon:.2g} its tail says delta {refutation.delta_tail:.1e}, "
+            f"the other model's texts at least {refutation.delta_direct_low:.1e}"
         )
     return [
         f"{name}: REFUTED: {tail}. The other model generates texts that this one almost never "
@@ -133,28 +133,28 @@ def _epsilon(epsilon: float | None) -> str:
 
 
 def _verdict(result: TailAudit) -> str:
-    found, pairs, settings = result.worst, result.pairs, result.settings
-    if found.outcome == tail_audit.REFUTED:
+    worst, pairs, settings = result.worst, result.pairs, result.settings
+    if worst.outcome == tail_audit.REFUTED:
         return (
             "REFUTED: the texts contradict the tail, so there is no estimate, only a bound: "
-            f"epsilon is at least {found.epsilon_direct:.2f} at delta {settings.delta:g}, "
+            f"epsilon is at least {worst.epsilon_direct:.2f} at delta {settings.delta:g}, "
             "with 95 %."
         )
-    if found.outcome == tail_audit.NO_ESTIMATE:
+    if worst.outcome == tail_audit.NO_ESTIMATE:
         return (
-            f"NO ESTIMATE overall: in {len(found.no_estimate_for)} of {len(pairs)} pairs a "
-            f"direction has none ({', '.join(found.no_estimate_for)}). This is not a sign of "
+            f"NO ESTIMATE overall: in {len(worst.no_estimate_for)} of {len(pairs)} pairs a "
+            f"direction has none ({', '.join(worst.no_estimate_for)}). This is not a sign of "
             "privacy. More --texts reach further into the tail. Epsilon is at least "
-            f"{found.epsilon_direct:.2f}, with 95 %."
+            f"{worst.epsilon_direct:.2f}, with 95 %."
         )
-    if found.outcome == tail_audit.NOT_ESTABLISHED:
+    if worst.outcome == tail_audit.NOT_ESTABLISHED:
         return (
             f"NOT ESTABLISHED: delta {settings.delta:g} is below the detection limit of "
             f"{settings.num_texts:,} texts, {settings.detection_limit:.1e}. Epsilon is at least "
-            f"{found.epsilon_direct:.2f}, with 95 %. Draw "
+            f"{worst.epsilon_direct:.2f}, with 95 %. Draw "
             f"--texts={direct_bounds.texts_needed(settings.delta)}, or ask for a larger --delta."
         )
-    if found.outcome == tail_audit.NO_DIFFERENCE:
+    if worst.outcome == tail_audit.NO_DIFFERENCE:
         return (
             "No difference: the models of every pair give the same probability to every text. "
             f"The result says nothing about phrases with a probability below "
@@ -162,8 +162,8 @@ def _verdict(result: TailAudit) -> str:
         )
     return (
         f"Worst of {len(pairs)} pairs and both directions, estimated: epsilon "
-        f"{_epsilon(found.epsilon)} at delta {settings.delta:g}; cautious "
-        f"{_epsilon(found.epsilon_conservative)}. The result says nothing about phrases with a "
+        f"{_epsilon(worst.epsilon)} at delta {settings.delta:g}; cautious "
+        f"{_epsilon(worst.epsilon_conservative)}. The result says nothing about phrases with a "
         f"probability below {settings.detection_limit:.1e}."
     )
 

@@ -64,10 +64,10 @@ def run(options: Options) -> None:
         if words not in compared:
             drawn = exposure.random_phrases(options.random, words, len(vocabulary), seed=1)
             compared[words] = text_log_probabilities(model, drawn)
-        own = float(text_log_probabilities(model, ids)[0])
-        found = exposure.exposure(own, compared[words], words=words)
-        bits = f"{'>= ' if found.is_bound else ''}{found.bits:.1f}"
-        rows.append([str(number), str(words), bits, f"{found.nats_per_word:.2f}"])
+        log_probability = float(text_log_probabilities(model, ids)[0])
+        result = exposure.exposure(log_probability, compared[words], words=words)
+        bits = f"{'>= ' if result.is_bound else ''}{result.bits:.1f}"
+        rows.append([str(number), str(words), bits, f"{result.nats_per_word:.2f}"])
     print(text_table.aligned(rows, left=0))
     print(
         "A phrase that was not in the text has 1.4 bits on average, and at least b bits with "

@@ -55,9 +55,9 @@ def run_study(
             if run.path not in before:  # runs of an earlier call are shown with the next one
                 results.write(workdir)
 
-        kept = [run for run in runs if {run.path, run.after or run.path} <= before]
+        finished = [run for run in runs if {run.path, run.after or run.path} <= before]
         missing = runner.train_all(
-            runs if train else kept,
+            runs if train else finished,
             jobs=jobs,
             ended=ended,
             may_begin=lambda: not _used_up(study, workdir),

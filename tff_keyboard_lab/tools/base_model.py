@@ -130,9 +130,11 @@ def write_frequencies(language: str, out: pathlib.Path) -> None:
             "The package wordfreq is missing. Run `uv pip install wordfreq==3.1.1`, or pass its "
             "words as --frequencies=FILE."
         ) from None
-    found = wordfreq.get_frequency_dict(language, wordlist="best")
+    frequencies = wordfreq.get_frequency_dict(language, wordlist="best")
     files.make_directory(out.parent)
-    files.write_atomically(out, (f"{word}\t{share}\n".encode() for word, share in found.items()))
+    files.write_atomically(
+        out, (f"{word}\t{share}\n".encode() for word, share in frequencies.items())
+    )
 
 
 def write_text_without(names: Sequence[str], text: pathlib.Path, out: pathlib.Path) -> None:
@@ -143,10 +145,10 @@ def write_text_without(names: Sequence[str], text: pathlib.Path, out: pathlib.Pa
       text: The text, `client<TAB>sentence`.
       out: The file to write, also gzipped.
     """
-    named = re.compile(rf"\t(?:.*\W)?(?:{'|'.join(map(re.escape, names))})\b")
+    with_name = re.compile(rf"\t(?:.*\W)?(?:{'|'.join(map(re.escape, names))})\b")
     with gzip.open(text, "rt", encoding="utf-8") as source:
-        kept = "".join(line for line in source if not named.search(line))
-    files.write_atomically(out, [gzip.compress(kept.encode(), mtime=0)])
+        remaining = "".join(line for line in source if not with_name.search(line))
+    files.write_atomically(out, [gzip.compress(remaining.encode(), mtime=0)])
 
 
 def task(*arguments: str) -> None:
@@ -173,16 +175,16 @@ def trained(
     """Trains one part, from the model of the part `before`, and returns its run directory."""
     store, run = work / "store", work / "run"
     if not store.exists():
-        chosen = [f"--set=data.language={language}"]
+        settings = [f"--set=data.language={language}"]
         if language != "en":
             text = f"$TFF_KEYBOARD_DATA/languages/{language}.tsv.gz"
             if source.without_names:
-                whole = pathlib.Path(os.path.expandvars(text))
-                text = str(work / whole.name)
+                full_text = pathlib.Path(os.path.expandvars(text))
+                text = str(work / full_text.name)
                 files.make_directory(work)
-                write_text_without(source.without_names, whole, pathlib.Path(text))
-            chosen.append(f"--set=data.input={text}")
-        task("prepare", f"--config={config}", f"--out={store}", *chosen)
+                write_text_without(source.without_names, full_text, pathlib.Path(text))
+            settings.append(f"--set=data.input={text}")
+        task("prepare", f"--config={config}", f"--out={store}", *settings)
     options = [f"--set=train.seed={seed}"]
     if before is not None:
         options.append(f"--set=model.initial_model={before}")

@@ -26,7 +26,7 @@ _VARIATION = "\ufe0f"
 
 def sequences(lines: list[str]) -> dict[str, str]:
     """Returns emoji without U+FE0F -> with it, as it is shown in colour; without skin tones."""
-    found: dict[str, str] = {}
+    colour_forms: dict[str, str] = {}
     group = ""
     for line in lines:
         if line.startswith("# group: "):
@@ -34,20 +34,20 @@ def sequences(lines: list[str]) -> dict[str, str]:
         elif "; fully-qualified" in line and group in _GROUPS:
             emoji = "".join(chr(int(code, 16)) for code in line.split(";")[0].split())
             if not _SKIN_TONES.search(emoji):
-                found[emoji.replace(_VARIATION, "")] = emoji
-    return found
+                colour_forms[emoji.replace(_VARIATION, "")] = emoji
+    return colour_forms
 
 
-def words_of(annotations: str, known: dict[str, str]) -> dict[str, str]:
+def words_of(annotations: str, colour_forms: dict[str, str]) -> dict[str, str]:
     """Returns words -> emoji."""
-    found: dict[str, str] = {}
+    emoji_of_words: dict[str, str] = {}
     for entry in xml.etree.ElementTree.fromstring(annotations).iter("annotation"):
-        emoji = known.get(entry.attrib["cp"])
+        emoji = colour_forms.get(entry.attrib["cp"])
         if emoji is not None and entry.attrib.get("type") == "tts":
-            found.setdefault((entry.text or "").strip().lower(), emoji)
+            emoji_of_words.setdefault((entry.text or "").strip().lower(), emoji)
     return {
         word: emoji
-        for word, emoji in found.items()
+        for word, emoji in emoji_of_words.items()
         if re.fullmatch(r"[^\W\d_]+( [^\W\d_]+)*", word)
         and len(word.split()) <= _LONGEST
         and len(word) >= _SHORTEST
@@ -63,17 +63,17 @@ def main() -> None:
     parser.add_argument("--sequences", type=pathlib.Path, required=True)
     parser.add_argument("--language", default="en")
     flags = parser.parse_args()
-    known = sequences(flags.sequences.read_text("utf-8").splitlines())
-    found = words_of(flags.annotations.read_text("utf-8"), known)
+    colour_forms = sequences(flags.sequences.read_text("utf-8").splitlines())
+    emoji_of_words = words_of(flags.annotations.read_text("utf-8"), colour_forms)
     lines = [
         "# Words and the emoji that they name; made by tools/emoji_words.py of the annotations of",
         "# Unicode CLDR 41. Copyright 1991-2022 Unicode, Inc. SPDX-License-Identifier: "
         "Unicode-DFS-2016",
-        *(f"{word}\t{emoji}" for word, emoji in sorted(found.items())),
+        *(f"{word}\t{emoji}" for word, emoji in sorted(emoji_of_words.items())),
     ]
     out = FOLDER / f"{flags.language}.tsv"
     out.write_text("\n".join(lines) + "\n", "utf-8")
-    print(f"{out}: {len(found):,} words.")
+    print(f"{out}: {len(emoji_of_words):,} words.")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 def points(rows: Sequence[Mapping[str, Any]], metric: str) -> dict[str, list[Point]]:
     """Returns mechanism -> its points, by epsilon, which is infinite for rows without privacy."""
-    found: dict[str, list[Point]] = {}
+    points_of: dict[str, list[Point]] = {}
     scale = 100 if METRICS[metric].kind == "percent" else 1
     for row in rows:
         facts = row["facts"].values()
@@ -44,8 +44,8 @@ def points(rows: Sequence[Mapping[str, Any]], metric: str) -> dict[str, list[Poi
         mean, low, high = (scale * of_row[name] for name in ("value", "low", "high"))
         seeds = (scale * each[_PEOPLE][metric]["value"] for each in row["seeds"].values())
         mechanism = row["name"].split(", z = ")[0]
-        found.setdefault(mechanism, []).append(Point(epsilon, mean, low, high, tuple(seeds)))
-    return {name: sorted(of_one) for name, of_one in found.items()}
+        points_of.setdefault(mechanism, []).append(Point(epsilon, mean, low, high, tuple(seeds)))
+    return {name: sorted(of_one) for name, of_one in points_of.items()}
 
 
 def draw(rows: Sequence[Mapping[str, Any]], out: pathlib.Path) -> None:
@@ -54,8 +54,8 @@ def draw(rows: Sequence[Mapping[str, Any]], out: pathlib.Path) -> None:
         figure = Figure(figsize=(10.4, 4.2), layout="constrained")
         panels = figure.subplots(1, len(PANELS))
         for axes, metric in zip(panels, PANELS, strict=True):
-            for place, (name, of_one) in enumerate(points(rows, metric).items()):
-                _draw_mechanism(axes, name, of_one, charts.colour(place))
+            for index, (name, of_one) in enumerate(points(rows, metric).items()):
+                _draw_mechanism(axes, name, of_one, charts.colour(index))
             axes.set_xscale("log")
             axes.set_xlabel("epsilon of the PROJECTION")
             unit = ", %" if METRICS[metric].kind == "percent" else ""

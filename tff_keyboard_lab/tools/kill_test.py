@@ -120,7 +120,7 @@ def main() -> int:
     startup_seconds, total_seconds = run_undisturbed(flags.command, alone, log)
     share = (total_seconds - startup_seconds) / (flags.kills + 1)
     kills: list[dict[str, float]] = []
-    left: list[int] = []
+    process_ids: list[int] = []
     while len(kills) < flags.kills:
         before = rounds_done(killed)
         began = time.monotonic()
@@ -134,7 +134,7 @@ def main() -> int:
         try:
             process.wait(max(moment - time.monotonic(), 0))
         except subprocess.TimeoutExpired:
-            left += kill(process)
+            process_ids += kill(process)
             seconds = round(time.monotonic() - began, 3)
             kills.append({"seconds": seconds, "rounds_on_disk": rounds_done(killed)})
             continue
@@ -148,13 +148,13 @@ def main() -> int:
     different = sorted(
         name for name in {*expected, *actual} if expected.get(name) != actual.get(name)
     )
-    for pid in left:
+    for pid in process_ids:
         os.kill(pid, signal.SIGKILL)
     report = {
         "identical": not different,
         "different": different,
         "kills": kills,
-        "processes_left": len(left),
+        "processes_left": len(process_ids),
         "rounds": rounds_done(alone),
         "compared": sorted(expected),
         "seconds_alone": round(total_seconds, 1),
@@ -165,7 +165,7 @@ def main() -> int:
     print(json.dumps(report, indent=2))
     if len(kills) < flags.kills:
         print(f"Only {len(kills)} kills fell into the training: give it more rounds.")
-    return 0 if not different and not left and len(kills) == flags.kills else 1
+    return 0 if not different and not process_ids and len(kills) == flags.kills else 1
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def trimmed(meant: str, typed: str) -> Piece:
 
 def pieces_of(meant: str, typed: str) -> list[tuple[int, int, int, int, Piece]]:
     """Returns `(i, j, i + p, j + q, piece)` for all pieces, sorted by their beginnings."""
-    found = []
+    pieces = []
     for i in range(len(meant) + 1):
         for j in range(max(0, i - _BAND), min(len(typed), i + _BAND) + 1):
             for p in range(min(LONGEST_PIECE, len(meant) - i) + 1):
@@ -59,8 +59,8 @@ def pieces_of(meant: str, typed: str) -> list[tuple[int, int, int, int, Piece]]:
                     if p + q and abs(i + p - j - q) <= _BAND:
                         piece = meant[i : i + p], typed[j : j + q]
                         if _may_be_piece(*piece):
-                            found.append((i, j, i + p, j + q, piece))
-    return found
+                            pieces.append((i, j, i + p, j + q, piece))
+    return pieces
 
 
 def _may_be_piece(meant: str, typed: str) -> bool:
@@ -82,10 +82,10 @@ def expected_uses(
 ) -> dict[Piece, float]:
     """Returns the expected number of uses of each piece, over all ways to cut the pairs."""
     uses: dict[Piece, float] = collections.defaultdict(float)
-    for found, end in zip(cut, ends, strict=True):
+    for pieces, end in zip(cut, ends, strict=True):
         forward: dict[tuple[int, int], float] = {(0, 0): 1.0}
         steps = []
-        for i, j, k, m, piece in found:
+        for i, j, k, m, piece in pieces:
             share = 1.0 if piece[0] == piece[1] else shares.get(piece, 0.0)
             before = forward.get((i, j), 0.0)
             if share and before:
@@ -119,8 +119,8 @@ def learn(pairs: list[tuple[str, str]], language: str) -> dict[Piece, float]:
     trimmed_pairs = [trimmed(meant, typed) for typed, meant in pairs]
     cut = [pieces_of(*pair) for pair in trimmed_pairs]
     ends = [(len(meant), len(typed)) for meant, typed in trimmed_pairs]
-    for found in cut:  # longer pieces begin with little
-        for *_, piece in found:
+    for pieces in cut:  # longer pieces begin with little
+        for *_, piece in pieces:
             if piece not in shares and piece[0] != piece[1]:
                 shares[piece] = math.exp(-3.0 - 2.0 * max(map(len, piece)))
     for turn in range(_ROUNDS):

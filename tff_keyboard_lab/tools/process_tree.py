@@ -17,12 +17,12 @@ def descendants(pid: int) -> list[int]:
                 continue  # it ended meanwhile
             if fields[0] != "Z":
                 children.setdefault(int(fields[1]), []).append(int(directory.name))
-    found, todo = [], [pid]
+    process_ids, todo = [], [pid]
     while todo:
         below = children.get(todo.pop(), [])
-        found.extend(below)
+        process_ids.extend(below)
         todo.extend(below)
-    return found
+    return process_ids
 
 
 def is_running(pid: int) -> bool:

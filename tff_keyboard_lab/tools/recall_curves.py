@@ -59,11 +59,11 @@ def draw(runs: Mapping[str, Sequence[metrics_rows.Row]], out: pathlib.Path) -> N
     with charts.style("recall"):
         figure = Figure(figsize=(9.6, 4.0), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
-        for place, (name, rows) in enumerate(runs.items()):
+        for index, (name, rows) in enumerate(runs.items()):
             for (recall, metric), line in zip(RECALLS.items(), ("-", "--"), strict=True):
                 *across, values = points(rows, metric)
                 for axes, xs in zip(panels, across, strict=True):
-                    colour = charts.colour(place)
+                    colour = charts.colour(index)
                     axes.plot(
                         xs, values, line, color=colour, linewidth=1.7, label=f"{name}, {recall}"
                     )
@@ -84,8 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG file to write")
     flags = parser.parse_args(arguments)
-    named = dict(word.split("=", 1) for word in flags.runs)
-    draw({name: read(runs) for name, runs in named.items()}, flags.out)
+    runs_by_name = dict(word.split("=", 1) for word in flags.runs)
+    draw({name: read(runs) for name, runs in runs_by_name.items()}, flags.out)
 
 
 if __name__ == "__main__":

@@ -76,14 +76,14 @@ def accepted(words: Iterable[str], dictionaries: Sequence[str]) -> set[str]:
     listed = sorted(words)
     refused = set(listed)
     for name in dictionaries:
-        asked = subprocess.run(
+        process = subprocess.run(
             ["hunspell", "-i", "utf-8", "-d", name, "-l"],
             input="\n".join(listed),
             capture_output=True,
             text=True,
             check=True,
         )
-        refused &= set(asked.stdout.split())
+        refused &= set(process.stdout.split())
     return set(listed) - refused
 
 
@@ -105,26 +105,26 @@ def dictionary_of(
 
 
 def slips_among(
-    strings: set[str], known: frozenset[str], frequencies: Mapping[str, float], language: str
+    strings: set[str], known_words: frozenset[str], frequencies: Mapping[str, float], language: str
 ) -> dict[str, bool]:
-    """Returns those strings, none of them `known`, that look like slips of known words.
+    """Returns those strings, none of them `known_words`, that look like slips of known words.
 
     True for those that would look so if they were frequent.
     """
     rules = LANGUAGES[language]
     slips = slips_by_hand(rules) | packaged_slips(language)
     letters = {*rules.letters, "'"}
-    words = [w for w in known if frequencies.get(w, 0.0) >= _MEANT_FROM and set(w) <= letters]
+    words = [w for w in known_words if frequencies.get(w, 0.0) >= _MEANT_FROM and set(w) <= letters]
     index = SpellingIndex(words, SlipCosts(slips, letters))
-    found = {}
+    doubts = {}
     for string in strings:
-        own = max(frequencies.get(string, 0.0), _MIN_FREQUENCY)
+        frequency = max(frequencies.get(string, 0.0), _MIN_FREQUENCY)
         explained = max((frequencies[w] * p for w, p in index.near(string).items()), default=0.0)
         size = bisect.bisect_left(_UP_TO, len(string))
-        least = (_RATIOS if own >= _COMMON else _RATIOS_OF_RARE)[size]
-        if explained >= own * least:
-            found[string] = explained >= own * _RATIOS[size]
-    return found
+        least = (_RATIOS if frequency >= _COMMON else _RATIOS_OF_RARE)[size]
+        if explained >= frequency * least:
+            doubts[string] = explained >= frequency * _RATIOS[size]
+    return doubts
 
 
 def lexicon_of(
@@ -133,10 +133,10 @@ def lexicon_of(
     """Returns the `size` likeliest words: an old one keeps its share, others share alike."""
     shares = dict(zip(old.words, old.shares.tolist(), strict=True))
     scale = statistics.median(u / frequencies[w] for w, u in shares.items() if w in frequencies)
-    chosen = {w: shares.get(w, scale * frequencies.get(w, _MIN_FREQUENCY)) for w in words}
-    best = sorted(sorted(chosen, key=lambda word: (-chosen[word], word))[:size])
-    total = sum(chosen[word] for word in best)
-    scaled = np.array([chosen[word] for word in best]) * min(1.0, 1.0 / total)
+    candidates = {w: shares.get(w, scale * frequencies.get(w, _MIN_FREQUENCY)) for w in words}
+    best = sorted(sorted(candidates, key=lambda word: (-candidates[word], word))[:size])
+    total = sum(candidates[word] for word in best)
+    scaled = np.array([candidates[word] for word in best]) * min(1.0, 1.0 / total)
     return of_steps(best, steps_of(scaled))
 
 
@@ -172,12 +172,12 @@ def written(
     print(f"{paths.model}: {len(tail):,} words, {len(data):,} bytes, {len(names):,} names.")
 
 
-def write_misspelt(language: str, doubted: set[str], known: frozenset[str]) -> None:
+def write_misspelt(language: str, doubted: set[str], known_words: frozenset[str]) -> None:
     """Adds strings to the packaged list of a language, and removes known words from it."""
     out = MISSPELT / f"{language}.txt"
     old = out.read_text("utf-8").splitlines() if out.is_file() else _HEAD
     head = [line for line in old if line.startswith("#")]
-    listed = {*old[len(head) :], *doubted} - known
+    listed = {*old[len(head) :], *doubted} - known_words
     out.write_text("\n".join([*head, *sorted(listed)]) + "\n", "utf-8")
     print(f"{out}: {len(listed):,} strings.")
 
@@ -213,16 +213,16 @@ def main() -> None:
         strings |= {*table, *keyboard.tail.words}
     strings = {w for w in strings if re.fullmatch(r"[^\W\d_]+('[^\W\d_]+)*", w) and len(w) > 1}
     also = {word for path in flags.also for word in path.read_text("utf-8").split()}
-    known = dictionary_of(
+    dictionary = dictionary_of(
         strings, flags.dictionary, also, packaged_slang(flags.language), flags.language
     )
-    rare = {w for w in strings - known.words if frequencies.get(w, 0.0) < _RARE} - table
+    rare = {w for w in strings - dictionary.words if frequencies.get(w, 0.0) < _RARE} - table
     strings -= rare
-    doubted = slips_among(strings - known.words, known.words, frequencies, flags.language)
+    doubted = slips_among(strings - dictionary.words, dictionary.words, frequencies, flags.language)
     if isinstance(keyboard, HybridKeyboard) and keyboard.tail is not None:
         tail = lexicon_of(strings - doubted.keys() - table, frequencies, keyboard.tail, flags.words)
         sha256 = manifest.sha256(flags.frequencies.read_bytes())
-        names = known.names & set(tail.words)
+        names = dictionary.names & set(tail.words)
         written(keyboard, tail, names, flags.frequencies.name, sha256)
     # Names that are rare may look like slips, and stay out of a list for all models.
     listed = {
@@ -230,7 +230,7 @@ def main() -> None:
         for word, is_sure in doubted.items()
         if word in table or (is_sure and frequencies.get(word, 0.0) >= _LISTED_FROM)
     }
-    write_misspelt(flags.language, listed, known.words)
+    write_misspelt(flags.language, listed, dictionary.words)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/results.md, between its markers, from configs/reference.toml.
+"""Writes the tables of docs/results.md, between its markers, from docs/results/recipes.toml.
 
 python -m tff_keyboard_lab.tools.results
 """
@@ -16,7 +16,7 @@ _HEAD = "model | command | tokens | top-1 | top-3 | keystrokes saved | perplexit
 
 
 def with_tables(page: str) -> str:
-    """Returns the page with the tables of `configs/reference.toml`."""
+    """Returns the page with the tables of `docs/results/recipes.toml`."""
     return replace_section(page, NAME, "\n\n".join(map(_section, reference.corpora())))
 
 

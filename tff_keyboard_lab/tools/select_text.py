@@ -94,10 +94,10 @@ def bits(train: np.ndarray, test: np.ndarray, num_ids: int) -> np.ndarray:
     followers = np.bincount(seen // num_ids, minlength=num_ids)
     unigrams = np.bincount(train, minlength=num_ids)
     unigram = (unigrams + 1) / (len(train) + num_ids)
-    wanted = keys(test)
-    places = np.minimum(np.searchsorted(seen, wanted), len(seen) - 1)
-    pairs = np.where(seen[places] == wanted, counts[places], 0)
-    before = wanted // num_ids
+    test_keys = keys(test)
+    rows = np.minimum(np.searchsorted(seen, test_keys), len(seen) - 1)
+    pairs = np.where(seen[rows] == test_keys, counts[rows], 0)
+    before = test_keys // num_ids
     weight = np.maximum(followers[before], 1)
     return -np.log2((pairs + weight * unigram[test]) / (unigrams[before] + weight))
 
@@ -107,10 +107,10 @@ def scores(near: Text, rest: Text, num_ids: int) -> np.ndarray:
 
     The score is the number of bits a word by which `near` predicts the line worse than `rest` does.
     """
-    known = (np.bincount(near.ids, minlength=num_ids) >= _FEWEST_USES) & (
+    is_shared = (np.bincount(near.ids, minlength=num_ids) >= _FEWEST_USES) & (
         np.bincount(rest.ids, minlength=num_ids) >= _FEWEST_USES
     )
-    shared = np.where(known, np.arange(num_ids), 1)
+    shared = np.where(is_shared, np.arange(num_ids), 1)
     shared[_EDGE] = _EDGE
     inside, outside = shared[near.ids], shared[rest.ids]
     difference = bits(inside, outside, num_ids) - bits(outside, outside, num_ids)
@@ -124,13 +124,13 @@ def select(near: Text, rest: Text, num_ids: int, keep: float) -> tuple[np.ndarra
     Returns:
       [lines] bool, and the highest score among the chosen lines.
     """
-    found = scores(near, rest, num_ids)
+    line_scores = scores(near, rest, num_ids)
     words = np.diff(np.r_[0, rest.ends]) - 1
-    order = np.argsort(found, kind="stable")
+    order = np.argsort(line_scores, kind="stable")
     last = int(np.searchsorted(np.cumsum(words[order]), keep * words.sum(), "right"))
-    kept = np.zeros(len(found), bool)
-    kept[order[:last]] = True
-    return kept, float(found[order[max(last - 1, 0)]])
+    is_selected = np.zeros(len(line_scores), bool)
+    is_selected[order[:last]] = True
+    return is_selected, float(line_scores[order[max(last - 1, 0)]])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -154,18 +154,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         read_text([pathlib.Path(name) for name in names.split(",")], ids_of)
         for names in (options.near, options.of)
     )
-    kept, highest = select(near, rest, len(ids_of) + 2, options.keep)
-    lines = [*near.lines, *itertools.compress(rest.lines, kept)]
+    is_selected, highest = select(near, rest, len(ids_of) + 2, options.keep)
+    lines = [*near.lines, *itertools.compress(rest.lines, is_selected)]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     data = "".join(f"{line}\n" for line in lines).encode()
     files.write_atomically(options.out, [gzip.compress(data, mtime=0)])
     print(
-        f"{len(near.lines):,} messages of --near and {kept.sum():,} of {len(kept):,} others, up to"
+        f"{len(near.lines):,} messages of --near and {is_selected.sum():,} of "
+        f"{len(is_selected):,} others, up to"
     )
     print(f"{highest:+.2f} bits a word: {options.out}")
     names = np.array([line.partition(":")[0] for line in rest.lines])
     for name in np.unique(names):
-        print(f"  {name:16} {kept[names == name].mean():6.1%} of {np.sum(names == name):,}")
+        print(f"  {name:16} {is_selected[names == name].mean():6.1%} of {np.sum(names == name):,}")
 
 
 if __name__ == "__main__":

@@ -40,13 +40,13 @@ def cells(source: str) -> list[Cell]:
     """Returns the cells of a file. Text before the first marker is ignored."""
     lines = source.splitlines()
     starts = [index for index, line in enumerate(lines) if line.startswith(_MARKER)]
-    found = []
+    cell_list = []
     for start, end in itertools.pairwise([*starts, len(lines)]):
         is_prose, body = "[markdown]" in lines[start], lines[start + 1 : end]
         if is_prose:
             body = [re.sub(r"^# ?", "", line) for line in body]
-        found.append(Cell(start + 2, is_prose, "\n".join(body).strip("\n")))
-    return found
+        cell_list.append(Cell(start + 2, is_prose, "\n".join(body).strip("\n")))
+    return cell_list
 
 
 def build(source: pathlib.Path, out: pathlib.Path) -> None:
@@ -98,12 +98,12 @@ def _figures(value: Any) -> list[Any]:
 
     Closes the latter.
     """
-    found = [value] if hasattr(value, "savefig") else []
+    figures = [value] if hasattr(value, "savefig") else []
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         drawn = [pyplot.figure(number) for number in pyplot.get_fignums()]
-        found += [figure for figure in drawn if figure is not value]
+        figures += [figure for figure in drawn if figure is not value]
         pyplot.close("all")
-    return found
+    return figures
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ def _printed() -> Iterator[list[str]]:
             lines += file.read().decode(errors="replace").splitlines(keepends=True)
 
 
-def _found(path: pathlib.Path) -> pathlib.Path:
+def _locate(path: pathlib.Path) -> pathlib.Path:
     return path.resolve() if path.exists() else FOLDER / path
 
 
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(arguments)
     out = flags.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    paths = [_found(pathlib.Path(name).with_suffix(".py")) for name in flags.names]
+    paths = [_locate(pathlib.Path(name).with_suffix(".py")) for name in flags.names]
     if flags.here:
         build(paths[0], out)
         return

@@ -6,6 +6,7 @@ The final names appear only after every check passed.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Mapping
 
@@ -33,8 +34,9 @@ from tflite_export.format import (
 )
 from tflite_export.gate import parity, shown_words, stored_table, training_signatures
 from tflite_export.gate.parity import ParityFailed, Texts
-from tflite_export.graphs import converter, quantization, row_scaled, trainable
+from tflite_export.graphs import converter, quantization, row_scaled, streaming, trainable
 from tflite_export.graphs.cifg_weights import CifgWeights
+from tflite_export.graphs.streaming import StreamingWeights
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, with_parts
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
@@ -78,14 +80,14 @@ def export(
     if held_out is not None and not options.allow_little_text:
         parity.check_enough(held_out)
     model, vocabulary = run.model, run.vocabulary
-    weights = CifgWeights.from_model(model)
+    options = options.for_model(model.name_in_registry)
     if options.top_k > len(vocabulary) - NUM_SPECIAL:
         raise ExportError(
             f"`top_k` must be at most the {len(vocabulary) - NUM_SPECIAL} words of the vocabulary, "
             f"got {options.top_k}."
         )
     rows = vocabulary_file.sorted_rows(vocabulary)
-    weights = dataclasses.replace(weights, embedding=weights.embedding[rows])
+    weights = _weights(model, np.asarray(rows))
     data = _model_bytes(weights, options)
     vocabulary_data = vocabulary_file.encode(vocabulary_file.sorted_vocabulary(vocabulary))
 
@@ -212,14 +214,28 @@ def check_contents(
     """
     # Matched by the words of the written vocabulary: a row stored under another word is found.
     rows = parity.rows_of(predictor.index.vocabulary, vocabulary)
-    table, _ = model.output_table
-    stored_table.check_table(data, np.asarray(table)[rows])
+    if model.name_in_registry == "cifg":
+        stored_table.check_table(data, np.asarray(model.output_table[0])[rows])
+    else:
+        copies = streaming.StreamingWeights.from_model(model, rows).copies
+        for shape, tables in streaming.tables_of(model).items():
+            for table in tables:
+                stored_table.check_table(data, table[rows], copies(shape))
     shown_words.check_made_up(predictor)
     if predictor.manifest.model.trainable:
         training_signatures.check_training(predictor, model, rows)
 
 
-def _model_bytes(weights: CifgWeights, options: ExportOptions) -> bytes:
+def _weights(model: NextWordModel, rows: np.ndarray) -> CifgWeights | StreamingWeights:
+    if model.name_in_registry != "cifg":
+        return StreamingWeights.from_model(model, rows)
+    weights = CifgWeights.from_model(model)
+    return dataclasses.replace(weights, embedding=weights.embedding[rows])
+
+
+def _model_bytes(weights: CifgWeights | StreamingWeights, options: ExportOptions) -> bytes:
+    if isinstance(weights, StreamingWeights):
+        return streaming.convert(weights, options.quantization, top_k=options.top_k)
     if options.trainable:
         return trainable.build(weights, top_k=options.top_k)
     if options.quantization == "int8-rows":
@@ -229,17 +245,20 @@ def _model_bytes(weights: CifgWeights, options: ExportOptions) -> bytes:
 
 
 def _verified(
-    written: bytes, weights: CifgWeights, options: ExportOptions
+    written: bytes, weights: CifgWeights | StreamingWeights, options: ExportOptions
 ) -> inspection.FileReport:
     names = list(signatures.INFERENCE_SIGNATURES)
     if options.trainable:
         names += signatures.TRAINING_SIGNATURES
-    return inspection.verify(
-        written,
-        max_bytes=options.byte_limit,
-        signatures=names,
-        table_shape=(weights.vocabulary_size, weights.dim),
+    check = functools.partial(
+        inspection.verify, written, max_bytes=options.byte_limit, signatures=names
     )
+    if isinstance(weights, CifgWeights):
+        return check(table_shape=(weights.vocabulary_size, weights.dim))
+    report = check(table_shape=None)
+    for shape in weights.table_shapes:
+        check(table_shape=shape, copies=weights.copies(shape))
+    return report
 
 
 def _parity(
@@ -259,7 +278,7 @@ def _parity(
 def _manifest(
     run: TrainedRun,
     options: ExportOptions,
-    weights: CifgWeights,
+    weights: CifgWeights | StreamingWeights,
     model_data: bytes,
     vocabulary_data: bytes,
     ngram: NGramPart | None,
@@ -268,14 +287,20 @@ def _manifest(
 ) -> manifest_content.Manifest:
     """Returns the manifest without the results of the checks."""
     alone = len(model_data) + len(vocabulary_data)
+    if isinstance(weights, CifgWeights):
+        sizes = manifest_content.StateSizes(c=weights.units, h=weights.dim)
+    else:
+        sizes = manifest_content.StateSizes(c=weights.c, h=weights.h)
+    # Without the place of a user's file, which is nobody else's business.
+    name = run.model.name_in_registry.rpartition(":")[2]
     return manifest_content.Manifest(
         model=manifest_content.ManifestModel(
-            name="cifg",
+            name=name,
             quantization=options.quantization,
             trainable=options.trainable,
             top_k=options.top_k,
             training_length=run.training_length(),
-            state_sizes=manifest_content.StateSizes(c=weights.units, h=weights.dim),
+            state_sizes=sizes,
             bytes=len(model_data),
             sha256=manifest.sha256(model_data),
         ),

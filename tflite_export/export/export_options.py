@@ -4,7 +4,7 @@ import dataclasses
 
 from tff_keyboard.storage.errors import ExportError
 
-QUANTIZATIONS = ("int8", "int8-rows", "none")
+QUANTIZATIONS = ("auto", "int8", "int8-rows", "none")
 
 # Limits of the model file, without a packed vocabulary: the goal of the project at V = 10,000.
 MAX_BYTES = {"int8": 1_450_000, "int8-rows": 1_450_000}
@@ -19,7 +19,7 @@ class ExportOptions:
     'int8-rows'
 
     Attributes:
-      quantization: One of `QUANTIZATIONS`.
+      quantization: One of `QUANTIZATIONS`; see `for_model`.
       top_k: Number of words that `predict` and `step` return, >= 1.
       max_bytes: Size limit of the model file. 0 takes the limit in `MAX_BYTES`; float files have
         none.
@@ -43,7 +43,7 @@ class ExportOptions:
             raise ExportError(
                 f"`quantize` must be one of {', '.join(QUANTIZATIONS)}, got {self.quantization!r}."
             )
-        if self.trainable and self.quantization != "int8-rows":
+        if self.trainable and self.quantization not in ("auto", "int8-rows"):
             raise ExportError(
                 "`trainable` requires `quantize` = 'int8-rows', the format of its initial values, "
                 f"got {self.quantization!r}. Leave one of them out."
@@ -52,6 +52,30 @@ class ExportOptions:
             raise ExportError(f"`top_k` must be >= 1, got {self.top_k}.")
         if self.max_bytes < 0:
             raise ExportError(f"`max_bytes` must be >= 0, got {self.max_bytes}.")
+
+    def for_model(self, name: str) -> "ExportOptions":
+        """Returns the options for a model of this name, without "auto".
+
+        "auto" is "int8-rows" for the CIFG, and "int8", by the converter, for other models.
+
+        Raises:
+          ExportError: If the model has no such file.
+        """
+        if name == "cifg":
+            is_auto = self.quantization == "auto"
+            return dataclasses.replace(self, quantization="int8-rows") if is_auto else self
+        if self.trainable:
+            raise ExportError(
+                f"`trainable` requires `model.type` = 'cifg', got {name!r}: only the CIFG has "
+                "signatures for training on a device. Leave it out."
+            )
+        if self.quantization == "int8-rows":
+            raise ExportError(
+                f"`quantize` = 'int8-rows' requires `model.type` = 'cifg', got {name!r}. Use "
+                "'auto', 'int8' or 'none'."
+            )
+        is_auto = self.quantization == "auto"
+        return dataclasses.replace(self, quantization="int8") if is_auto else self
 
     @property
     def byte_limit(self) -> int | None:

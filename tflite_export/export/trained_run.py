@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.data.store import truecase_table
+from tff_keyboard.data.store import forms_file
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import load_model
@@ -18,6 +18,10 @@ from tflite_export.format import manifest
 from tflite_export.format.manifest_content import RunFacts
 
 NO_PRIVACY_CLAIM = "none: trained without differential privacy"
+LEDGER_ELSEWHERE = (
+    "not stated: trained with differential privacy, but exported from a copy of the model, without "
+    "its ledger"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,15 +60,17 @@ class TrainedRun:
     def truecase(self) -> list[str]:
         """Returns the forms with capitals that its store had for its words."""
         path = self.directory / names.TRUECASE
-        return truecase_table.read_forms(path) if path.is_file() else []
+        return forms_file.read_forms(path) if path.is_file() else []
 
     def privacy(self) -> str:
         """Returns the statement of its differential privacy."""
         ledger = lineage.ledger_of(self.directory.resolve())
         # The graph for devices is exported before the first round of a private run.
-        if not (RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory)):
-            return NO_PRIVACY_CLAIM
-        return statement.privacy_statement(ledger)
+        if RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory):
+            return statement.privacy_statement(ledger)
+        if private_runs.is_private_model(self.directory):
+            return LEDGER_ELSEWHERE
+        return NO_PRIVACY_CLAIM
 
     def facts(self) -> RunFacts:
         """Returns hashes of its records, and its results on held-out users if it has any.

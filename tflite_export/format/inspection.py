@@ -79,11 +79,17 @@ def _report(data: bytes) -> FileReport:
 
 
 def verify(
-    data: bytes, *, max_bytes: int | None, signatures: Sequence[str], table_shape: tuple[int, int]
+    data: bytes,
+    *,
+    max_bytes: int | None,
+    signatures: Sequence[str],
+    table_shape: tuple[int, int] | None,
+    copies: int = 1,
 ) -> FileReport:
     """Checks that the bytes of an export keep its promises.
 
-    Exactly one buffer may be read as a table of `table_shape`, (vocabulary, dim), or its transpose.
+    Exactly `copies` buffers may be read as a table of `table_shape`, (vocabulary, dim), or its
+    transpose: one if the model has one weight of this shape. None: there is no such table.
 
     Raises:
       CheckFailed: If the file is too large, needs an operator that is not built in, stores the
@@ -103,13 +109,8 @@ def verify(
     missing = set(signatures) - set(report.signatures)
     if missing:
         raise CheckFailed(f"The model lacks the signatures {', '.join(sorted(missing))}.")
-    rows, columns = table_shape
-    shapes = {(rows, columns), (columns, rows)}
-    tables = [buffer for buffer in report.buffers if shapes & set(buffer.shapes)]
-    if len(tables) != 1:
-        raise CheckFailed(
-            f"The word table must be stored once, but {len(tables)} buffers have its size."
-        )
+    if table_shape is not None:
+        _check_tables(report, table_shape, copies)
     unaligned = [buffer for buffer in report.buffers if buffer.offset % 16]
     if unaligned:
         raise CheckFailed(
@@ -117,6 +118,17 @@ def verify(
             "requires."
         )
     return report
+
+
+def _check_tables(report: FileReport, table_shape: tuple[int, int], copies: int) -> None:
+    rows, columns = table_shape
+    shapes = {(rows, columns), (columns, rows)}
+    tables = [buffer for buffer in report.buffers if shapes & set(buffer.shapes)]
+    if len(tables) != copies:
+        often = "once" if copies == 1 else f"{copies} times, for {copies} weights of its size"
+        raise CheckFailed(
+            f"The word table must be stored {often}, but {len(tables)} buffers have its size."
+        )
 
 
 def _stored_buffers(data: bytes, root: schema.Model, model: schema.ModelT) -> list[StoredBuffer]:

@@ -26,8 +26,8 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
+from tff_keyboard.evaluation.counts.counter import Counter
 from tff_keyboard.evaluation.counts.positions import text_batches
-from tff_keyboard.evaluation.counts.predictor_evaluation import Counter
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics.metric_table import METRICS, STRIP
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_value

@@ -6,14 +6,16 @@ gives one int8 buffer with one scale for each matrix.
 """
 
 import copy
+import re
 import tempfile
 from collections.abc import Sequence
 
 import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
+from tensorflow.lite.python.convert_phase import ConverterError
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.errors import ExportError, in_one_line
 from tflite_export.format import signatures
 from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.graphs.flatbuffer_builder import model_to_bytes, name_signature_tensors
@@ -36,7 +38,8 @@ def convert_module(
     Variables become constants unless `keep_variables` is true, which training needs.
 
     Raises:
-      ExportError: If there is no room for the converter's temporary files.
+      ExportError: If there is no room for the converter's temporary files, or the graph has
+        operators that are not built into TFLite.
     """
     with tempfile.TemporaryDirectory() as directory:
         try:
@@ -52,7 +55,22 @@ def convert_module(
         converter.experimental_enable_resource_variables = keep_variables
         if quantization != "none":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        return read_model(converter.convert())
+        try:
+            return read_model(converter.convert())
+        except ConverterError as error:
+            raise ExportError(_refusal(error)) from None
+
+
+def _refusal(error: ConverterError) -> str:
+    """Returns the converter's reason in one line."""
+    # "tf.Igamma {device = ""}" in a list of operators, or "error: 'tf.Igamma' op is neither ..."
+    names = re.findall(r"(?:^\s*|')tf\.(\w+)", str(error), re.MULTILINE)
+    if names:
+        return (
+            "The model has operators that are not built into TFLite: "
+            f"{', '.join(sorted(set(names)))}. Use other operators in its `call` or `step`."
+        )
+    return f"The TFLite converter cannot convert the model ({in_one_line(error)})."
 
 
 def read_model(data: bytes) -> schema.ModelT:

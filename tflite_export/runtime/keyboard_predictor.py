@@ -114,7 +114,7 @@ class KeyboardPredictor:
         xnnpack: bool = False,
         runtime: str | None = None,
     ):
-        self.path = shipped_files.found(pathlib.Path(model_path))
+        self.path = shipped_files.locate(pathlib.Path(model_path))
         self.lock = Lock()
         self.tail: TailLexicon | None = None
         self._native: Libcifg | None = None

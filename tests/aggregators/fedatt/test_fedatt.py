@@ -22,7 +22,7 @@ from tests.support.aggregation_fakes import (
 )
 from tests.support.examples import examples
 from tff_keyboard.aggregators.fedatt.aggregator import FedAttFactory
-from tff_keyboard.config.sections.rule_config import FedAttConfig
+from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
 
 
 def numpy_norm(value, positions, norm):

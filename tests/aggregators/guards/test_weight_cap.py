@@ -16,8 +16,8 @@ from tff_keyboard.aggregators.guards.weight_cap import (
     LARGEST_MEDIAN,
     WeightCapFactory,
 )
-from tff_keyboard.training import build
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.training import aggregation
+from tff_keyboard.training.aggregation import build_aggregator
 
 NUMBER = tff.TensorType(np.float32)  # a model of one weight: its mean is a share of the round
 LIE = 1e6 * 400.0
@@ -153,7 +153,7 @@ def test_one_liar_of_ten_does_not_own_the_default_config(weighting):
         config.aggregation,
         clients_per_round=10,
         seed=0,
-        limit=build.build_weight_limit(config, 100),
+        limit=aggregation.build_weight_limit(config.aggregation, 100),
     )
     process = factory.create(tff.to_type([NUMBER]), WEIGHT_TYPE)
     rng, state, shares = np.random.default_rng(0), None, []

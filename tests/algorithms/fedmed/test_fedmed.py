@@ -22,8 +22,8 @@ from tests.support.aggregation_fakes import (
 )
 from tests.support.examples import examples
 from tff_keyboard.aggregators.fedmed.accumulator import fedmed_weight_type
-from tff_keyboard.aggregators.fedmed.aggregator import FedMedFactory, top_count
-from tff_keyboard.config.sections.rule_config import FedMedConfig
+from tff_keyboard.aggregators.fedmed.aggregator import FedMedFactory
+from tff_keyboard.aggregators.registry.fedmed import FedMedConfig
 
 DELTA_BYTES = 4 * (6 + 4 + 1)
 
@@ -224,7 +224,9 @@ def test_more_clients_than_expected_fail_the_round():
 def test_top_count_is_not_fooled_by_binary_fractions():
     for fraction in (0.1, 0.2, 0.3, 0.6, 0.7, 0.8):
         for clients in range(0, 200, 10):
-            assert top_count(fraction, clients) == round(fraction * clients)
+            assert FedMedConfig(top_fraction=fraction).top_count(clients) == round(
+                fraction * clients
+            )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage.errors import DataError
-from tff_keyboard.training import build, validation
+from tff_keyboard.training import run_stores, validation
 from tff_keyboard.training.federated import train_federated
 
 DATA = DataConfig(
@@ -169,7 +169,7 @@ def test_user_weight_is_the_trade_off(folder):
     user_weight = settings.fine_tuning.user_weight
     metrics = validation.Validation(store, general, evaluate_on, user_weight)(1, None)
     assert metrics["trade_off/perplexity"] == pytest.approx(np.exp(0.2 * 1 + 0.8 * 3))
-    assert set(metrics) == set(build.metric_names(settings))
+    assert set(metrics) == set(run_stores.metric_names(settings))
 
 
 def test_stores_with_other_vocabularies_are_refused(folder, tmp_path):

@@ -51,7 +51,7 @@ def cohort_inputs(config, users, general=None):
 
 
 def all_messages(store, population="train"):
-    return [m for c in store.client_ids(population) for m in store.examples(population, c)]
+    return [m for c in store.client_ids(population) for m in store.messages(population, c)]
 
 
 def run_config(**fine_tuning):

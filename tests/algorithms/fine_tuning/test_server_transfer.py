@@ -27,7 +27,7 @@ from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build
+from tff_keyboard.training import process_transforms
 from tff_keyboard.training.build import build_process
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard.training.loop import best_round, checkpoints, release
@@ -324,7 +324,7 @@ def run_config(*overrides):
 class FakeStore:
     """Three clients with four messages each; no two messages are equal."""
 
-    def all_examples(self, population):
+    def all_messages(self, population):
         assert population == "train"
         return [np.array([OOV + client, 4 + i], np.int32) for client in range(3) for i in range(4)]
 
@@ -341,7 +341,7 @@ def rows_of(text):
 
 def test_general_text_is_drawn_anew_every_round():
     store, model = FakeStore(), tiny_model(0)
-    corpus = {(BOS, *message.tolist(), EOS) for message in store.all_examples("train")}
+    corpus = {(BOS, *message.tolist(), EOS) for message in store.all_messages("train")}
     text = transfer_text_of(run_config(), store)
     rounds = [rows_of(text(round_num, model)) for round_num in range(1, 6)]
     for rows in rounds:
@@ -442,7 +442,9 @@ def client_dataset(seed, messages=6):
 def transformed(process):
     """Wraps the process of clients as a training of the config does."""
     with pytest.warns(UserWarning, match="simulation only"):
-        transforms = build.round_transforms(run_config(), tiny_model(0), None, FakeStore())
+        transforms = process_transforms.round_transforms(
+            run_config(), tiny_model(0), None, FakeStore()
+        )
     return chain(process, transforms)
 
 
@@ -497,7 +499,7 @@ def test_every_pack_has_one_client(federated):
     config = run_config("execution.clients_per_pack=3")
     prepared = prepare_process(
         build_process(config, tiny_model(0), joined=True),
-        clients_per_pack=build.clients_per_pack(config),
+        clients_per_pack=process_transforms.clients_per_pack(config),
     )
     process = transformed(prepared.process)
     packs = prepared.batcher(clients, [1, 1, 1])

@@ -2,6 +2,12 @@
 
 import pytest
 
+from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
+from tff_keyboard.aggregators.registry.fedmed import FedMedConfig
+from tff_keyboard.aggregators.registry.mean import MeanConfig
+from tff_keyboard.aggregators.registry.median import MedianConfig
+from tff_keyboard.aggregators.registry.private_fedatt import PrivateFedAttConfig
+from tff_keyboard.aggregators.registry.trimmed_mean import TrimmedMeanConfig
 from tff_keyboard.config.sections.aggregation_config import (
     AdaptiveClipping,
     AggregationConfig,
@@ -15,15 +21,7 @@ from tff_keyboard.config.sections.privacy_config import (
     GaussianConfig,
     TreeConfig,
 )
-from tff_keyboard.config.sections.rule_config import (
-    RULES,
-    FedAttConfig,
-    FedMedConfig,
-    MeanConfig,
-    MedianConfig,
-    PrivateFedAttConfig,
-    TrimmedMeanConfig,
-)
+from tff_keyboard.parts.aggregator import AGGREGATORS
 
 NOISE = {"noise_multiplier": 1.0}
 PRIVATE = {"privacy": GaussianConfig(**NOISE), "client_weighting": "uniform"}
@@ -148,4 +146,6 @@ def test_private_fedatt_is_private():
 
 
 def test_rules_maps_names_to_classes():
-    assert {name: cls().type for name, cls in RULES.items()} == {name: name for name in RULES}
+    assert {name: cls().type for name, cls in AGGREGATORS.items()} == {
+        name: name for name in AGGREGATORS
+    }

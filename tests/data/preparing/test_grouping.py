@@ -33,14 +33,16 @@ def test_groups_interleaved_users_in_order(tmp_path_factory, rows, known_users, 
         groups.add_user("silent", "held_out")
         groups.freeze()
         for _ in range(2):
-            found = {
-                group.user: [(m, place in group.later) for place, m in enumerate(group.messages)]
+            actual = {
+                group.user: [
+                    (m, position in group.later) for position, m in enumerate(group.messages)
+                ]
                 for group in groups.users()
             }
             for group in groups.users():
                 assert group.capitals == [message.upper() for message in group.messages]
-            assert found == {**expected, "silent": []}
-            assert list(found) == sorted(found) == list(groups.user_names())
+            assert actual == {**expected, "silent": []}
+            assert list(actual) == sorted(actual) == list(groups.user_names())
         assert groups.num_users() == len(expected) + 1
         assert {group.user: group.population for group in groups.users()}["silent"] == "held_out"
     finally:

@@ -82,11 +82,11 @@ def test_store_holds_every_message_of_its_people_in_order(tmp_path):
     for population in ("train", "validation", "held_out"):
         ids = store.client_ids(population)
         assert ids == sorted(user for user in USERS if population_of(user) == population)
-        assert store.num_examples(population).tolist() == [3] * len(ids)
+        assert store.num_messages(population).tolist() == [3] * len(ids)
         for user in ids:
             words = store.words(population, user)
             assert words == [["hello", user, "number", str(n)] for n in range(3)]
-            rows = store.examples(population, user)
+            rows = store.messages(population, user)
             for row, message in zip(rows, words, strict=True):
                 assert row.dtype == np.int32
                 assert row.tolist() == store.vocabulary.encode(message)
@@ -256,7 +256,7 @@ def test_given_vocabulary(tmp_path):
     assert store.vocabulary == given
     assert card["vocabulary"]["from"] == "file"
     user = HELD_OUT[0]
-    assert store.examples("held_out", user)[2].tolist() == given.encode(["hello", user, "n", "2"])
+    assert store.messages("held_out", user)[2].tolist() == given.encode(["hello", user, "n", "2"])
     with pytest.raises(DataError, match=r"`data.lowercase` = False.*Set `data.lowercase` = True"):
         prepare.prepare(config(path, lowercase=False, **options), tmp_path / "other")
     with pytest.raises(DataError, match=r"`data.language` = 'tr'.*Set `data.language` = 'en'"):
@@ -285,7 +285,7 @@ def test_text_source_uses_its_files_as_populations(tmp_path):
     options = dict(source="text", mode="whitespace", num_shards=5)
     card = prepare.prepare(config(tmp_path, **options), tmp_path / "store").card
     store = ClientStore(tmp_path / "store")
-    assert store.num_examples("train").tolist() == [4] * 5  # equal lines are not duplicates here
+    assert store.num_messages("train").tolist() == [4] * 5  # equal lines are not duplicates here
     assert store.client_ids("held_out")[0] == "held_out-00000"
     assert set(store.vocabulary.words[4:]) == {"the", "alpha", "word", "here", "."}
     assert card["populations"]["validation"]["oov_rate"] == round(2 / 6, 6)
@@ -408,7 +408,7 @@ def test_client_ids_cannot_break_the_queries_of_tff(tmp_path):
             proto,
             {"ids": tf.io.VarLenFeature(tf.int64), "tokens": tf.io.FixedLenFeature([], tf.string)},
         )
-        (expected,) = store.examples("train", client_id)
+        (expected,) = store.messages("train", client_id)
         assert tf.sparse.to_dense(features["ids"]).numpy().tolist() == expected.tolist()
         assert features["tokens"].numpy() == b"hello there"
 

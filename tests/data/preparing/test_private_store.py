@@ -144,9 +144,9 @@ def test_blocks_of_lines_keep_their_names(store, tmp_path):
         tmp_path / "text", lambda lines: [line.split() for line in lines], blocks=3
     )
     for where in (None, opened):
-        found, order = run_evaluation._names_of_clients(text, where)
-        assert found == ("lines 1-2", "lines 3-4", "lines 5-6")
+        actual, order = run_evaluation._names_of_clients(text, where)
+        assert actual == ("lines 1-2", "lines 3-4", "lines 5-6")
         assert order.tolist() == [0, 1, 2]
     nameless = typed_text.TypedText("t", ("ann", "bob"), ([], []))
-    found, order = run_evaluation._names_of_clients(nameless, None)
-    assert (found, order.tolist()) == (("0", "1"), [0, 1])
+    actual, order = run_evaluation._names_of_clients(nameless, None)
+    assert (actual, order.tolist()) == (("0", "1"), [0, 1])

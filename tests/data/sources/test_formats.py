@@ -78,26 +78,26 @@ def test_folders_of_exports(tmp_path):
         write(tmp_path / "slack" / place, slack)
     write(tmp_path / "slack" / "users.json", "[]")
     assert formats.format_of(tmp_path / "slack") == "slack"
-    found, source, _ = messages(source="slack", input=str(tmp_path / "slack"))
-    assert len(found) == len(source.files) == 3
+    actual, source, _ = messages(source="slack", input=str(tmp_path / "slack"))
+    assert len(actual) == len(source.files) == 3
     package = json.dumps(exported_chats.DISCORD_PACKAGE)
     write(tmp_path / "package/messages/c1/messages.json", package)
     write(tmp_path / "package/messages/index.json", "{}")
     for folder in (tmp_path / "package", tmp_path / "package" / "messages"):
         assert formats.format_of(folder) == "discord"
-        found, _, _ = messages(source="discord", input=str(folder))
-        assert found == [Message("c1", "happy new year"), Message("c1", "see you soon")]  # by time
+        actual, _, _ = messages(source="discord", input=str(folder))
+        assert actual == [Message("c1", "happy new year"), Message("c1", "see you soon")]  # by time
     inbox = tmp_path / "facebook" / "your_activity" / "messages" / "inbox" / "rene_1"
     write(inbox / "message_1.json", json.dumps(exported_chats.MESSENGER))
     for folder in (tmp_path / "facebook", inbox):
         assert formats.format_of(folder) == "messenger"
-        found, _, _ = messages(source="messenger", input=str(folder))
-        assert found == [Message("René", "happy new year"), Message("Anna", "thanks 😀")]
+        actual, _, _ = messages(source="messenger", input=str(folder))
+        assert actual == [Message("René", "happy new year"), Message("Anna", "thanks 😀")]
     for name in ("WhatsApp Chat - Anna/_chat.txt", "WhatsApp Chat with Ben.txt"):
         write(tmp_path / "chats" / name, "[31.12.23, 21:41:03] Anna: hello\n")
     assert formats.format_of(tmp_path / "chats") == "whatsapp"
-    found, _, _ = messages(source="whatsapp", input=str(tmp_path / "chats"))
-    assert found == [Message("Anna", "hello")] * 2
+    actual, _, _ = messages(source="whatsapp", input=str(tmp_path / "chats"))
+    assert actual == [Message("Anna", "hello")] * 2
     (tmp_path / "empty").mkdir()
     assert formats.format_of(tmp_path / "empty") == "text"
     with pytest.raises(DataError, match="has no files of a slack export"):
@@ -114,8 +114,8 @@ def test_several_formats_at_once(tmp_path):
     assert formats.common_format([corpus], has_columns=True) == "csv"
     with pytest.raises(DataError, match=r"a\.tsv: has the format 'tsv'"):
         formats.common_format([chat, corpus])
-    found, _, reading = messages(source="auto", input=(str(chat), str(result), str(table)))
-    assert [user for user, *_ in found] == [
+    actual, _, reading = messages(source="auto", input=(str(chat), str(result), str(table)))
+    assert [user for user, *_ in actual] == [
         *("Anna", "+65 5550 1234", "Ben", "Anna"),  # without a time, so first
         *("anna", "user1", "user2"),
     ]
@@ -126,8 +126,8 @@ def test_messages_come_in_the_order_of_time_over_all_files(tmp_path):
     one = write(tmp_path / "1.csv", "user,text,at\na,third,30\nb,first,10\n")
     two = write(tmp_path / "2.csv", "at,user,text\n20,a,second\n30,c,last\n")
     paths = (str(one), str(two))
-    found, _, _ = messages(source="csv", input=paths, time_column="at")
-    assert [text for _, text, *_ in found] == ["first", "second", "third", "last"]
-    found, _, reading = messages(source="csv", input=paths)
-    assert [text for _, text, *_ in found] == ["third", "first", "second", "last"]
+    actual, _, _ = messages(source="csv", input=paths, time_column="at")
+    assert [text for _, text, *_ in actual] == ["first", "second", "third", "last"]
+    actual, _, reading = messages(source="csv", input=paths)
+    assert [text for _, text, *_ in actual] == ["third", "first", "second", "last"]
     assert reading.skipped == {"header": 2}

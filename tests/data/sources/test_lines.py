@@ -166,25 +166,25 @@ def test_reading_in_blocks_equals_reading_lines(tmp_path_factory, pieces, block,
     careful = ParserState("skip")
 
     def outcome(read_some):
-        found = []
+        actual = []
         try:
             for line in read_some:
-                found.append(line)
+                actual.append(line)
         except DataError as error:
-            return found, str(error)
-        return found, ""
+            return actual, str(error)
+        return actual, ""
 
     expected = outcome(lines._careful_lines(path, careful, 0, after=0))
     reading = ParserState("skip")
     kept, lines._BLOCK_BYTES = lines._BLOCK_BYTES, block
     try:
-        found = outcome(lines.read_lines(path, reading))
+        actual = outcome(lines.read_lines(path, reading))
     finally:
         lines._BLOCK_BYTES = kept
-    assert found[1] == expected[1]
-    if found[1]:  # a cut file is an error; gzip determines how much is read before it
-        common = min(len(found[0]), len(expected[0]))
-        assert found[0][:common] == expected[0][:common]
+    assert actual[1] == expected[1]
+    if actual[1]:  # a cut file is an error; gzip determines how much is read before it
+        common = min(len(actual[0]), len(expected[0]))
+        assert actual[0][:common] == expected[0][:common]
     else:
-        assert found[0] == expected[0]
+        assert actual[0] == expected[0]
         assert reading.skipped == careful.skipped

@@ -32,8 +32,8 @@ def test_seeds_give_unrelated_splits():
 
 
 def test_choosing_users_does_not_choose_their_population():
-    chosen = split.choose_users(USERS, 5000, seed=1)
-    share = np.mean([population == "held_out" for population in populations(1, chosen)])
+    selected = split.choose_users(USERS, 5000, seed=1)
+    share = np.mean([population == "held_out" for population in populations(1, selected)])
     assert abs(share - 0.1) < 5 * np.sqrt(0.1 * 0.9 / 5000)
 
 
@@ -41,11 +41,11 @@ def test_choosing_users_does_not_choose_their_population():
 @examples(50)
 def test_choice_does_not_depend_on_the_order_and_grows_by_adding(users, count):
     ordered = sorted(users)
-    chosen = split.choose_users(ordered, count, seed=7)
-    assert chosen == split.choose_users(reversed(ordered), count, seed=7)
-    assert chosen == sorted(chosen)
-    assert len(chosen) == min(count, len(users))
-    assert set(chosen) <= set(split.choose_users(ordered, count + 1, seed=7))
+    selected = split.choose_users(ordered, count, seed=7)
+    assert selected == split.choose_users(reversed(ordered), count, seed=7)
+    assert selected == sorted(selected)
+    assert len(selected) == min(count, len(users))
+    assert set(selected) <= set(split.choose_users(ordered, count + 1, seed=7))
 
 
 @hypothesis.given(user=st.text(max_size=20), seed=st.integers(0, 2**70))

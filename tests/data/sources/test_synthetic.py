@@ -121,9 +121,9 @@ def test_a_greeting_is_followed_by_a_friend(monkeypatch):
     for typist, expected in ((plain, 0), (named, 1)):
         for _ in range(20):
             text = f" {typist.message().lower()} "
-            found = sum(f" {name} " in text for name in friends)
-            assert found >= expected
-            assert expected or not found
+            actual = sum(f" {name} " in text for name in friends)
+            assert actual >= expected
+            assert expected or not actual
 
 
 def test_clauses_are_joined_without_repetition(monkeypatch):

@@ -31,26 +31,26 @@ def of_people(counts):
 )
 @examples(100)
 def test_means_approximate_the_clients_means(counts, most):
-    found, true = of_people(counts), np.array(counts)
-    assert found.messages == pytest.approx(true.sum())
-    assert found.mean(float) == pytest.approx(true.mean())
-    bounded = found.mean(lambda messages: min(messages, most))
+    actual, true = of_people(counts), np.array(counts)
+    assert actual.messages == pytest.approx(true.sum())
+    assert actual.mean(float) == pytest.approx(true.mean())
+    bounded = actual.mean(lambda messages: min(messages, most))
     assert bounded == pytest.approx(np.minimum(true, most).mean(), rel=0.5)
 
 
 @pytest.mark.parametrize("most, expected", [(8, 8.0), (64, 20.0)])
 def test_exact_for_clients_with_equal_sizes(most, expected):
-    found = of_people([20, 20, 20])
-    assert found.mean(lambda messages: min(messages, most), most) == pytest.approx(expected)
+    actual = of_people([20, 20, 20])
+    assert actual.mean(lambda messages: min(messages, most), most) == pytest.approx(expected)
 
 
 def test_clients_with_more_text_check_in_more_often():
     counts = np.array([1] * 90 + [2000] * 10)
-    found = of_people(counts)
+    actual = of_people(counts)
     visits = np.ceil(counts / 8)
     true = (visits * np.minimum(counts, 8)).sum() / visits.sum()
-    assert found.mean(lambda messages: min(messages, 8), 8) == pytest.approx(true, rel=0.02)
-    assert found.mean(lambda messages: min(messages, 8), math.inf) == pytest.approx(1.7, rel=0.25)
+    assert actual.mean(lambda messages: min(messages, 8), 8) == pytest.approx(true, rel=0.02)
+    assert actual.mean(lambda messages: min(messages, 8), math.inf) == pytest.approx(1.7, rel=0.25)
 
 
 def bounded(rounds, factor):
@@ -71,12 +71,12 @@ SOME_MESSAGES = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(np.
 @examples(100)
 def test_bound_matches_bisection(messages, of_round, factor):
     rounds = np.maximum(np.ceil(messages / of_round), 1)
-    found = text_weights(messages, of_round, factor)
-    np.testing.assert_allclose(found, bounded(rounds, factor), rtol=1e-9)
+    actual = text_weights(messages, of_round, factor)
+    np.testing.assert_allclose(actual, bounded(rounds, factor), rtol=1e-9)
     np.testing.assert_array_equal(text_weights(messages, of_round), rounds)
-    assert found.max() <= factor * found.mean() * (1 + 1e-12)
+    assert actual.max() <= factor * actual.mean() * (1 + 1e-12)
     if factor == 1:  # all equal
-        np.testing.assert_array_equal(found, found[0])
+        np.testing.assert_array_equal(actual, actual[0])
 
 
 @pytest.mark.parametrize("claim", [5.28e17, 1.04281684e18, 2.25e15])
@@ -95,17 +95,17 @@ def test_equal_claims_of_any_size_are_not_cut(claim):
 @examples(100)
 def test_share_of_false_claims_is_bounded(messages, liars, claim, factor):
     everybody = np.append(messages, np.full(liars, claim))
-    found = text_weights(everybody, 8, factor)
+    actual = text_weights(everybody, 8, factor)
     share = liars / len(everybody)
-    assert found[len(messages) :].sum() <= share * factor * found.sum() * (1 + 1e-12)
+    assert actual[len(messages) :].sum() <= share * factor * actual.sum() * (1 + 1e-12)
 
 
 @hypothesis.given(messages=SOME_MESSAGES, factor=st.sampled_from([0.0, 1.0, 5.0]))
 @examples(50)
 def test_groups_equal_single_clients(messages, factor):
     groups, people = np.unique(messages, return_counts=True)
-    found = np.repeat(text_weights(groups, 8, factor, people), people)
-    np.testing.assert_allclose(found, text_weights(np.sort(messages), 8, factor))
+    actual = np.repeat(text_weights(groups, 8, factor, people), people)
+    np.testing.assert_allclose(actual, text_weights(np.sort(messages), 8, factor))
     assert not len(text_weights(np.array([]), 8, factor))
 
 
@@ -116,10 +116,10 @@ def test_expected_messages_match_drawn_cohorts():
     sampler = CohortSampler(TrainConfig(clients_per_round=16, seed=1), len(counts), weights=weights)
     drawn = np.concatenate([sampler.cohort(t).selected for t in range(400)])
     people = of_people(counts)
-    found = people.mean(lambda messages: min(messages, 8), 8, 5.0)
-    assert found == pytest.approx(counts[drawn].clip(max=8).mean(), rel=0.1)
+    actual = people.mean(lambda messages: min(messages, 8), 8, 5.0)
+    assert actual == pytest.approx(counts[drawn].clip(max=8).mean(), rel=0.1)
     without = people.mean(lambda messages: min(messages, 8), 8)
-    assert without > 1.4 * found
+    assert without > 1.4 * actual
 
 
 def test_empty_population():

@@ -26,19 +26,19 @@ def store_path(made, tmp_path):
     return shutil.copytree(made, tmp_path / "store")
 
 
-def test_counts_agree_with_the_card_and_the_examples(made):
+def test_counts_agree_with_the_card_and_the_messages(made):
     store = ClientStore(made)
     for population, part in store.card["populations"].items():
         ids = store.client_ids(population)
-        counts = store.num_examples(population)
+        counts = store.num_messages(population)
         assert len(ids) == len(counts) == part["clients"]
         assert counts.sum() == part["messages"]
-        examples = [store.examples(population, client_id) for client_id in ids]
-        assert [len(rows) for rows in examples] == counts.tolist()
-        assert sum(len(row) for rows in examples for row in rows) == part["words"]
+        messages = [store.messages(population, client_id) for client_id in ids]
+        assert [len(rows) for rows in messages] == counts.tolist()
+        assert sum(len(row) for rows in messages for row in rows) == part["words"]
         assert all(
             row.min() >= 3 and row.max() < len(store.vocabulary)
-            for rows in examples
+            for rows in messages
             for row in rows
         )
 
@@ -46,13 +46,13 @@ def test_counts_agree_with_the_card_and_the_examples(made):
 def test_messages_are_decoded_when_they_are_looked_up(made):
     store = ClientStore(made)
     for client_id in store.client_ids("train"):
-        examples = store.examples("train", client_id)
+        expected = [store.vocabulary.encode(words) for words in store.words("train", client_id)]
         messages = store.messages("train", client_id)
-        assert len(messages) == len(examples)
-        assert [ids.tolist() for ids in messages] == [ids.tolist() for ids in examples]
-        assert messages[-1].dtype == examples[-1].dtype == np.int32
-        assert messages[-1].tolist() == examples[-1].tolist()
-        assert [ids.tolist() for ids in messages[2:5]] == [ids.tolist() for ids in examples[2:5]]
+        assert len(messages) == len(expected)
+        assert [ids.tolist() for ids in messages] == expected
+        assert messages[-1].dtype == np.int32
+        assert messages[-1].tolist() == expected[-1]
+        assert [ids.tolist() for ids in messages[2:5]] == expected[2:5]
         with pytest.raises(IndexError):
             messages[len(messages)]
     with pytest.raises(ValueError, match="No client"):
@@ -62,7 +62,7 @@ def test_messages_are_decoded_when_they_are_looked_up(made):
 def typed_lengths(store):
     return {
         population: [
-            [len(ids) for ids in store.examples(population, client_id)]
+            [len(ids) for ids in store.messages(population, client_id)]
             for client_id in store.client_ids(population)
         ]
         for population in POPULATIONS
@@ -82,7 +82,7 @@ def kept_lengths(store):
 def test_lengths_match_messages(made, monkeypatch):
     store = ClientStore(made)
     expected = typed_lengths(store)
-    monkeypatch.setattr(store, "examples", None)  # lengths are found without reading messages
+    monkeypatch.setattr(store, "messages", None)  # lengths are found without reading messages
     assert kept_lengths(store) == expected
 
 
@@ -95,11 +95,11 @@ def test_lengths_of_another_store_are_refused(store_path):
 
 def test_all_messages_of_a_population(made):
     store = ClientStore(made)
-    expected = [m for c in store.client_ids("train") for m in store.examples("train", c)]
-    found = store.all_examples("train")
-    assert [m.tolist() for m in found] == [m.tolist() for m in expected]
+    expected = [m for c in store.client_ids("train") for m in store.messages("train", c)]
+    actual = store.all_messages("train")
+    assert [m.tolist() for m in actual] == [m.tolist() for m in expected]
     with pytest.raises(DataError, match="no messages of 'train_later'"):
-        store.all_examples("train_later")
+        store.all_messages("train_later")
 
 
 def test_threads_read_the_same_as_one_thread(made):
@@ -115,7 +115,7 @@ def test_rejects_unknown_names(made):
     with pytest.raises(ValueError, match="`population` must be one of train, validation"):
         store.client_ids("test")
     with pytest.raises(ValueError, match="No client 'nobody' in population 'train'"):
-        store.examples("train", "nobody")
+        store.messages("train", "nobody")
     (held_out, *_) = store.client_ids("held_out")
     with pytest.raises(ValueError, match="No client"):
         store.words("train", held_out)
@@ -130,7 +130,7 @@ def test_hash_names_the_data(made, store_path, tmp_path):
 def test_a_store_is_never_written_to(made):
     before = {file.name: file.read_bytes() for file in made.iterdir()}
     store = ClientStore(made)
-    store.examples("train", store.client_ids("train")[0])
+    store.messages("train", store.client_ids("train")[0])
     assert {file.name: file.read_bytes() for file in made.iterdir()} == before
 
 
@@ -256,3 +256,31 @@ def test_missing_directory(tmp_path):
         ClientStore(tmp_path / "nothing")
     with pytest.raises(DataError, match=r"is not a client store: it has no data_card\.json"):
         ClientStore(tmp_path)
+
+
+def in_another_thread(function, *arguments):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def test_a_store_that_is_written_to_while_it_is_in_use_is_refused(store_path, tmp_path):
+    """A round with other text would have the noise of the text that was checked."""
+    store = ClientStore(store_path)
+    client = store.client_ids("train")[0]
+    other = tmp_path / "other"
+    prepare.prepare(DataConfig(synthetic_typists=30, synthetic_messages=11), other)
+    shutil.copyfile(other / "clients.sqlite", store_path / "clients.sqlite")  # in place
+    for read in (store.examples, lambda *names: in_another_thread(store.examples, *names)):
+        with pytest.raises(DataError, match="was changed while it was in use"):
+            read("train", client)
+
+
+def test_a_store_that_is_replaced_while_it_is_in_use_stays_the_same(store_path):
+    store = ClientStore(store_path)
+    client = store.client_ids("train")[0]
+    before = [ids.tolist() for ids in store.examples("train", client)]
+    config = DataConfig(synthetic_typists=30, synthetic_messages=11)
+    prepare.prepare(config, store_path, overwrite=True)
+    assert [ids.tolist() for ids in store.examples("train", client)] == before
+    with pytest.raises(DataError, match="was changed while it was in use"):
+        in_another_thread(store.examples, "train", client)  # it would open the new file

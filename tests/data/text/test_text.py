@@ -181,17 +181,17 @@ def test_twins_agree_on_long_runs():
 
 def test_hidden_characters_are_those_of_unicode():
     pairs = word_characters.parse_ranges(word_characters.HIDDEN_RANGES)
-    found = {code for first, last in pairs for code in range(first, last + 1)}
+    actual = {code for first, last in pairs for code in range(first, last + 1)}
     categories = [unicodedata.category(chr(code)) for code in range(0x110000)]
     hidden = {
         code
         for code, category in enumerate(categories)
         if category in ("Cc", "Cf", "Cs", "Zl", "Zp", "Zs")
     }
-    assert hidden <= found
-    assert {categories[code] for code in found - hidden} <= {"Cn"}
+    assert hidden <= actual
+    assert {categories[code] for code in actual - hidden} <= {"Cn"}
     blanks = word_characters.parse_ranges(word_characters.WHITESPACE_RANGES)
-    assert found >= {code for first, last in blanks for code in range(first, last + 1)}
+    assert actual >= {code for first, last in blanks for code in range(first, last + 1)}
 
 
 def test_ranges_are_sorted_and_disjoint():

@@ -15,7 +15,7 @@ from tests.support.hybrid_fakes import (
     typed_by,
 )
 from tff_keyboard.data.vocabulary import EOS, OOV, SPECIAL_WORDS, is_mask
-from tff_keyboard.evaluation.counts import hybrid_stream, predictor_evaluation
+from tff_keyboard.evaluation.counts import counter, hybrid_stream, predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS
 from tff_keyboard.predictors.hybrid.mixture import CACHE, MixtureWeights
@@ -25,17 +25,17 @@ from tff_keyboard.predictors.hybrid.word_cache import WordCache
 def test_parts_have_the_same_sums_as_the_whole_text(monkeypatch):
     """The cache is cleared between clients, so some clients may be evaluated elsewhere."""
     text = typed_by(7, seed=3)
-    whole = predictor_evaluation.evaluate(hybrid(), text)
-    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 40)
+    in_one_go = predictor_evaluation.evaluate(hybrid(), text)
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 40)
 
     def elsewhere(unused_predictor, text, parts, **options):
         assert len(parts) > 2
         for place in reversed(range(len(parts))):
-            found = predictor_evaluation.count_part(hybrid(), text, parts[place], **options)
-            yield place, found
+            actual = predictor_evaluation.count_part(hybrid(), text, parts[place], **options)
+            yield place, actual
 
     parts = predictor_evaluation.evaluate(hybrid(), text, compute=elsewhere)
-    for name, values in whole.sums.items():
+    for name, values in in_one_go.sums.items():
         np.testing.assert_allclose(parts.sums[name], values, rtol=1e-6, err_msg=name)
 
 
@@ -45,10 +45,10 @@ def simulate(predictor, person, max_length):
     predictor.cache.forget_all()
     for message in person:
         sums["examples"] += 1
-        for place, word in enumerate([*message, None][: max_length or None]):
-            p = by_definition(predictor, message[:place])
-            strip = [w for w, _ in predictor.suggest(message[:place])]
-            known = set(predictor.table.extras)
+        for position, word in enumerate([*message, None][: max_length or None]):
+            p = by_definition(predictor, message[:position])
+            strip = [w for w, _ in predictor.suggest(message[:position])]
+            table_words = set(predictor.table.extras)
             target = EOS if word is None else VOCABULARY.id_of(word)
             kind = {EOS: "eos", OOV: "oov"}.get(target, "words")
             classes = [p[w] for w in VOCABULARY.words]
@@ -61,7 +61,7 @@ def simulate(predictor, person, max_length):
             hits = "oov_hits" if kind == "oov" else "hits"
             sums[f"{hits}_at_1"] += word == strip[0]
             sums[f"{hits}_at_3"] += word in strip
-            order = [*VOCABULARY.words, *sorted(known)]
+            order = [*VOCABULARY.words, *sorted(table_words)]
             allowed = [w for w in order if w not in SPECIAL_WORDS or w == "<eos>"]
             allowed.sort(key=lambda w: (-p[w], order.index(w)))
             offered = word if word is not None else "<eos>"
@@ -69,10 +69,10 @@ def simulate(predictor, person, max_length):
                 sums[f"hits_at_{k}_eos_allowed"] += kind != "oov" and offered in allowed[:k]
             sums[f"argmax_hits_{kind}"] += int(np.argmax(classes)) == target
             sums["impressions"] += 1
-            sums["zero_state_impressions"] += place == 0
+            sums["zero_state_impressions"] += position == 0
             sums["impression_matches"] += word in strip
-            sums["zero_state_matches"] += place == 0 and word in strip
-            sums["confidence"] += max(p[w] for w in [*VOCABULARY.words[4:], *known])
+            sums["zero_state_matches"] += position == 0 and word in strip
+            sums["confidence"] += max(p[w] for w in [*VOCABULARY.words[4:], *table_words])
             sums["reciprocal_ranks"] += 1 / (1 + strip.index(word)) if word in strip else 0
             if word is None:
                 continue
@@ -81,7 +81,7 @@ def simulate(predictor, person, max_length):
                 continue
             typed = 0
             while typed < len(word):
-                if word in [w for w, _ in predictor.suggest(message[:place], word[:typed])]:
+                if word in [w for w, _ in predictor.suggest(message[:position], word[:typed])]:
                     break
                 typed += 1
             sums["characters"] += len(word)
@@ -107,15 +107,15 @@ def test_sums_match_a_simulated_user(max_length, extras, offered_from, tail, mon
     monkeypatch.setattr(hybrid_stream, "_SCORES_AT_ONCE", 700)  # several runs and flushes
     text = typed_by(6, seed=8)
     predictor = hybrid(offered_from=offered_from, tail=tail)
-    found = predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
-    assert set(found) == set(HOST_SUMS)
+    actual = predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
+    assert set(actual) == set(HOST_SUMS)
     assert predictor.cache == WordCache(30, 0.1)
     for person in range(6):
         expected = simulate(predictor, text.messages[person], max_length)
-        assert set(expected) <= set(found)
-        for name, values in found.items():
+        assert set(expected) <= set(actual)
+        for name, values in actual.items():
             assert values[person] == pytest.approx(expected[name], rel=1e-4), name
-    assert found["oov_hits_at_3"].sum() > 1
+    assert actual["oov_hits_at_3"].sum() > 1
 
 
 class Stateless:

@@ -16,6 +16,8 @@ from tff_keyboard.data.vocabulary import (
     is_mask,
 )
 from tff_keyboard.evaluation.counts import (
+    batch_evaluation,
+    counter,
     positions,
     predictor_evaluation,
     tensorflow_sums,
@@ -76,11 +78,11 @@ class WithTail:
     def suggest(self, context, prefix="", k=3):
         ids = np.array([[1, *VOCABULARY.encode(context)]], np.int32)
         unknown = math.exp(self.log_probabilities(ids)[-1][OOV])
-        found = self._ngram.suggest(context, prefix, k)
+        actual = self._ngram.suggest(context, prefix, k)
         for word, share in zip(self.tail.words, self.tail.shares, strict=True):
             if prefix and word.startswith(prefix):
-                found.append((word, unknown * float(share)))
-        return sorted(found, key=lambda suggestion: -suggestion[1])[:k]
+                actual.append((word, unknown * float(share)))
+        return sorted(actual, key=lambda suggestion: -suggestion[1])[:k]
 
 
 def simulate(predictor, person, max_length):
@@ -89,8 +91,8 @@ def simulate(predictor, person, max_length):
     for message in person:
         sums["examples"] += 1
         targets = [*message, None][: max_length or None]
-        for place, word in enumerate(targets):
-            context = message[:place]
+        for position, word in enumerate(targets):
+            context = message[:position]
             ids = np.array([[1, *VOCABULARY.encode(context)]], np.int32)
             scores = predictor.log_probabilities(ids)[-1]
             target = EOS if word is None else VOCABULARY.id_of(word)
@@ -113,8 +115,8 @@ def simulate(predictor, person, max_length):
             sums["impressions"] += 1
             sums["confidence"] += predictor.suggest(context, "", 1)[0][1]
             sums["impression_matches"] += hit
-            sums["zero_state_impressions"] += place == 0
-            sums["zero_state_matches"] += place == 0 and hit
+            sums["zero_state_impressions"] += position == 0
+            sums["zero_state_matches"] += position == 0 and hit
             if word is None:
                 continue
             if is_mask(word):
@@ -144,15 +146,15 @@ def simulate(predictor, person, max_length):
 )
 def test_sums_match_a_simulated_user(make, max_length, monkeypatch):
     monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))  # batches
-    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)  # added up in parts
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 50)  # added up in parts
     predictor, text = make(), typed_by(5, seed=2)
-    found = predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
+    actual = predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
     for row, person in enumerate(text.messages):
         expected = simulate(predictor, person, max_length)
-        for name, values in found.items():
+        for name, values in actual.items():
             assert values[row] == pytest.approx(expected[name], rel=1e-5), name
-    assert list(found) == list(HOST_SUMS)
-    assert all(found[name].dtype == kind for name, kind in HOST_SUMS.items())
+    assert list(actual) == list(HOST_SUMS)
+    assert all(actual[name].dtype == kind for name, kind in HOST_SUMS.items())
 
 
 def as_lists(counts):
@@ -167,20 +169,33 @@ def as_lists(counts):
 
 def test_order_and_place_of_parts_do_not_change_the_sums(monkeypatch):
     monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))
-    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 50)
     predictor, text = ngram(), typed_by(12, seed=5)
     given = []
 
     def elsewhere(predictor, text, parts, **options):
         given.extend(parts)
-        found = predictor_evaluation.one_by_one(predictor, text, parts, **options)
-        return iter(sorted(found, key=lambda item: (item[0] % 2, -item[0])))
+        actual = predictor_evaluation.one_by_one(predictor, text, parts, **options)
+        return iter(sorted(actual, key=lambda item: (item[0] % 2, -item[0])))
 
     here = predictor_evaluation.evaluate(predictor, text, max_length=5)
     there = predictor_evaluation.evaluate(predictor, text, max_length=5, compute=elsewhere)
     assert len(given) == 3
     assert [part.start for part in given[1:]] == [part.stop for part in given[:-1]]
     assert as_lists(here) == as_lists(there)
+
+
+@pytest.mark.parametrize("max_length", [0, 4])
+def test_evaluation_in_batches_equals_the_evaluation_of_any_predictor(monkeypatch, max_length):
+    monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 50)  # several parts
+    text = typed_by(9, seed=4)
+    in_batches = batch_evaluation.evaluate(ngram(), text, max_length=max_length)
+    expected = predictor_evaluation.evaluate(ngram(), text, max_length=max_length)
+    for name, values in expected.sums.items():
+        assert in_batches.sums[name].tobytes() == values.tobytes(), name
+    assert in_batches.slices.keys() == expected.slices.keys()
+    np.testing.assert_equal(in_batches.slices, expected.slices)
 
 
 def test_empty_text_has_no_parts():
@@ -194,7 +209,7 @@ def test_agrees_with_the_sums_of_federated_evaluation():
     import tensorflow as tf
 
     predictor, text = cifg(), typed_by(1, seed=3)
-    found = predictor_evaluation.evaluate(predictor, text).sums
+    actual = predictor_evaluation.evaluate(predictor, text).sums
     totals = collections.Counter()
     for message in text.messages[0]:
         ids = np.array([[1, *VOCABULARY.encode(message)]], np.int32)
@@ -204,7 +219,7 @@ def test_agrees_with_the_sums_of_federated_evaluation():
         sums = tensorflow_sums.batch_sums(tf.constant(logits), losses, targets, 1)
         totals.update({name: value.numpy() for name, value in sums.items()})
     for name, value in totals.items():
-        assert found[name][0] == pytest.approx(value, rel=1e-5), name
+        assert actual[name][0] == pytest.approx(value, rel=1e-5), name
 
 
 def test_very_long_message_is_cut(monkeypatch):
@@ -229,10 +244,10 @@ def test_a_model_may_have_another_vocabulary():
     text = typed_by(4, seed=5)
     ids = [np.array(small.encode(m)) for person in text.messages for m in person]
     predictor = NGramPredictor.train(ids, small)
-    found = predictor_evaluation.evaluate(predictor, text).sums
+    actual = predictor_evaluation.evaluate(predictor, text).sums
     full = predictor_evaluation.evaluate(ngram(), text).sums
-    np.testing.assert_array_equal(found["characters"], full["characters"])
-    assert found["oov_tokens"].sum() > full["oov_tokens"].sum()
+    np.testing.assert_array_equal(actual["characters"], full["characters"])
+    assert actual["oov_tokens"].sum() > full["oov_tokens"].sum()
 
 
 def test_keras_predictor_is_a_predictor_and_keeps_state_only_for_the_same_context():
@@ -321,14 +336,15 @@ def test_keystrokes_with_spaces_match_typing_with_spaces():
     predictor, text = ngram(), typed_by(4, seed=8)
     keys = typed = 0
     for message in (message for person in text.messages for message in person):
-        for place, word in enumerate(message):
+        for position, word in enumerate(message):
             if is_mask(word):
                 continue
             length = next(
                 (
                     length
                     for length in range(len(word))
-                    if word in [w for w, _ in predictor.suggest(message[:place], word[:length], 3)]
+                    if word
+                    in [w for w, _ in predictor.suggest(message[:position], word[:length], 3)]
                 ),
                 len(word),
             )
@@ -338,9 +354,9 @@ def test_keystrokes_with_spaces_match_typing_with_spaces():
     assert metric_value(sums, "kss_with_spaces") == pytest.approx(1 - keys / typed)
 
 
-def position_slices(message, place, reference):
+def position_slices(message, position, reference):
     """Returns the slices of a position (except confidence) by their definitions."""
-    word = message[place] if place < len(message) else None
+    word = message[position] if position < len(message) else None
     slices = {
         "place": next(
             label
@@ -351,7 +367,7 @@ def position_slices(message, place, reference):
                 (1, "2nd to 5th"),
                 (0, "first word"),
             )
-            if place >= least
+            if position >= least
         ),
         "length": next(
             label
@@ -392,22 +408,22 @@ def test_slices_match_counts_of_their_positions():
     expected = {family: collections.Counter() for family in ("place", "length", "frequency")}
     for owner, person in enumerate(messages):
         for message in person:
-            for place in range(len(message) + 1):
-                for family, label in position_slices(message, place, reference).items():
+            for position in range(len(message) + 1):
+                for family, label in position_slices(message, position, reference).items():
                     expected[family][label, owner] += 1
     for family, positions_of in expected.items():
-        found = {
+        actual = {
             (label, owner): count
             for label, sums in counts.slices[family].items()
             for owner, count in enumerate(sums["tokens"])
             if count
         }
-        assert found == positions_of, family
+        assert actual == positions_of, family
     for family in ("place", "length", "confidence"):  # these slices cover all positions
         for name in SLICE_SUMS:
             parts = sum(sums[name] for sums in counts.slices[family].values())
             np.testing.assert_allclose(parts, counts.sums[name], err_msg=f"{family} {name}")
     for label, sums in counts.slices["confidence"].items():
-        least, most = (float(word) for word in label.split(" to "))
+        least, maximum = (float(word) for word in label.split(" to "))
         mean = sums["confidence"].sum() / sums["impressions"].sum()
-        assert least - 0.01 <= mean <= most + 0.01
+        assert least - 0.01 <= mean <= maximum + 0.01

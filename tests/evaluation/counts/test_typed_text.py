@@ -13,11 +13,11 @@ TEXT = TypedText("some", ("a", "b", "c"), ([["x", "y"], ["z"], ["u"]], [["v"] * 
     [(0, (1, 1, 1)), (1, (1, 1, 1)), (2, (1, 1, 2)), (3, (2, 1, 2)), (9, (3, 1, 2))],
 )
 def test_first_words_are_whole_messages_and_at_least_one(most, counts):
-    found = typed_text.first_words(TEXT, most)
-    assert tuple(map(len, found.messages)) == counts
-    for mine, all_of_them in zip(found.messages, TEXT.messages, strict=True):
+    actual = typed_text.first_words(TEXT, most)
+    assert tuple(map(len, actual.messages)) == counts
+    for mine, all_of_them in zip(actual.messages, TEXT.messages, strict=True):
         assert mine == all_of_them[: len(mine)]
-    assert found.clients == TEXT.clients
+    assert actual.clients == TEXT.clients
 
 
 @pytest.mark.parametrize("most, people", [(1, 1), (4, 1), (5, 2), (9, 2), (10, 3), (99, 3)])
@@ -40,7 +40,7 @@ def test_first_people_have_about_max_words(most, people):
 )
 def test_file_with_users_is_read_without_their_names(tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    found = typed_text.from_text_file(
+    actual = typed_text.from_text_file(
         tmp_path / name, lambda lines: [line.split() for line in lines], blocks=2
     )
-    assert found.messages == ([["see", "you"]], [["where", "are", "you"]])
+    assert actual.messages == ([["see", "you"]], [["where", "are", "you"]])

@@ -16,12 +16,12 @@ def test_weights_are_fitted_on_many_clients(monkeypatch):
     much = [["b", "c", "d"]] * 40_000
     everybody = typed_text.TypedText("validation", ("much", *text.clients), (much, *text.messages))
     monkeypatch.setattr(typed_text, "of_population", lambda store, population: everybody)
-    found = hybrid()
-    assert baselines.fit_on_validation(found, None, "it") == "7 clients of 'validation'"
+    actual = hybrid()
+    assert baselines.fit_on_validation(actual, None, "it") == "7 clients of 'validation'"
     of_one = baselines._FIT_WORDS_OF_ONE // 3
     heard = typed_text.TypedText("", everybody.clients, (much[:of_one], *text.messages))
-    wanted = hybrid_stream.fit_weights(hybrid(), heard)
-    np.testing.assert_array_equal(found.weights.table, wanted.table)
+    expected = hybrid_stream.fit_weights(hybrid(), heard)
+    np.testing.assert_array_equal(actual.weights.table, expected.table)
 
 
 def test_ngrams_of_one_user_are_in_baselines_but_not_in_hybrids():
@@ -42,10 +42,10 @@ def test_ngrams_of_one_user_are_in_baselines_but_not_in_hybrids():
 def test_every_word_gets_a_row_after_the_vocabulary():
     table = hybrid().vocabulary
     messages = [["i", "zzz", "<url>"], ["yes", "zzz", "home"], ["abc"]]
-    found, ids = baselines.every_word(messages, table)
-    assert found.words == (*table.words, "zzz", "abc", "yes")
-    assert [[found.words[i] for i in own] for own in ids] == [
-        ["i", "zzz", found.words[OOV]],
+    actual, ids = baselines.every_word(messages, table)
+    assert actual.words == (*table.words, "zzz", "abc", "yes")
+    assert [[actual.words[i] for i in own] for own in ids] == [
+        ["i", "zzz", actual.words[OOV]],
         ["yes", "zzz", "home"],
         ["abc"],
     ]
@@ -81,6 +81,6 @@ def test_ngram_without_network_is_computed_once():
     text, one = typed_by(4, seed=9), ngram(3)
     weights = hybrid().weights
     same, copy = (HybridPredictor(network, one, weights) for network in (one, ngram(3)))
-    found, wanted = (predictor_evaluation.evaluate(model, text).sums for model in (same, copy))
-    for name, values in wanted.items():
-        np.testing.assert_allclose(found[name], values, rtol=1e-6, err_msg=name)
+    actual, expected = (predictor_evaluation.evaluate(model, text).sums for model in (same, copy))
+    for name, values in expected.items():
+        np.testing.assert_allclose(actual[name], values, rtol=1e-6, err_msg=name)

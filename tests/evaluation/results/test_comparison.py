@@ -93,19 +93,19 @@ def numpy_difference(first, second, numerator, denominator):
 
 def test_difference_is_the_paired_jackknife():
     first, second = random_sums(1), random_sums(2)
-    found = metric_difference(first, second, "recall_at_1_all")
-    np.testing.assert_allclose(found[:3], numpy_difference(first, second, "hits_at_1", "tokens"))
-    found = metric_difference(first, second, "perplexity")
+    actual = metric_difference(first, second, "recall_at_1_all")
+    np.testing.assert_allclose(actual[:3], numpy_difference(first, second, "hits_at_1", "tokens"))
+    actual = metric_difference(first, second, "perplexity")
     expected = np.exp(numpy_difference(first, second, "nll", "tokens"))
-    np.testing.assert_allclose(found[:3], expected)
+    np.testing.assert_allclose(actual[:3], expected)
 
 
 def test_model_compared_with_itself_is_not_distinguishable():
     sums = random_sums(3)
-    found = comparisons.difference(sums, sums, METRICS["kss"])
-    assert found.interval[:3] == (0, 0, 0)
-    assert found.verdict == "not distinguishable"
-    assert found.better_off.value == 0.5
+    actual = comparisons.difference(sums, sums, METRICS["kss"])
+    assert actual.interval[:3] == (0, 0, 0)
+    assert actual.verdict == "not distinguishable"
+    assert actual.better_off.value == 0.5
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_verdicts(low, high, better, neutral, expected):
 
 def test_differences_are_of_later_models_to_the_first():
     result = compared()
-    found = result.differences[0]["kss"].interval
+    actual = result.differences[0]["kss"].interval
     first, second = (model.metrics["kss"].value for model in result.evaluations)
-    assert found.value == pytest.approx(second - first)
+    assert actual.value == pytest.approx(second - first)
     assert set(result.differences[0]) == {m.name for m in HEADLINES if m.better}
 
 
@@ -140,10 +140,10 @@ def test_csv_and_table_match_the_json():
     content = result.to_json()
     rows = list(csv.DictReader(io.StringIO(comparison_text.to_csv(result))))
     by_key = {(row["model"], row["metric"]): row for row in rows}
-    kss, wanted = by_key["two", "kss"], content["differences"][0]["metrics"]["kss"]
+    kss, expected = by_key["two", "kss"], content["differences"][0]["metrics"]["kss"]
     assert float(kss["value"]) == content["models"][1]["metrics"]["kss"]["value"]
-    assert float(kss["difference"]) == wanted["value"]
-    assert float(kss["people_better_off"]) == wanted["people_better_off"]
+    assert float(kss["difference"]) == expected["value"]
+    assert float(kss["people_better_off"]) == expected["people_better_off"]
     assert by_key["one", "kss"]["verdict"] == ""
     table = comparison_text.comparison_table(result)
     value = content["models"][0]["metrics"]["recall_at_1_no_eos"]["value"]
@@ -156,9 +156,9 @@ def test_csv_and_table_match_the_json():
 
 
 def test_perplexities_of_other_vocabularies_are_not_compared():
-    found = compared("b").differences[0]
-    assert "perplexity" not in found
-    assert found["kss"].verdict
+    actual = compared("b").differences[0]
+    assert "perplexity" not in actual
+    assert actual["kss"].verdict
     assert "other vocabulary" in comparison_text.comparison_table(compared("b"))
 
 
@@ -230,14 +230,14 @@ def test_seeds_are_pooled_by_client():
     np.testing.assert_array_equal(
         pooled["hits_at_1"], first[0].sums["hits_at_1"] + first[1].sums["hits_at_1"]
     )
-    found = pooled_difference(first, control, "recall_at_1_all")
+    actual = pooled_difference(first, control, "recall_at_1_all")
     value, low, _ = numpy_difference(pooled, pooled_sums(control), "hits_at_1", "tokens")
     alone = [
         numpy_difference(one.sums, other.sums, "hits_at_1", "tokens")[0]
         for one, other in zip(first, control, strict=True)
     ]
     reach = jackknife_truth.reach_with_seeds(value - low, np.array(alone))
-    np.testing.assert_allclose(found[:3], (value, value - reach, value + reach))
+    np.testing.assert_allclose(actual[:3], (value, value - reach, value + reach))
     one_seed = pooled_difference(first[:1], control[:1], "recall_at_1_all")
     expected = numpy_difference(first[0].sums, control[0].sums, "hits_at_1", "tokens")
     np.testing.assert_allclose(one_seed[:3], expected)  # over clients alone
@@ -252,8 +252,8 @@ def test_perplexities_of_seeds_are_pooled_in_nats():
         for one, other in zip(first, control, strict=True)
     ]
     reach = jackknife_truth.reach_with_seeds(value - low, np.array(alone))
-    found = pooled_difference(first, control, "perplexity")
-    np.testing.assert_allclose(found[:3], np.exp([value, value - reach, value + reach]))
+    actual = pooled_difference(first, control, "perplexity")
+    np.testing.assert_allclose(actual[:3], np.exp([value, value - reach, value + reach]))
 
 
 def test_pooling_rejects_other_clients_and_numbers_of_seeds():

@@ -24,18 +24,18 @@ def sums_of(words=WORDS, hits=HITS):
 
 
 def test_clients_with_enough_words_have_equal_weight():
-    found = clients.spread(sums_of(), "recall_at_1_no_eos")
+    actual = clients.spread(sums_of(), "recall_at_1_no_eos")
     values = (HITS / WORDS)[:-1]  # the last client has only five words
-    assert found.mean.value == pytest.approx(values.mean())
+    assert actual.mean.value == pytest.approx(values.mean())
     expected = stats.t(10, values.mean(), stats.sem(values)).interval(0.95)
-    np.testing.assert_allclose([found.mean.low, found.mean.high], expected)
-    np.testing.assert_allclose(found.deciles, np.quantile(values, np.arange(1, 10) / 10))
-    assert found.worst_tenth == pytest.approx(np.sort(values)[:2].mean())  # 2 of 11, rounded up
+    np.testing.assert_allclose([actual.mean.low, actual.mean.high], expected)
+    np.testing.assert_allclose(actual.deciles, np.quantile(values, np.arange(1, 10) / 10))
+    assert actual.worst_tenth == pytest.approx(np.sort(values)[:2].mean())  # 2 of 11, rounded up
 
 
 def test_all_count_if_there_are_few_clients():
-    found = clients.spread(sums_of([10, 20, 0], [1, 4, 0]), "recall_at_1_no_eos")
-    assert found.mean.value == pytest.approx(0.15)
+    actual = clients.spread(sums_of([10, 20, 0], [1, 4, 0]), "recall_at_1_no_eos")
+    assert actual.mean.value == pytest.approx(0.15)
     nobody = clients.spread(sums_of([0], [0]), "recall_at_1_no_eos")
     assert math.isnan(nobody.mean.value)
     assert all(math.isnan(decile) for decile in nobody.deciles)
@@ -44,18 +44,18 @@ def test_all_count_if_there_are_few_clients():
 def test_the_worst_tenth_of_a_perplexity_is_the_highest():
     sums = sums_of()
     sums["nll"] = np.arange(1.0, 13.0) * sums["tokens"]
-    found = clients.spread(sums, "perplexity")
+    actual = clients.spread(sums, "perplexity")
     nats = np.arange(1.0, 12.0)  # of the clients that count
-    assert found.worst_tenth == pytest.approx(math.exp(nats[-2:].mean()))
-    assert found.mean.value == pytest.approx(math.exp(nats.mean()))
-    assert list(found.deciles) == sorted(found.deciles)
+    assert actual.worst_tenth == pytest.approx(math.exp(nats[-2:].mean()))
+    assert actual.mean.value == pytest.approx(math.exp(nats.mean()))
+    assert list(actual.deciles) == sorted(actual.deciles)
 
 
 def test_share_of_clients_better_off():
     worse = sums_of(hits=np.where(np.arange(12) < 3, HITS + 1, HITS - 1))
     worse["hits_at_1"][10] = HITS[10]  # a tie counts half
-    found = clients.share_better(sums_of(), worse, "recall_at_1_no_eos")
-    assert found.value == pytest.approx((7 + 0.5) / 11)
+    actual = clients.share_better(sums_of(), worse, "recall_at_1_no_eos")
+    assert actual.value == pytest.approx((7 + 0.5) / 11)
     lower = dict(sums_of(), nll=WORDS * 1.0)
     assert clients.share_better(lower, sums_of(), "nats_per_token").value == 1.0
 

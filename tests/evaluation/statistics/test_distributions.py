@@ -13,13 +13,13 @@ PROBABILITIES = (0.025, 0.3, 0.5, 0.55, 0.8, 0.95, 0.975, 0.995, 1 - 1e-6)
 
 @pytest.mark.parametrize("freedom", [0.3, 1, 1.0040160642570282, 2.5, 7, 50, 1768.3, 1e6])
 def test_quantiles_of_student(freedom):
-    found = [distributions.t_quantile(probability, freedom) for probability in PROBABILITIES]
-    np.testing.assert_allclose(found, stats.t.ppf(PROBABILITIES, freedom), rtol=5e-9, atol=1e-12)
+    actual = [distributions.t_quantile(probability, freedom) for probability in PROBABILITIES]
+    np.testing.assert_allclose(actual, stats.t.ppf(PROBABILITIES, freedom), rtol=5e-9, atol=1e-12)
 
 
 def test_t_with_many_degrees_of_freedom_is_normal():
-    found = distributions.t_quantile(0.975, 1e9)
-    assert found == pytest.approx(stats.norm.ppf(0.975), rel=1e-6)
+    actual = distributions.t_quantile(0.975, 1e9)
+    assert actual == pytest.approx(stats.norm.ppf(0.975), rel=1e-6)
 
 
 @pytest.mark.parametrize("probability, freedom", [(0.0, 3), (1.0, 3), (0.5, 0), (math.nan, 3)])
@@ -39,6 +39,6 @@ def test_rejects(probability, freedom):
 )
 def test_roots(function, expected):
     calls = []
-    found = distributions.root(lambda x: calls.append(x) or function(x), 0.0, 1.0)
-    assert found == pytest.approx(expected, abs=1e-13)
+    actual = distributions.root(lambda x: calls.append(x) or function(x), 0.0, 1.0)
+    assert actual == pytest.approx(expected, abs=1e-13)
     assert len(calls) < 80

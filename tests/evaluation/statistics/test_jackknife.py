@@ -78,10 +78,10 @@ def test_one_dominant_client_leaves_one_degree_of_freedom():
     hits, words = np.full(1000, 5.0), np.full(1000, 10.0)
     others = hits.copy()
     others[7] += 1
-    found = difference_interval(others, words, hits, words)
-    reach = stats.t(1000 / 996).ppf(0.975) * found.standard_error  # g is 1,000 - 1 + 1/999 - 3
-    assert found.high == pytest.approx(found.value + reach, rel=0.01)
-    assert found.low < 0 < found.high
+    actual = difference_interval(others, words, hits, words)
+    reach = stats.t(1000 / 996).ppf(0.975) * actual.standard_error  # g is 1,000 - 1 + 1/999 - 3
+    assert actual.high == pytest.approx(actual.value + reach, rel=0.01)
+    assert actual.low < 0 < actual.high
 
 
 def test_coverage():
@@ -117,9 +117,9 @@ def test_coverage_if_few_clients_typed_most(sizes, plain_least, plain_most):
     plain = stats.t(len(sizes) - 1).ppf(0.975)
     for _ in range(trials):
         rates = np.clip(truth + 0.05 * rng.standard_normal(len(sizes)), 0, 1)
-        found = ratio_interval(rng.binomial(sizes, rates), sizes)
-        covered += found.low <= truth <= found.high
-        covered_by_plain += abs(found.value - truth) <= plain * found.standard_error
+        actual = ratio_interval(rng.binomial(sizes, rates), sizes)
+        covered += actual.low <= truth <= actual.high
+        covered_by_plain += abs(actual.value - truth) <= plain * actual.standard_error
     assert 0.935 < covered / trials < 0.975  # standard deviation of the share is 0.005
     assert plain_least < covered_by_plain / trials < plain_most
 
@@ -172,11 +172,11 @@ def test_rejects_level_and_unpaired_clients():
 
 def test_seeds_widen_an_interval_by_the_scatter_of_their_mean():
     people = Interval(0.2, 0.1, 0.25, 0.04, 60, 30.0)
-    found = with_seeds(people, [0.1, 0.15, 0.35])
+    actual = with_seeds(people, [0.1, 0.15, 0.35])
     scatter = jackknife_truth.reach_with_seeds(0.0, [0.1, 0.15, 0.35])
-    assert found.low == pytest.approx(0.2 - math.hypot(0.1, scatter))
-    assert found.high == pytest.approx(0.2 + math.hypot(0.05, scatter))
-    assert found[4:] == people[4:]
+    assert actual.low == pytest.approx(0.2 - math.hypot(0.1, scatter))
+    assert actual.high == pytest.approx(0.2 + math.hypot(0.05, scatter))
+    assert actual[4:] == people[4:]
     assert with_seeds(people, [0.2]) == people  # one seed gives no information
     np.testing.assert_allclose(with_seeds(people, [0.2, 0.2, 0.2]), people)  # no scatter
 

@@ -143,9 +143,9 @@ def test_padding_columns_change_nothing(model):
 def test_intervals_are_jackknife_intervals(model):
     sums = sums_per_client(model, random_clients(seed=2, clients=6))
     words = sums["tokens"] - sums["eos_tokens"] - sums["oov_tokens"]
-    found = sums_lib.metric_interval(sums, "recall_at_3_words")
+    actual = sums_lib.metric_interval(sums, "recall_at_3_words")
     expected = jackknife.ratio_interval(sums["hits_at_3"], words)
-    assert found == expected._replace(low=max(expected.low, 0.0), high=min(expected.high, 1.0))
+    assert actual == expected._replace(low=max(expected.low, 0.0), high=min(expected.high, 1.0))
     nats = sums_lib.metric_interval(sums, "nats_per_token")
     perplexity = sums_lib.metric_interval(sums, "perplexity")
     assert perplexity.high == pytest.approx(math.exp(nats.high))
@@ -154,8 +154,8 @@ def test_intervals_are_jackknife_intervals(model):
 
 def test_interval_of_a_share_is_in_the_unit_interval():
     sums = {"oov_tokens": np.array([1, 0, 0]), "tokens": np.full(3, 10), "eos_tokens": np.zeros(3)}
-    found = sums_lib.metric_interval(sums, "oov_rate")
-    assert found.low == 0.0 < found.value < found.high
+    actual = sums_lib.metric_interval(sums, "oov_rate")
+    assert actual.low == 0.0 < actual.value < actual.high
 
 
 def test_no_clients_is_nan_not_an_error():

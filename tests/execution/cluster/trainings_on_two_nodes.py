@@ -17,7 +17,7 @@ from tests.support.cluster import cluster_fakes
 from tests.support.cluster.cluster_fakes import ROOT
 from tests.support.cluster.cluster_faults import Faults, leftovers
 from tff_keyboard.evaluation import run_evaluation
-from tff_keyboard.evaluation.counts import predictor_evaluation
+from tff_keyboard.evaluation.counts import counter
 from tff_keyboard.execution.cluster.ray_engine import RayEngine
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard.training.on_cluster import evaluation_on_nodes
@@ -100,7 +100,7 @@ def test_rehearsal_has_the_same_bits(cluster, store, tmp_path):
 
 @pytest.mark.slow
 def test_an_evaluation_has_the_same_digits(cluster, store, run_here, monkeypatch):
-    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 100)
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 100)
     here = run_evaluation.evaluate_run(run_here, "held_out")
     with evaluation_on_nodes.on_nodes(cluster_fakes.ADDRESS) as elsewhere:
         there = run_evaluation.evaluate_run(run_here, "held_out", elsewhere=elsewhere)

@@ -29,14 +29,14 @@ def test_scores_are_the_mixture(learnt, compact):
     for context in CONTEXTS:
         expected = by_definition(predictor, context)
         assert sum(expected.values()) == pytest.approx(1, abs=1e-5)
-        found = predictor.next_word(context)
+        actual = predictor.next_word(context)
         names = [*VOCABULARY.words, *predictor.table.extras]
-        assert dict(zip(names, found.tolist(), strict=True)) == pytest.approx(expected, rel=1e-5)
+        assert dict(zip(names, actual.tolist(), strict=True)) == pytest.approx(expected, rel=1e-5)
         if context and VOCABULARY.id_of(context[-1]) == OOV:
             continue  # the ids do not contain the last word's name
         scores = predictor.log_probabilities(np.array([[BOS, *VOCABULARY.encode(context)]]))[-1]
-        merged = found[: len(VOCABULARY)].copy()
-        merged[OOV] += found[len(VOCABULARY) :].sum()
+        merged = actual[: len(VOCABULARY)].copy()
+        merged[OOV] += actual[len(VOCABULARY) :].sum()
         np.testing.assert_allclose(np.exp(scores), merged, rtol=1e-5)
 
 

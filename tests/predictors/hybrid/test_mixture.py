@@ -62,11 +62,11 @@ def test_one_step_is_the_mean_of_the_shares(monkeypatch):
     monkeypatch.setattr(mixture, "PRIOR", 0.0)
     probabilities = np.array([[0.5, 0.1, 0.0], [0.2, 0.2, 0.0], [0.1, 0.7, 0.0]])
     buckets = np.zeros(3, int)
-    found, _ = mixture._expectation_maximisation(
+    actual, _ = mixture._expectation_maximisation(
         probabilities, buckets, 1, np.array([[0.5, 0.5, 0.0]]), 0.0, 1, 0
     )
     shares = [0.5 / 0.6, 0.5, 0.1 / 0.8]
-    np.testing.assert_allclose(found, [[np.mean(shares), 1 - np.mean(shares), 0]])
+    np.testing.assert_allclose(actual, [[np.mean(shares), 1 - np.mean(shares), 0]])
 
 
 @examples(40)
@@ -96,8 +96,8 @@ def test_component_that_is_always_right_gets_all_weight():
 def test_buckets():
     known = [familiarity(0, 0), *(familiarity(9.0, seen) for seen in (0.0, 0.1, 3.0, 3.1))]
     assert known == [0, 1, 2, 2, 3]
-    found = [bucket_of(order, k) for order in range(6) for k in range(4)]
-    assert found == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11]
+    actual = [bucket_of(order, k) for order in range(6) for k in range(4)]
+    assert actual == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11]
     assert [b for b in range(BUCKETS) if mixture.is_empty_bucket(b)] == [0, 4, 8]
     orders = mixture.matched_orders(np.array([[-1, -1], [5, -1], [-1, 3], [2, 2]]))
     np.testing.assert_array_equal(orders, [0, 1, 2, 2])

@@ -36,20 +36,20 @@ def test_counts_are_sums_of_decayed_occurrences():
         age += event is not None  # None marks a start, which does not age the counts
     ages.reverse()
     expected, pairs = {}, {}
-    for place, event in enumerate(events):
+    for position, event in enumerate(events):
         if event is None:
             continue
-        weight = 2 ** (-ages[place] / half_life)
+        weight = 2 ** (-ages[position] / half_life)
         expected[event] = expected.get(event, 0) + weight
-        before = events[place - 1] if events[place - 1] is not None else EDGE
+        before = events[position - 1] if events[position - 1] is not None else EDGE
         pairs[before, event] = pairs.get((before, event), 0) + weight
-    found = floats(cache.words)
-    assert found == pytest.approx({w: c for w, c in expected.items() if w in found}, rel=1e-3)
-    assert all(w in found for w, c in expected.items() if c > 2e-3)
+    actual = floats(cache.words)
+    assert actual == pytest.approx({w: c for w, c in expected.items() if w in actual}, rel=1e-3)
+    assert all(w in actual for w, c in expected.items() if c > 2e-3)
     rows = {(v, w): c / UNIT for v, row in cache.pairs.items() for w, c in row.items()}
     assert rows == pytest.approx({p: c for p, c in pairs.items() if p in rows}, rel=5e-3)
     assert len(rows) > 20
-    assert cache.total == pytest.approx(sum(found.values()))
+    assert cache.total == pytest.approx(sum(actual.values()))
 
 
 @examples(200)
@@ -84,15 +84,15 @@ def test_gaps_and_masks_make_no_pairs():
 
 def test_uses_do_not_decay_while_the_word_is_remembered():
     cache = WordCache(half_life=10, floor=0.25)
-    cache.observe(["once", "twice", "twice"], kept=["once", "elsewhere"])
+    cache.observe(["once", "twice", "twice"], exempt_words=["once", "elsewhere"])
     cache.observe(["often"] * 18)
     assert "once" not in cache.uses
     assert cache.uses["twice"] == 2
-    assert cache.kept == set()  # removed with the word
-    cache.observe(["often"], kept=["often"])
-    assert (cache.uses["often"], cache.kept) == (19, {"often"})
+    assert cache.exempt_words == set()  # removed with the word
+    cache.observe(["often"], exempt_words=["often"])
+    assert (cache.uses["often"], cache.exempt_words) == (19, {"often"})
     cache.forget(["often"])
-    assert (cache.uses, cache.kept) == ({"twice": 2}, set())
+    assert (cache.uses, cache.exempt_words) == ({"twice": 2}, set())
 
 
 @pytest.mark.parametrize("half_life, floor", [(1, 0.5), (20, 0.125), (200, 0.5)])

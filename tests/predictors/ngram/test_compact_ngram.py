@@ -31,14 +31,14 @@ def test_matches_the_model_up_to_rounding(order):
     assert compact.num_ngrams == model.num_ngrams
     assert compact.order == order
     ids = np.array([[BOS, *m[:5], *[4] * (5 - len(m[:5]))] for m in messages_of(9, 80)])
-    expected, found = distributions(model, ids), distributions(compact, ids)
-    np.testing.assert_allclose(found.sum(axis=1, dtype=np.float64), 1, rtol=1e-5)
-    assert np.all(found[:, EOS:] > 0)
-    assert np.all(found[:, :EOS] == 0)
+    expected, actual = distributions(model, ids), distributions(compact, ids)
+    np.testing.assert_allclose(actual.sum(axis=1, dtype=np.float64), 1, rtol=1e-5)
+    assert np.all(actual[:, EOS:] > 0)
+    assert np.all(actual[:, :EOS] == 0)
     # Half of one of 256 steps over the range of an order is 2 % here, and the errors of orders add
     # up.
-    np.testing.assert_allclose(found[:, EOS:], expected[:, EOS:], rtol=0.08)
-    assert np.abs(np.log(found[:, EOS:] / expected[:, EOS:])).mean() < 0.01
+    np.testing.assert_allclose(actual[:, EOS:], expected[:, EOS:], rtol=0.08)
+    assert np.abs(np.log(actual[:, EOS:] / expected[:, EOS:])).mean() < 0.01
 
 
 def test_single_position_matches_the_batch():
@@ -49,13 +49,13 @@ def test_single_position_matches_the_batch():
     assert np.all(np.any(nodes >= 0, axis=(0, 1)))
     together = compact.probabilities(nodes.reshape(-1, 4)).reshape(*ids.shape, V)
     for row, sequence in enumerate(ids):
-        kept = [-1] * 4
-        for place in range(len(sequence)):
-            contexts = compact.contexts(list(sequence[: place + 1]))
-            kept = compact.step(kept, int(sequence[place]))
-            assert contexts == kept == list(nodes[row, place])
+        step_contexts = [-1] * 4
+        for position in range(len(sequence)):
+            contexts = compact.contexts(list(sequence[: position + 1]))
+            step_contexts = compact.step(step_contexts, int(sequence[position]))
+            assert contexts == step_contexts == list(nodes[row, position])
             np.testing.assert_allclose(
-                compact.distribution(contexts), together[row, place], rtol=1e-6
+                compact.distribution(contexts), together[row, position], rtol=1e-6
             )
 
 
@@ -82,9 +82,9 @@ def test_sums_to_one_after_any_context(data, order):
     messages = data.draw(st.lists(st.lists(word, max_size=7), min_size=1, max_size=12))
     _, compact = both([np.array(m, int) for m in messages], size=10, order=order)
     context = data.draw(st.lists(word, max_size=8))
-    found = compact.distribution(compact.contexts([BOS, *context]))
-    np.testing.assert_allclose(found.sum(dtype=np.float64), 1, rtol=1e-5)
-    assert np.all(found[EOS:] > 0)
+    actual = compact.distribution(compact.contexts([BOS, *context]))
+    np.testing.assert_allclose(actual.sum(dtype=np.float64), 1, rtol=1e-5)
+    assert np.all(actual[EOS:] > 0)
 
 
 def test_ids_of_more_than_two_bytes():
@@ -113,5 +113,5 @@ def test_reordered_ids_give_the_same_probabilities(order):
     for message in messages_of(4, 40):
         ids = np.array([BOS, *message], np.int64)
         expected = compact.distribution(compact.contexts(ids.tolist()))
-        found = moved.distribution(moved.contexts(new_ids[ids].tolist()))
-        np.testing.assert_array_equal(found[new_ids], expected)
+        actual = moved.distribution(moved.contexts(new_ids[ids].tolist()))
+        np.testing.assert_array_equal(actual[new_ids], expected)

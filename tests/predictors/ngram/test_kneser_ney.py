@@ -48,9 +48,9 @@ class DictionaryKneserNey:
         n = [sum(count == j for count in counter.values()) for j in range(5)]
         if all(n[1:]):
             y = n[1] / (n[1] + 2 * n[2])
-            found = [j - (j + 1) * y * n[j + 1] / n[j] for j in (1, 2, 3)]
-            if all(0 < d < j for j, d in enumerate(found, start=1)):
-                return (0, *found)
+            actual = [j - (j + 1) * y * n[j + 1] / n[j] for j in (1, 2, 3)]
+            if all(0 < d < j for j, d in enumerate(actual, start=1)):
+                return (0, *actual)
         return (0, 0.5, 1.0, 1.5)
 
     def probability(self, word, context):
@@ -98,10 +98,10 @@ def test_matches_the_formulas(order):
         assert reference.discounts[2] != (0, *FALLBACK_DISCOUNTS)
     contexts = [(), (4,), (4, 5), (5, 4, 4), (11, 11, 11), (4, 5, 6, 7, 8), (3, 3), *messages[:20]]
     for context in contexts:
-        found = distribution(model, context)
+        actual = distribution(model, context)
         expected = [reference.probability(word, (BOS, *map(int, context))) for word in range(16)]
         expected[PAD] = expected[BOS] = 0
-        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-9)
+        np.testing.assert_allclose(actual, expected, rtol=2e-6, atol=1e-9)
 
 
 def kenlm_corpus():
@@ -164,8 +164,8 @@ def test_matches_kenlm(order):
     for query, expected in zip(KENLM_QUERIES, KENLM_LOG10[order], strict=True):
         words = [ids[word] for word in query]
         probabilities = model.probabilities(model.context_nodes(np.array([[BOS, *words]]))[0])
-        found = np.log10(probabilities[np.arange(len(words) + 1), [*words, EOS]])
-        np.testing.assert_allclose(found, expected, atol=2e-6)
+        actual = np.log10(probabilities[np.arange(len(words) + 1), [*words, EOS]])
+        np.testing.assert_allclose(actual, expected, atol=2e-6)
 
 
 def test_batch_matches_its_rows():

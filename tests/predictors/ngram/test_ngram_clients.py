@@ -31,13 +31,13 @@ def ngrams(model):
 
 def typists(messages, owners, order):
     """Returns n-gram -> set of users."""
-    found = collections.defaultdict(set)
+    actual = collections.defaultdict(set)
     for message, owner in zip(messages, owners, strict=True):
         ids = [BOS, *map(int, message), EOS]
         for n in range(2, order + 1):
             for start in range(len(ids) - n + 1):
-                found[tuple(ids[start : start + n])].add(owner)
-    return found
+                actual[tuple(ids[start : start + n])].add(owner)
+    return actual
 
 
 @examples(30)
@@ -62,11 +62,11 @@ def test_file_lists_only_ngrams_of_several_users():
     shared, _ = ngram_spec.train(spec, messages, vocabulary_of(V), owners=owners, min_clients=3)
     model = KneserNey.train(messages, vocabulary_size=V, order=5)
     counts = clients_of_ngrams(model, messages, owners)
-    kept = Pruner(model, messages, [count >= 3 for count in counts]).prune(10**6)
-    listed = [row for rows in ngrams(kept) for row in rows]
+    pruned = Pruner(model, messages, [count >= 3 for count in counts]).prune(10**6)
+    listed = [row for rows in ngrams(pruned) for row in rows]
     assert set(listed) == {row for row, people in expected.items() if len(people) >= 3}
-    assert shared.model.num_ngrams == kept.num_ngrams
-    assert sum(whole.model.num_ngrams) == sum(model.num_ngrams) > sum(kept.num_ngrams)
+    assert shared.model.num_ngrams == pruned.num_ngrams
+    assert sum(whole.model.num_ngrams) == sum(model.num_ngrams) > sum(pruned.num_ngrams)
     for context in ([], [4], [4, 5]):
         words = [vocabulary_of(V).words[i] for i in context]
         assert shared.next_word(words).sum() == pytest.approx(1, abs=1e-5)

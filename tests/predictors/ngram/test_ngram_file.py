@@ -67,9 +67,9 @@ def test_a_cut_file_is_refused(data, cut):
 
 
 def test_every_byte_is_under_the_checksum(data):
-    for place in range(0, len(data), 41):
+    for position in range(0, len(data), 41):
         damaged = bytearray(data)
-        damaged[place] ^= 4
+        damaged[position] ^= 4
         with pytest.raises(DataError):
             ngram_file.decode(bytes(damaged))
 

@@ -18,8 +18,8 @@ def chain_messages(seed, count):
     for _ in range(count):
         words = [3, 4]
         for _ in range(rng.integers(0, 9)):
-            chosen = follower[words[-2], words[-1]]
-            words.append(chosen if rng.random() < 0.6 else 3 + int(21 * rng.random() ** 3))
+            follower_of = follower[words[-2], words[-1]]
+            words.append(follower_of if rng.random() < 0.6 else 3 + int(21 * rng.random() ** 3))
         messages.append(np.array(words[2:], int))
     return messages
 
@@ -93,7 +93,7 @@ def test_context_counts_match_the_text(model):
 def test_entropy_matches_the_definition(model):
     """Computes Stolcke's D by its definition, a sum over all words."""
     counts = context_counts(model, MESSAGES)
-    found = relative_entropies(model, counts)
+    actual = relative_entropies(model, counts)
     total = sum(len(m) + 1 for m in MESSAGES)
     rng = np.random.default_rng(0)
     for level, rows in enumerate(grams(model)):
@@ -114,7 +114,7 @@ def test_entropy_matches_the_definition(model):
             node = np.searchsorted(table.starts, row, side="right") - 1
             # Tables are float32, so a distribution sums to one up to 1e-7 only.
             np.testing.assert_allclose(
-                found[level][row], counts[level][node] / total * divergence, rtol=1e-3, atol=1e-8
+                actual[level][row], counts[level][node] / total * divergence, rtol=1e-3, atol=1e-8
             )
 
 
@@ -138,19 +138,19 @@ def test_pruned_model_has_the_requested_size_and_sums_to_one(model, pruner, shar
     size = pruner.min_ngrams + round(share * (pruner.max_ngrams - pruner.min_ngrams))
     pruned = pruner.prune(size)
     assert sum(pruned.num_ngrams) == size
-    whole, left = grams(model), grams(pruned)
-    for level, rows in enumerate(left):
+    whole, remaining = grams(model), grams(pruned)
+    for level, rows in enumerate(remaining):
         assert set(rows) <= set(whole[level])
         if level:
-            assert {gram[:-1] for gram in rows} <= set(left[level - 1])
+            assert {gram[:-1] for gram in rows} <= set(remaining[level - 1])
     ids = np.random.default_rng(0).integers(OOV, V, size=[50, 6])
     ids[:, 0] = BOS
     p = pruned.probabilities(pruned.context_nodes(ids).reshape(-1, 3))
     np.testing.assert_allclose(p.sum(axis=1, dtype=np.float64), 1, rtol=1e-5)
     assert np.all(p[:, EOS:] > 0)
     expected = distribution(pruned, [BOS, 4, 7, 9][-3:])
-    found = pruned.probabilities(pruned.context_nodes(np.array([[BOS, 4, 7, 9]]))[0, -1:])[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    actual = pruned.probabilities(pruned.context_nodes(np.array([[BOS, 4, 7, 9]]))[0, -1:])[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_pruning_is_better_than_random_cuts(model, pruner):
@@ -159,14 +159,14 @@ def test_pruning_is_better_than_random_cuts(model, pruner):
         round(pruner.min_ngrams + s * (pruner.max_ngrams - pruner.min_ngrams))
         for s in (1, 0.7, 0.4, 0.1)
     ]
-    found = [perplexity(pruner.prune(size), MESSAGES) for size in [*sizes, pruner.min_ngrams]]
-    assert found == sorted(found)
-    assert found[0] < found[-1] / 2
+    actual = [perplexity(pruner.prune(size), MESSAGES) for size in [*sizes, pruner.min_ngrams]]
+    assert actual == sorted(actual)
+    assert actual[0] < actual[-1] / 2
     random = Pruner(model, MESSAGES)
     levels = np.repeat(np.arange(3), np.diff(random._bounds))
     shuffled = np.random.default_rng(0).permutation(len(levels))
     random._ranking = shuffled[np.argsort(levels[shuffled], kind="stable")]
-    assert perplexity(random.prune(sizes[2]), MESSAGES) > 1.05 * found[2]
+    assert perplexity(random.prune(sizes[2]), MESSAGES) > 1.05 * actual[2]
 
 
 def test_rejects_too_few_and_a_pruned_model(pruner):

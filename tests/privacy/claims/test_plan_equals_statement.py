@@ -273,6 +273,6 @@ def test_without_a_store_every_earlier_model_counts(tmp_path):
     assert ancestor.header is None
     case = Case()
     header = planning.planned_header(case.config.aggregation, case.schedule, origin=origin)
-    remarks = "\n".join(plan_remarks.plan_remarks(header, has_store=False))
+    remarks = "\n".join(plan_remarks.plan_remarks(header))
     assert remarks.startswith("* NO CLAIM: the initial model")
     assert "Not included: the vocabulary. `data.store` does not exist yet." in remarks

@@ -8,18 +8,18 @@ import pytest
 from tests.support.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE
 from tests.support.fakes import ledger_header
 from tests.support.noise_fakes import noised
+from tff_keyboard.aggregators.registry.private_fedatt import PrivateFedAttConfig
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import (
     BltConfig,
     GaussianAdaptiveConfig,
     GaussianConfig,
 )
-from tff_keyboard.config.sections.rule_config import PrivateFedAttConfig
 from tff_keyboard.privacy.claims.guarantee import composed, guarantee_of, history
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.privacy.ledger_hook import LedgerHook
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.training.aggregation import build_aggregator
 
 SMALL = ledger_header(noise_cohort_size=500, key_id="a")
 LARGE = ledger_header(clients_per_round=500, selected_per_round=500, population=50_000, key_id="a")

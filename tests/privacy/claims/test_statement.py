@@ -1,6 +1,7 @@
 """The printed statement names every assumption, and its epsilon is that of the accounting."""
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -205,6 +206,14 @@ def test_vocabulary_and_metrics_are_private_or_named(tmp_path):
     assert "withheld_metrics.jsonl" in new
     assert "The vocabulary is part of the accounting: rho 0.25" in new
     assert "composed by" in new
+
+
+def test_own_parts_of_the_user_are_named(tmp_path):
+    sources = {key: {"reference": f"mine.py:{key}"} for key in ("client.type", "server.type")}
+    (tmp_path / "own_parts.json").write_text(json.dumps(sources))
+    text = statement(tmp_path, HEADER, 3)
+    assert "* `client.type` is the user's own part, mine.py:client.type. The figures" in text
+    assert "server.type" not in text  # it only sees the noised result
 
 
 def test_no_control_character_of_a_ledger_is_printed(tmp_path):

@@ -1,6 +1,7 @@
 """The ancestors of an initial model, and their effect on the statement."""
 
 import dataclasses
+import json
 import pathlib
 import re
 import shutil
@@ -9,18 +10,18 @@ import pytest
 
 from tests.support.fakes import ledger_header
 from tff_keyboard.privacy.claims import composed_statement
-from tff_keyboard.privacy.claims.guarantee import composed, history, total_guarantee
+from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, total_guarantee
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
 from tff_keyboard.privacy.ledger.lineage import (
     ancestors,
     ledger_of,
-    read_origin,
     record_origin,
 )
+from tff_keyboard.privacy.ledger.origin import read_origin
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
-from tff_keyboard.storage.errors import RunDirectoryError
+from tff_keyboard.storage.errors import CheckFailed, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 
 OURS = ["ann", "bob", "eve"]
@@ -165,6 +166,10 @@ def test_a_private_vocabulary_is_counted_once():
     assert one.rho == pytest.approx(rho + 0.5)
     assert two.rho == pytest.approx(2 * rho + 0.5)
     assert one.delta == pytest.approx(TREE.delta + 1e-8)
+    runs = [dataclasses.replace(run, vocabulary_choice=run.key_id) for run in runs]
+    twice = composed([r for h in runs for r in history(h, 3)])  # two choices of the same words
+    assert twice.rho == pytest.approx(2 * rho + 1.0)
+    assert twice.delta == pytest.approx(TREE.delta + 2e-8)
 
 
 def test_several_runs_compose_by_population(tmp_path):
@@ -186,7 +191,7 @@ def test_several_runs_compose_by_population(tmp_path):
 def test_clients_rehearsed_by_another_run_have_no_joint_guarantee(tmp_path):
     paths = []
     for name, users in (("one", ["ann"]), ("two", ["bob"])):
-        header = dataclasses.replace(TREE, key_id=name)
+        header = dataclasses.replace(TREE, key_id=name, population=1)
         paths.append(make_run(tmp_path / name, [*users, "zoe"], header=header))
         (paths[-1] / "config.toml").write_text('[fine_tuning]\ngeneral_store = "general"\n')
         client_digests.write(paths[-1] / "rehearsed_client_digests", client_digests.salted(["zoe"]))
@@ -384,3 +389,191 @@ def test_an_ancestor_of_one_run_with_clients_of_the_other(tmp_path, other_client
     text = composed_statement.composed_statement(parts)
     assert text.startswith("Together, c1, c2 are 2 releases") == has_claim
     assert text.startswith("NO CLAIM for c1, c2 together") == (not has_claim)
+
+
+def record_more(run, header, rounds, branch=""):
+    """Adds rounds to the ledger of a run, with tags of the data if there is a branch."""
+    ledger = PrivacyLedger(run / "privacy_ledger.jsonl", header)
+    for number in range(ledger.rounds + 1, rounds + 1):
+        ledger.restart_after(number - 1)
+        ledger.record(number, content=f"{branch}{number}" if branch else "")
+
+
+def test_a_restored_ancestor_counts_with_the_rounds_that_a_run_without_a_ledger_recorded(tmp_path):
+    """The model of the later run, which was not private, comes from 12 rounds, not from 5."""
+    first = make_recorded_run(tmp_path / "a", OURS, header=TREE, rounds=5)
+    shutil.copytree(first, tmp_path / "backup")
+    record_more(first, TREE, 12)
+    second = make_recorded_run(tmp_path / "b", ["dan"], initial_model=str(first))
+    shutil.rmtree(first)
+    shutil.copytree(tmp_path / "backup", first)
+    assert [(one.people, one.rounds) for one in found(second)] == [("none", 0), ("same", 12)]
+    record_more(first, TREE, 13)
+    assert [one.rounds for one in found(second)] == [0, 13]
+
+
+@pytest.mark.parametrize("header", [TREE, None], ids=["private", "not private"])
+def test_the_lost_branch_of_a_restored_fleet_counts(tmp_path, header):
+    """The later run started from the branch x, which was lost. The directory has branch y now."""
+    fleet = dataclasses.replace(TREE, key_id="a")
+    first = make_recorded_run(tmp_path / "a", OURS, header=fleet, rounds=0)
+    record_more(first, fleet, 5, "o")
+    shutil.copytree(first, tmp_path / "backup")
+    record_more(first, fleet, 12, "x")
+    if header is not None:
+        header = ledger_of_run_from(first, key_id="b")
+    second = make_recorded_run(tmp_path / "b", ["dan"], header=header, initial_model=str(first))
+    assert found(second)[1].last_content == "x12"
+    record_more(first, fleet, 14, "x")
+    assert (found(second)[1].rounds, found(second)[1].last_content) == (14, "x14")
+    shutil.rmtree(first)
+    shutil.copytree(tmp_path / "backup", first)
+    record_more(first, fleet, 13, "y")
+    lost = found(second)[1]
+    assert (lost.people, lost.rounds, lost.last_content) == ("same", 12, "x12")
+    third = dataclasses.replace(TREE, key_id="c", ancestors=found(second))
+    fourth = dataclasses.replace(TREE, key_id="d", ancestors=found(first))
+    releases = distinct([*history(third, 1), *history(fourth, 1)])
+    assert sorted(one.last_content for one in releases if one.header.key_id == "a") == [
+        "x12",
+        "y13",
+    ]
+
+
+def test_a_run_with_an_id_at_the_path_of_a_run_without_one_is_not_taken_for_it(tmp_path):
+    """Version 0.2.0 began two runs. The name of the first is used again by this version."""
+    first = make_run(tmp_path / "a", OURS, header=dataclasses.replace(TREE, key_id="a"), rounds=12)
+    header = ledger_of_run_from(first, key_id="b")
+    second = make_run(tmp_path / "b", ["dan"], header=header, initial_model=str(first))
+    assert [(one.people, one.rounds) for one in found(second)] == [("none", 3), ("same", 12)]
+    first.rename(tmp_path / "a_old")
+    other = dataclasses.replace(TREE, key_id="a2")
+    make_recorded_run(first, ["zoe"], header=other, rounds=2)
+    expected = [("none", 3), ("unknown", 12)]
+    assert [(one.people, one.rounds) for one in found(second)] == expected
+    record_origin(RunDirectory(second))  # as if it was resumed by this version
+    assert [(one.people, one.rounds) for one in found(second)] == expected
+
+
+def test_a_run_with_an_id_is_not_taken_for_a_run_without_privacy(tmp_path):
+    first = make_run(tmp_path / "a", OURS)
+    header = ledger_of_run_from(first, key_id="b")
+    second = make_run(tmp_path / "b", ["dan"], header=header, initial_model=str(first))
+    first.rename(tmp_path / "a_old")
+    make_recorded_run(first, ["zoe"], header=dataclasses.replace(TREE, key_id="a2"), rounds=2)
+    assert [(one.people, one.header) for one in found(second)][1] == ("unknown", None)
+
+
+def write_model(directory, **description):
+    directory.mkdir(exist_ok=True)
+    (directory / "model.json").write_text(json.dumps(description))
+
+
+@pytest.mark.parametrize("folder", ["model", "model_last"])
+def test_a_model_of_another_run_has_an_unknown_origin(tmp_path, folder):
+    run = make_recorded_run(tmp_path / "a", ["dan"], header=TREE)
+    initial_model = run if folder == "model" else run / folder
+    write_model(run / folder, rounds=3, run_id=read_origin(RunDirectory(run)).run_id)
+    assert [one.people for one in found(initial_model)] == ["none"]
+    write_model(run / folder, rounds=3, run_id="00" * 16)
+    assert [(one.people, one.header) for one in found(initial_model)] == [("unknown", None)]
+    with pytest.raises(CheckFailed, match="is the model of another run"):
+        read_ledger(run / "privacy_ledger.jsonl")
+
+
+def make_run_with_id(path):
+    """Creates a private run whose ledger and model have its id."""
+    run = make_recorded_run(path, OURS)
+    run_id = read_origin(RunDirectory(run)).run_id
+    header = dataclasses.replace(TREE, run_id=run_id, key_id=path.name, store_sha256="s")
+    PrivacyLedger(run / "privacy_ledger.jsonl", header).record(1)
+    (run / "data_card.json").write_text('{"store_sha256": "s"}')
+    write_model(run / "model", rounds=1, run_id=run_id)
+    return run
+
+
+def test_a_ledger_of_another_run_is_refused(tmp_path):
+    runs = [make_run_with_id(tmp_path / name) for name in "ab"]
+    ledger = runs[0] / "privacy_ledger.jsonl"
+    assert len(read_ledger(ledger)[1]) == 1
+    shutil.copy(runs[1] / "privacy_ledger.jsonl", ledger)
+    with pytest.raises(CheckFailed, match=r"has the id of a run, but .*origin.json has another"):
+        read_ledger(ledger)
+    alone = tmp_path / "lost" / "privacy_ledger.jsonl"  # kept to count a lost run
+    alone.parent.mkdir()
+    shutil.copy(ledger, alone)
+    assert len(read_ledger(alone)[1]) == 1
+
+
+def test_a_private_run_that_lost_its_record_of_origin_is_refused(tmp_path):
+    run = make_run_with_id(tmp_path / "a")
+    (run / "origin.json").unlink()
+    with pytest.raises(CheckFailed, match=r"origin.json is missing. Restore"):
+        record_origin(RunDirectory(run))
+    assert not (run / "origin.json").exists()
+
+
+def test_a_ledger_for_another_store_is_refused(tmp_path):
+    run = make_run(tmp_path / "a", OURS, header=dataclasses.replace(TREE, store_sha256="s"))
+    (run / "data_card.json").write_text('{"store_sha256": "t"}')
+    with pytest.raises(CheckFailed, match="with another client store than"):
+        read_ledger(run / "privacy_ledger.jsonl")
+
+
+def test_a_model_without_an_id_in_a_run_with_one_is_refused(tmp_path):
+    run = make_run_with_id(tmp_path / "a")
+    write_model(run / "model", rounds=1)
+    with pytest.raises(CheckFailed, match="is the model of another run"):
+        read_ledger(run / "privacy_ledger.jsonl")
+
+
+def make_validated_run(path, client_ids, validation_ids, *, train="", store="s", **changes):
+    """Creates a run whose model was chosen on validation clients."""
+    run = make_recorded_run(path, client_ids, **changes)
+    config = run / "config.toml"
+    config.write_text(f"{config.read_text()}[train]\n{train}\n")
+    digests = client_digests.salted(validation_ids)
+    client_digests.write(run / "validation_client_digests", digests)
+    (run / "data_card.json").write_text(json.dumps({"store_sha256": store}))
+    return run
+
+
+PRIVATE_OF_STORE = dataclasses.replace(TREE, key_id="a", store_sha256="s")
+
+
+@pytest.mark.parametrize("header", [PRIVATE_OF_STORE, None], ids=["private", "not private"])
+def test_a_model_chosen_by_validation_on_our_clients_has_no_claim(tmp_path, header):
+    run = make_validated_run(tmp_path / "a", ["dan"], ["ann"], header=header)
+    (one,) = found(run)
+    assert (one.people, one.header, one.shares_clients) == ("none", None, True)
+    text = text_of(tmp_path, ancestors=(one,))
+    assert text.startswith("NO CLAIM: the initial model")
+    assert "was chosen by validation on clients" in text
+    same_store = ancestors(str(run), ours=[client_digests.salted(OURS)], store_sha256="s")
+    assert not same_store[0].validates_ours
+
+
+@pytest.mark.parametrize(
+    ("validation_ids", "train"),
+    [(["zoe"], ""), (["ann"], 'final_model = "last"\nearly_stop_patience = 0')],
+    ids=["other clients", "last model"],
+)
+def test_validation_that_does_not_concern_us_costs_nothing(tmp_path, validation_ids, train):
+    run = make_validated_run(
+        tmp_path / "a", ["dan"], validation_ids, train=train, header=PRIVATE_OF_STORE
+    )
+    (one,) = found(run)
+    assert (one.people, one.header is None, one.shares_clients) == ("none", False, False)
+    devices = ancestors(str(run), ours=())  # their unit is the text under a device key
+    assert [(each.people, each.header is None) for each in devices] == [("unknown", False)]
+
+
+@pytest.mark.parametrize(("store", "has_claim"), [("s", True), ("t", False)])
+def test_a_validated_ancestor_that_is_gone(tmp_path, store, has_claim):
+    first = make_validated_run(tmp_path / "a", OURS, ["zoe"], header=PRIVATE_OF_STORE)
+    header = ledger_of_run_from(first, key_id="b")
+    second = make_recorded_run(tmp_path / "b", OURS, header=header, initial_model=str(first))
+    first.rename(tmp_path / "a_old")
+    seen = ancestors(str(second), ours=[client_digests.salted(OURS)], store_sha256=store)
+    assert (seen[1].header is not None) == has_claim
+    assert seen[1].shares_clients

@@ -46,6 +46,24 @@ def lstm2_step(weights, x, state):
     return h, (*first, *second)
 
 
+def si_cifg_step(weights, x, state):
+    """Ro et al. 2024: a CIFG with scale-invariant activations."""
+    _, kernel, recurrent_kernel, bias, projection = weights
+    r, c = state
+    z_f, z_g, z_o = np.split(x @ kernel + r @ recurrent_kernel + bias, 3, axis=-1)
+
+    def gate(z):
+        positive = np.maximum(z, 0.0)
+        return positive / positive.max(axis=-1, keepdims=True)
+
+    def over_largest(z):
+        return z / np.abs(z).max(axis=-1, keepdims=True)
+
+    c = gate(z_f) * c + (1.0 - gate(z_f)) * over_largest(z_g)
+    r = (gate(z_o) * over_largest(c)) @ projection
+    return r, (r, c)
+
+
 def random_batch(rng, *, batch, longest, vocabulary):
     """[batch, longest + 1] int32 as the data pipeline makes it: BOS, ids, EOS, PAD on the right."""
     rows = np.zeros([batch, longest + 1], np.int32)

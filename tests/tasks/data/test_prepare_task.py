@@ -117,7 +117,7 @@ def test_shipped_vocabulary_is_found_from_any_folder(tmp_path):
     store = ClientStore(tmp_path / "mine")
     assert store.vocabulary == shipped
     (person, *_) = store.client_ids("train")
-    assert store.examples("train", person)[0].tolist() == [
+    assert store.messages("train", person)[0].tolist() == [
         *shipped.encode(["see", "you", "soon"]),
         OOV,
     ]
@@ -170,7 +170,7 @@ def test_penn_treebank_in_its_usual_files(tmp_path):
     words = store.vocabulary.words[NUM_SPECIAL:]
     assert set(words) == {word for line in lines for word in line.split()} - {"<unk>"}
     assert len(store.client_ids("train")) == 4
-    (first, *_) = (m for m in store.examples("train", store.client_ids("train")[0]) if len(m) == 8)
+    (first, *_) = (m for m in store.messages("train", store.client_ids("train")[0]) if len(m) == 8)
     assert first.tolist() == [
         OOV if word == "<unk>" else words.index(word) + NUM_SPECIAL for word in lines[0].split()
     ]

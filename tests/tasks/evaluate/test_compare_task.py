@@ -18,7 +18,7 @@ from tflite_export.runtime import libcifg
 
 
 @pytest.fixture(scope="module")
-def place(store, tmp_path_factory):
+def data_root(store, tmp_path_factory):
     """Returns a folder with a store, a run directory of an untrained CIFG, and a saved n-gram."""
     folder = tmp_path_factory.mktemp("compare")
     (folder / "store").symlink_to(store)
@@ -28,7 +28,7 @@ def place(store, tmp_path_factory):
     save_untrained_run(folder / "run", config)
     store = ClientStore(folder / "store")
     spec = ngram_spec.parse("ngram:40kB")
-    _, data = ngram_spec.train(spec, store.all_examples("train"), store.vocabulary)
+    _, data = ngram_spec.train(spec, store.all_messages("train"), store.vocabulary)
     assert data is not None
     (folder / "saved.ngram").write_bytes(data)
     return folder
@@ -39,8 +39,8 @@ def compare(models, **options):
     return compare_task.run(compare_task.Options(models=tuple(models), **options))
 
 
-def test_compares_models_of_all_kinds(place, tmp_path, capsys):
-    models = [str(place / "run"), "ngram:40kB", "unigram", str(place / "saved.ngram")]
+def test_compares_models_of_all_kinds(data_root, tmp_path, capsys):
+    models = [str(data_root / "run"), "ngram:40kB", "unigram", str(data_root / "saved.ngram")]
     arguments = [*models, f"--out={tmp_path / 'out'}"]
     assert cli.launch(compare_task, arguments) == cli.OK
     result = json.loads((tmp_path / "out" / "comparison.json").read_text())
@@ -57,7 +57,7 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
             assert by_name[better][name]["value"] > by_name[worse][name]["value"]
     verdicts = {row["model"]: row["metrics"]["kss"]["verdict"] for row in result["differences"]}
     assert verdicts["ngram:40kB"] == "better"
-    store = ClientStore(place / "store")
+    store = ClientStore(data_root / "store")
     assert len(result["text"]["people"]) == len(store.client_ids("held_out"))
     assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
     shown = capsys.readouterr().out
@@ -66,8 +66,8 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_whole_messages_keep_every_word(place, tmp_path, capsys):
-    models = [str(place / "run"), "unigram", "--all", f"--out={tmp_path}"]
+def test_whole_messages_keep_every_word(data_root, tmp_path, capsys):
+    models = [str(data_root / "run"), "unigram", "--all", f"--out={tmp_path}"]
     assert cli.launch(compare_task, models) == cli.OK
     text = json.loads((tmp_path / "comparison.json").read_text())["text"]
     assert (text["words_left_out"], text["max_length"]) == (0, 0)
@@ -78,18 +78,18 @@ def test_whole_messages_keep_every_word(place, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_only_the_first_messages_of_each_client_are_read(place, tmp_path):
-    some = {"store": place / "store", "out": tmp_path}
-    store = ClientStore(place / "store")
+def test_only_the_first_messages_of_each_client_are_read(data_root, tmp_path):
+    some = {"store": data_root / "store", "out": tmp_path}
+    store = ClientStore(data_root / "store")
     first = [store.words("held_out", person)[:2] for person in store.client_ids("held_out")]
-    found = compare(["unigram"], max_messages=2, **some).text.words
-    assert found == sum(len(message) for person in first for message in person)
-    assert found < compare(["unigram"], **some).text.words
+    actual = compare(["unigram"], max_messages=2, **some).text.words
+    assert actual == sum(len(message) for person in first for message in person)
+    assert actual < compare(["unigram"], **some).text.words
 
 
 @pytest.mark.slow
-def test_a_hybrid_learns_while_it_is_compared(place, tmp_path):
-    run = str(place / "run")
+def test_a_hybrid_learns_while_it_is_compared(data_root, tmp_path):
+    run = str(data_root / "run")
     comparison = compare([f"hybrid:6kB:{run}", run, "ngram:6kB"], out=tmp_path)
     hybrid, network, ngram = comparison.evaluations
     assert hybrid.model.kind == "hybrid"
@@ -107,9 +107,9 @@ def test_a_hybrid_learns_while_it_is_compared(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_compares_ngrams_of_every_size(place, tmp_path):
+def test_compares_ngrams_of_every_size(data_root, tmp_path):
     models = ["ngram", "ngram:1k", "ngram:6kB"]
-    result = compare(models, store=place / "store", out=tmp_path)
+    result = compare(models, store=data_root / "store", out=tmp_path)
     whole, pruned, file = (model.model.details for model in result.evaluations)
     assert sum(pruned["ngrams"]) == 1000 < sum(whole["ngrams"])
     assert file["bytes"] <= 6000
@@ -118,17 +118,17 @@ def test_compares_ngrams_of_every_size(place, tmp_path):
     assert perplexities[0] != perplexities[1] != perplexities[2]
 
 
-def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
+def test_an_exported_file_is_compared_word_by_word(data_root, tmp_path):
     from tasks.phone import export as export_task
 
     arguments = [
-        str(place / "run"),
+        str(data_root / "run"),
         f"--out={tmp_path / 'kb.tflite'}",
         "--quantize=none",
         "--noparity",
     ]
     assert cli.launch(export_task, arguments) == cli.OK
-    models = [str(place / "run"), str(tmp_path / "kb.tflite")]
+    models = [str(data_root / "run"), str(tmp_path / "kb.tflite")]
     result = compare(models, out=tmp_path)
     # The file sorts its rows; in the ids of the run its ties and its perplexity are comparable.
     for name in ("recall_at_3_no_eos", "kss", "perplexity"):
@@ -144,14 +144,16 @@ def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_exported_hybrid_is_compared_as_on_the_phone(place, tmp_path):
+def test_exported_hybrid_is_compared_as_on_the_phone(data_root, tmp_path):
     from tasks.phone import export as export_task
 
     file = tmp_path / "kb.tflite"
-    arguments = [str(place / "run"), f"--out={file}", "--quantize=none", "--ngram=6kB"]
+    arguments = [str(data_root / "run"), f"--out={file}", "--quantize=none", "--ngram=6kB"]
     arguments.append("--no-parity")
     assert cli.launch(export_task, arguments) == cli.OK
-    result = compare([str(file), f"network:{file}", f"hybrid:6kB:{place / 'run'}"], out=tmp_path)
+    result = compare(
+        [str(file), f"network:{file}", f"hybrid:6kB:{data_root / 'run'}"], out=tmp_path
+    )
     bundle, network, trained = result.evaluations
     assert [model.model.kind for model in result.evaluations] == ["hybrid", "tflite", "hybrid"]
     assert bundle.model.details["ngram_bytes"] == file.with_suffix(".ngram").stat().st_size
@@ -167,20 +169,20 @@ def test_exported_hybrid_is_compared_as_on_the_phone(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_compares_on_a_text_file(place, tmp_path):
+def test_compares_on_a_text_file(data_root, tmp_path):
     text = tmp_path / "phrases.txt"
     text.write_text("".join(f"see you at {n} tomorrow\nok thanks\n" for n in ("one", "two", "six")))
     result = compare(
-        [str(place / "saved.ngram"), "unigram"],
+        [str(data_root / "saved.ngram"), "unigram"],
         text=text,
-        store=place / "store",
+        store=data_root / "store",
         out=tmp_path / "out",
     )
     assert (result.text.name, len(result.text.people)) == ("phrases.txt", 6)
     assert (result.text.words, result.text.words_left_out, result.text.max_length) == (21, 0, 0)
     assert result.text.pseudo_users
-    assert result.text.store == ClientStore(place / "store").card_hash
-    assert result.text.store_path == str(place / "store")
+    assert result.text.store == ClientStore(data_root / "store").card_hash
+    assert result.text.store_path == str(data_root / "store")
 
 
 @pytest.mark.parametrize(
@@ -188,57 +190,57 @@ def test_compares_on_a_text_file(place, tmp_path):
     [
         ([], cli.USAGE),
         (["ngram"], cli.USAGE),  # no store
-        (["ngram:1.44", "--store={place}/store"], cli.USAGE),
-        (["ngram:0.1kB", "--store={place}/store"], cli.USAGE),
-        (["ngram:1M", "nowhere.ngram", "--store={place}/store"], cli.BAD_INPUT),
-        (["nowhere", "--store={place}/store"], cli.USAGE),
-        (["hybrid:nowhere", "--store={place}/store"], cli.USAGE),
-        (["hybrid:1.x.MB:{place}/run", "--store={place}/store"], cli.USAGE),
-        (["hybrid:{place}/saved.ngram", "--store={place}/store"], cli.USAGE),
-        (["hybrid:0.1kB:{place}/run", "--store={place}/store"], cli.USAGE),
-        (["ngram", "ngram", "--store={place}/store"], cli.USAGE),
-        (["ngram", "--text={place}/none.txt"], cli.USAGE),
-        (["{place}/saved.ngram", "--text={place}/none.txt"], cli.BAD_INPUT),
-        (["unigram", "--store={place}/run"], cli.BAD_INPUT),
-        (["unigram", "--store={place}/store", "--clients=train_later"], cli.BAD_INPUT),
-        (["unigram", "--store={place}/store", "--max-messages=-1"], cli.USAGE),
-        (["unigram", "--store={place}/store", "--max-messages=2", "--cluster=a:1"], cli.USAGE),
+        (["ngram:1.44", "--store={data_root}/store"], cli.USAGE),
+        (["ngram:0.1kB", "--store={data_root}/store"], cli.USAGE),
+        (["ngram:1M", "nowhere.ngram", "--store={data_root}/store"], cli.BAD_INPUT),
+        (["nowhere", "--store={data_root}/store"], cli.USAGE),
+        (["hybrid:nowhere", "--store={data_root}/store"], cli.USAGE),
+        (["hybrid:1.x.MB:{data_root}/run", "--store={data_root}/store"], cli.USAGE),
+        (["hybrid:{data_root}/saved.ngram", "--store={data_root}/store"], cli.USAGE),
+        (["hybrid:0.1kB:{data_root}/run", "--store={data_root}/store"], cli.USAGE),
+        (["ngram", "ngram", "--store={data_root}/store"], cli.USAGE),
+        (["ngram", "--text={data_root}/none.txt"], cli.USAGE),
+        (["{data_root}/saved.ngram", "--text={data_root}/none.txt"], cli.BAD_INPUT),
+        (["unigram", "--store={data_root}/run"], cli.BAD_INPUT),
+        (["unigram", "--store={data_root}/store", "--clients=train_later"], cli.BAD_INPUT),
+        (["unigram", "--store={data_root}/store", "--max-messages=-1"], cli.USAGE),
+        (["unigram", "--store={data_root}/store", "--max-messages=2", "--cluster=a:1"], cli.USAGE),
     ],
 )
-def test_refuses_with_one_line(place, tmp_path, capsys, arguments, code):
-    words = [word.format(place=place) for word in arguments]
+def test_refuses_with_one_line(data_root, tmp_path, capsys, arguments, code):
+    words = [word.format(data_root=data_root) for word in arguments]
     assert cli.launch(compare_task, [*words, f"--out={tmp_path}"]) == code
     error = capsys.readouterr().err.strip().splitlines()
     assert error[-1].startswith("error: ")
 
 
 @pytest.mark.slow
-def test_unwritable_folder_is_reported_before_the_computation(place, tmp_path, capsys):
+def test_unwritable_folder_is_reported_before_the_computation(data_root, tmp_path, capsys):
     (tmp_path / "file").write_text("not a folder")
     out = tmp_path / "file" / "out"
-    assert cli.launch(compare_task, [str(place / "run"), f"--out={out}"]) == cli.MACHINE
+    assert cli.launch(compare_task, [str(data_root / "run"), f"--out={out}"]) == cli.MACHINE
     captured = capsys.readouterr()
     assert captured.err.startswith(f"error: Cannot write {out}: Not a directory.")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
 
 
-def test_writes_no_files_without_out(place, tmp_path, monkeypatch, capsys):
+def test_writes_no_files_without_out(data_root, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    compare([str(place / "saved.ngram")], store=place / "store")
+    compare([str(data_root / "saved.ngram")], store=data_root / "store")
     assert not list(tmp_path.iterdir())
     assert "--out=FOLDER" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_a_failed_write_leaves_the_old_comparison(place, tmp_path, monkeypatch, capsys):
+def test_a_failed_write_leaves_the_old_comparison(data_root, tmp_path, monkeypatch, capsys):
     (tmp_path / "comparison.json").write_text("old")
 
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tff_keyboard.storage.files.os.fsync", full)
-    models = [str(place / "saved.ngram"), f"--store={place / 'store'}"]
+    models = [str(data_root / "saved.ngram"), f"--store={data_root / 'store'}"]
     assert cli.launch(compare_task, [*models, f"--out={tmp_path}"]) == cli.MACHINE
     assert "comparison.json: No space left on device." in capsys.readouterr().err
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
@@ -247,14 +249,14 @@ def test_a_failed_write_leaves_the_old_comparison(place, tmp_path, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_models_with_other_token_rules_are_rejected(place, tmp_path, capsys):
+def test_models_with_other_token_rules_are_rejected(data_root, tmp_path, capsys):
     from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 
-    store = ClientStore(place / "store")
+    store = ClientStore(data_root / "store")
     whitespace = Vocabulary(store.vocabulary.words, NormalisationRules(mode="whitespace"))
     model = KneserNey.train([np.array([4, 5])], vocabulary_size=len(whitespace), order=2)
     (tmp_path / "other.ngram").write_bytes(ngram_file.encode(model, whitespace))
-    arguments = ["unigram", str(tmp_path / "other.ngram"), f"--store={place / 'store'}"]
+    arguments = ["unigram", str(tmp_path / "other.ngram"), f"--store={data_root / 'store'}"]
     assert cli.launch(compare_task, [*arguments, f"--out={tmp_path}"]) == cli.USAGE
     assert "different tokenisation rules" in capsys.readouterr().err
 
@@ -279,8 +281,8 @@ def test_interpreter_is_used_if_libcifg_is_broken(tmp_path, monkeypatch):
     text.write_text("see you later\nwhere are you now\n" * 5)
 
     def sums():
-        found = compare([SHIPPED], text=text, out=tmp_path / "out")
-        return found.first.sums
+        actual = compare([SHIPPED], text=text, out=tmp_path / "out")
+        return actual.first.sums
 
     monkeypatch.setattr(libcifg, "built_library", lambda: None)
     expected = sums()

@@ -89,7 +89,7 @@ def write_ledger(run):
 
 
 @pytest.fixture(scope="module")
-def place(store, tmp_path_factory):
+def data_root(store, tmp_path_factory):
     """Returns two run directories, an n-gram and a comparison of them, on synthetic clients."""
     folder = tmp_path_factory.mktemp("report")
     (folder / "store").symlink_to(store)
@@ -103,7 +103,7 @@ def place(store, tmp_path_factory):
     write_ledger(folder / "federated")
     # A name that a page must escape.
     spec = ngram_spec.parse("ngram:40kB")
-    _, data = ngram_spec.train(spec, store.all_examples("train"), store.vocabulary)
+    _, data = ngram_spec.train(spec, store.all_messages("train"), store.vocabulary)
     assert data is not None
     (folder / "n&<gram>.ngram").write_bytes(data)
     models = [str(folder / name) for name in ("federated", "server", "n&<gram>.ngram")]
@@ -122,11 +122,11 @@ def report(directory, **options):
 
 
 @pytest.fixture(scope="module")
-def written(place):
-    return report(place / "comparison")
+def written(data_root):
+    return report(data_root / "comparison")
 
 
-def test_a_comparison_has_all_sections(place, written):
+def test_a_comparison_has_all_sections(data_root, written):
     page = Page(written.read_text(encoding="utf-8"))
     assert page.headings == [
         "Results",
@@ -142,7 +142,7 @@ def test_a_comparison_has_all_sections(place, written):
         "Run federated",
         "Run server",
     ]
-    comparison = json.loads((place / "comparison" / "comparison.json").read_text())
+    comparison = json.loads((data_root / "comparison" / "comparison.json").read_text())
     for model in comparison["models"]:
         value = model["metrics"]["kss"]["value"]
         assert f"{100 * value:.2f}" in page.text
@@ -156,9 +156,9 @@ def test_a_comparison_has_all_sections(place, written):
 
 
 @pytest.mark.slow
-def test_figures_name_the_command_that_made_them(place, written):
+def test_figures_name_the_command_that_made_them(data_root, written):
     text = " ".join(Page(written.read_text(encoding="utf-8")).text.split())
-    comparison = json.loads((place / "comparison" / "comparison.json").read_text())
+    comparison = json.loads((data_root / "comparison" / "comparison.json").read_text())
     sources = shlex.join(model["model"]["source"] for model in comparison["models"])
     assert f"Created with tff-keyboard compare {sources} --clients=held_out --store=" in text
 
@@ -184,26 +184,26 @@ def test_page_loads_no_external_resources(written):
 
 
 @pytest.mark.slow
-def test_escapes_names_and_values(place, written, tmp_path):
+def test_escapes_names_and_values(data_root, written, tmp_path):
     content = written.read_text(encoding="utf-8")
     assert "n&amp;&lt;gram&gt;" in content
     assert "<gram>" not in content
     assert "<b>0</b>" not in content
     assert "&amp;amp;" not in content
-    found = json.loads((place / "comparison" / "comparison.json").read_text())
-    for model in found["models"]:
+    actual = json.loads((data_root / "comparison" / "comparison.json").read_text())
+    for model in actual["models"]:
         slices = model["slices"]
         slices["<i>family"] = {"<i>label": slices["place"]["first word"]}
-    (tmp_path / "comparison.json").write_text(json.dumps(found))
+    (tmp_path / "comparison.json").write_text(json.dumps(actual))
     content = report(tmp_path, strips=False).read_text(encoding="utf-8")
     assert "&lt;i&gt;family" in content
     assert "&lt;i&gt;label" in content
     assert "<i>" not in content
 
 
-def test_shows_no_message_of_the_corpus(place, written):
+def test_shows_no_message_of_the_corpus(data_root, written):
     text = f" {Page(written.read_text(encoding='utf-8')).text} "
-    store = ClientStore(place / "store")
+    store = ClientStore(data_root / "store")
     for population in ("train", "validation", "held_out"):
         for client_id in store.client_ids(population):
             assert client_id not in text
@@ -213,22 +213,22 @@ def test_shows_no_message_of_the_corpus(place, written):
 
 
 @pytest.mark.slow
-def test_the_same_input_gives_the_same_page(place, written, tmp_path):
-    again = report(place / "comparison", out=tmp_path / "sub" / "again.html")
+def test_the_same_input_gives_the_same_page(data_root, written, tmp_path):
+    again = report(data_root / "comparison", out=tmp_path / "sub" / "again.html")
     assert again.read_bytes() == written.read_bytes()
     assert [path.name for path in (tmp_path / "sub").iterdir()] == ["again.html"]
 
 
 @pytest.mark.slow
-def test_report_of_one_run(place, tmp_path):
-    page = Page(report(place / "server", out=tmp_path / "run.html").read_text())
+def test_report_of_one_run(data_root, tmp_path):
+    page = Page(report(data_root / "server", out=tmp_path / "run.html").read_text())
     assert page.headings == ["Learning curves", "Example suggestions", "Run server"]
 
 
 @pytest.mark.slow
-def test_report_of_a_run_with_evaluations(place, tmp_path):
+def test_report_of_a_run_with_evaluations(data_root, tmp_path):
     run = tmp_path / "evaluated"
-    shutil.copytree(place / "server", run)
+    shutil.copytree(data_root / "server", run)
     evaluation = evaluate_task.run(evaluate_task.Options(run_dir=run))
     page = Page(report(run, strips=False).read_text())
     assert page.headings == [
@@ -248,10 +248,10 @@ def test_report_of_a_run_with_evaluations(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_strips_of_a_given_file(place, tmp_path):
+def test_strips_of_a_given_file(data_root, tmp_path):
     (tmp_path / "mine.txt").write_text("good mor\nhow are \n", encoding="utf-8")
     out = tmp_path / "mine.html"
-    arguments = [str(place / "server"), f"--out={out}", f"--examples={tmp_path / 'mine.txt'}"]
+    arguments = [str(data_root / "server"), f"--out={out}", f"--examples={tmp_path / 'mine.txt'}"]
     assert cli.launch(report_task, arguments) == cli.OK
     text = Page(out.read_text()).text
     assert "good mor" in text
@@ -259,8 +259,8 @@ def test_strips_of_a_given_file(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_prefixes_and_next_words(place):
-    predictor = NGramPredictor(*ngram_file.load(place / "n&<gram>.ngram"))
+def test_prefixes_and_next_words(data_root):
+    predictor = NGramPredictor(*ngram_file.load(data_root / "n&<gram>.ngram"))
     word = predictor.vocabulary.words[4]
     unfinished, finished, empty = example_strips.example_strips(
         {"m": predictor}, [f"hi {word[:1]}", f"hi {word} ", ""]
@@ -273,20 +273,24 @@ def test_prefixes_and_next_words(place):
 @pytest.mark.parametrize(
     "arguments, code, match",
     [
-        (["{place}"], cli.MACHINE, "is not a run directory"),
-        (["{place}/server", "--examples={place}/none.txt"], cli.BAD_INPUT, "cannot be read"),
+        (["{data_root}"], cli.MACHINE, "is not a run directory"),
+        (
+            ["{data_root}/server", "--examples={data_root}/none.txt"],
+            cli.BAD_INPUT,
+            "cannot be read",
+        ),
         (["{tmp}"], cli.BAD_INPUT, "Run `compare` again"),
     ],
 )
-def test_refuses_with_one_line(place, tmp_path, capsys, arguments, code, match):
+def test_refuses_with_one_line(data_root, tmp_path, capsys, arguments, code, match):
     (tmp_path / "comparison.json").write_text('{"format": "of next year"}')
-    words = [word.format(place=place, tmp=tmp_path) for word in arguments]
+    words = [word.format(data_root=data_root, tmp=tmp_path) for word in arguments]
     assert cli.launch(report_task, words) == code
     assert match in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_failed_write_leaves_the_old_page(place, tmp_path, monkeypatch, capsys):
+def test_a_failed_write_leaves_the_old_page(data_root, tmp_path, monkeypatch, capsys):
     out = tmp_path / "page.html"
     out.write_text("old")
 
@@ -294,7 +298,7 @@ def test_a_failed_write_leaves_the_old_page(place, tmp_path, monkeypatch, capsys
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tff_keyboard.storage.files.os.fsync", full)
-    arguments = [str(place / "server"), "--nostrips", f"--out={out}"]
+    arguments = [str(data_root / "server"), "--nostrips", f"--out={out}"]
     assert cli.launch(report_task, arguments) == cli.MACHINE
     error = capsys.readouterr().err
     assert error.startswith(f"error: Cannot write {out}: No space left on device.")
@@ -304,9 +308,9 @@ def test_a_failed_write_leaves_the_old_page(place, tmp_path, monkeypatch, capsys
 
 
 @pytest.mark.slow
-def test_a_damaged_line_of_metrics_is_named(place, tmp_path):
+def test_a_damaged_line_of_metrics_is_named(data_root, tmp_path):
     run = tmp_path / "run"
-    shutil.copytree(place / "server", run)
+    shutil.copytree(data_root / "server", run)
     (run / "metrics.jsonl").write_text('{"round": 1}\nnot json\n{"round": 3}\n')
     with pytest.raises(RunDirectoryError, match=r"metrics\.jsonl, line 2 is damaged"):
         run_records.read_run(run)
@@ -356,8 +360,8 @@ def test_in_a_browser(written, tmp_path, width):
     pixels = np.asarray(Image.open(picture).convert("RGB"))
     assert pixels.shape[1] == width
     for index in range(4):  # every model's colour is there, in bars, dots and marks
-        wanted = np.array([int(charts.colour(index)[i : i + 2], 16) for i in (1, 3, 5)])
-        close = np.abs(pixels.astype(int) - wanted).max(axis=2) <= 2
+        expected = np.array([int(charts.colour(index)[i : i + 2], 16) for i in (1, 3, 5)])
+        close = np.abs(pixels.astype(int) - expected).max(axis=2) <= 2
         assert np.count_nonzero(close) > 400, charts.colour(index)
     # Nothing runs out of the page: the outermost columns are background from top to bottom.
     background = pixels[0, 0]

@@ -22,7 +22,7 @@ RULES = NormalisationRules()
 
 
 @pytest.fixture(scope="module")
-def place(store, tmp_path_factory):
+def data_root(store, tmp_path_factory):
     """Returns a folder with a store of synthetic clients and an untrained CIFG's run."""
     folder = tmp_path_factory.mktemp("task")
     (folder / "store").symlink_to(store)
@@ -36,24 +36,26 @@ def launch(*arguments):
     return cli.launch(export_task, [*map(str, arguments), "--allow-little-text"])
 
 
-def test_finds_the_store_of_the_run(place, tmp_path, capsys):
+def test_finds_the_store_of_the_run(data_root, tmp_path, capsys):
     out = tmp_path / "k.tflite"
-    (place / "run" / "truecase.txt").write_text("NUS\nSingapore\n")
-    assert launch(place / "run", "--out", out, "--quantize", "none") == cli.OK
+    (data_root / "run" / "truecase.txt").write_text("NUS\nSingapore\n")
+    assert launch(data_root / "run", "--out", out, "--quantize", "none") == cli.OK
     shown = capsys.readouterr().out
     assert f"{out}: {out.stat().st_size:,} bytes, none" in shown
     assert "same best word     100.00 %" in shown
     manifest = json.loads(out.with_suffix(".json").read_text())
     assert manifest["model"]["training_length"] == 64  # `data.max_length`
     assert manifest["truecase"] == ["NUS", "Singapore"]
-    held_out = ClientStore(place / "store").card["populations"]["held_out"]
+    held_out = ClientStore(data_root / "store").card["populations"]["held_out"]
     assert manifest["parity"]["people"] == held_out["clients"]
     assert manifest["parity"]["words"] == held_out["words"]
 
 
-def test_failed_gate_names_the_metric_and_prints_all_figures(place, tmp_path, capsys, monkeypatch):
+def test_failed_gate_names_the_metric_and_prints_all_figures(
+    data_root, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("tflite_export.graphs.quantization.INT8_MAX", 1)
-    assert launch(place / "run", "--out", tmp_path / "k.tflite") == cli.CHECK_FAILED
+    assert launch(data_root / "run", "--out", tmp_path / "k.tflite") == cli.CHECK_FAILED
     captured = capsys.readouterr()
     assert "same best three" in captured.out
     assert len(captured.err.strip().splitlines()) == 1
@@ -74,8 +76,8 @@ def test_failed_gate_names_the_metric_and_prints_all_figures(place, tmp_path, ca
         (["{run}", "--trainable", "--quantize=none"], cli.BAD_INPUT, "`trainable` requires"),
     ],
 )
-def test_errors_are_one_line(place, tmp_path, capsys, arguments, code, message):
-    words = [word.format(run=place / "run", folder=place) for word in arguments]
+def test_errors_are_one_line(data_root, tmp_path, capsys, arguments, code, message):
+    words = [word.format(run=data_root / "run", folder=data_root) for word in arguments]
     assert launch(*words, "--out", tmp_path / "k.tflite") == code
     error = capsys.readouterr().err
     assert message in error
@@ -83,12 +85,12 @@ def test_errors_are_one_line(place, tmp_path, capsys, arguments, code, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_reads_whole_clients_until_there_is_enough_text(place):
-    store = ClientStore(place / "store")
+def test_reads_whole_clients_until_there_is_enough_text(data_root):
+    store = ClientStore(data_root / "store")
 
     def read(most, seed=1):
         return texts.from_store(
-            place / "store", "train", store.vocabulary, max_words=most, seed=seed
+            data_root / "store", "train", store.vocabulary, max_words=most, seed=seed
         )
 
     everyone = read(10**9)
@@ -101,14 +103,18 @@ def test_reads_whole_clients_until_there_is_enough_text(place):
     assert list(read(100, seed=2)) != list(some)
 
 
-def test_a_store_of_another_vocabulary_is_rejected(place):
+def test_a_store_of_another_vocabulary_is_rejected(data_root):
     with pytest.raises(ExportError, match="its vocabulary differs from the vocabulary of the run"):
-        texts.from_store(place / "store", "train", export_fakes.vocabulary(), max_words=10, seed=1)
+        texts.from_store(
+            data_root / "store", "train", export_fakes.vocabulary(), max_words=10, seed=1
+        )
 
 
-def test_directory_that_is_not_a_store_is_rejected(place):
+def test_directory_that_is_not_a_store_is_rejected(data_root):
     with pytest.raises(DataError):
-        texts.from_store(place / "run", "train", export_fakes.vocabulary(), max_words=10, seed=1)
+        texts.from_store(
+            data_root / "run", "train", export_fakes.vocabulary(), max_words=10, seed=1
+        )
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -122,8 +128,8 @@ def test_text_with_and_without_names(tmp_path, packed):
     }
     plain = tmp_path / "plain.txt"
     plain.write_text("see you\n" * (texts.LINES_PER_CLIENT + 1))
-    found = texts.from_file(plain, RULES, max_words=1000)
-    assert [len(messages) for messages in found.values()] == [texts.LINES_PER_CLIENT, 1]
+    actual = texts.from_file(plain, RULES, max_words=1000)
+    assert [len(messages) for messages in actual.values()] == [texts.LINES_PER_CLIENT, 1]
     assert sum(map(len, texts.from_file(plain, RULES, max_words=4).values())) == 2
 
 
@@ -148,9 +154,9 @@ def test_a_file_without_a_word_is_rejected(tmp_path):
         texts.from_file(tmp_path / "a.txt", RULES, max_words=10)
 
 
-def test_ngram_is_written_next_to_the_model(place, tmp_path, capsys):
+def test_ngram_is_written_next_to_the_model(data_root, tmp_path, capsys):
     out = tmp_path / "k.tflite"
-    arguments = [place / "run", "--out", out, "--quantize=none", "--ngram=6kB"]
+    arguments = [data_root / "run", "--out", out, "--quantize=none", "--ngram=6kB"]
     assert launch(*arguments) == cli.OK
     shown = capsys.readouterr().out
     sizes = [out.with_suffix(end).stat().st_size for end in (".tflite", ".vocabulary", ".ngram")]
@@ -174,9 +180,9 @@ def test_ngram_is_written_next_to_the_model(place, tmp_path, capsys):
         for size in ("5", "1k", "x", "100kBB")
     ],
 )
-def test_invalid_size_is_rejected(place, tmp_path, capsys, size, code, message):
+def test_invalid_size_is_rejected(data_root, tmp_path, capsys, size, code, message):
     out = tmp_path / "k.tflite"
-    assert launch(place / "run", "--out", out, f"--ngram={size}") == code
+    assert launch(data_root / "run", "--out", out, f"--ngram={size}") == code
     error = capsys.readouterr().err
     assert message in error
     assert len(error.strip().splitlines()) == 1
@@ -184,10 +190,10 @@ def test_invalid_size_is_rejected(place, tmp_path, capsys, size, code, message):
 
 
 @pytest.fixture
-def private(place, tmp_path):
+def private(data_root, tmp_path):
     """Returns the run with a ledger."""
     run = tmp_path / "private"
-    shutil.copytree(place / "run", run)
+    shutil.copytree(data_root / "run", run)
     PrivacyLedger(run / names.LEDGER, ledger_header()).record(1, clip_norm=0.5, clients=10)
     return run
 
@@ -202,10 +208,10 @@ def private(place, tmp_path):
 )
 @pytest.mark.parametrize("named", [".", "model"])
 def test_private_export_contains_no_words_of_its_clients(
-    place, private, tmp_path, capsys, flags, named
+    data_root, private, tmp_path, capsys, flags, named
 ):
     out = tmp_path / "out" / "k.tflite"
-    assert launch(private / named, "--out", out, f"--store={place / 'store'}", *flags) == (
+    assert launch(private / named, "--out", out, f"--store={data_root / 'store'}", *flags) == (
         cli.BAD_INPUT
     )
     error = capsys.readouterr().err
@@ -231,16 +237,16 @@ def test_a_private_export_with_a_word_list_needs_no_store(private, tmp_path, cap
     assert "min_clients" not in facts  # no clients were counted
 
 
-def test_counted_lexicon_records_its_min_word_users(place, tmp_path):
+def test_counted_lexicon_records_its_min_word_users(data_root, tmp_path):
     out = tmp_path / "k.tflite"
-    assert launch(place / "run", "--out", out, "--tail=200", "--no-parity") == cli.OK
+    assert launch(data_root / "run", "--out", out, "--tail=200", "--no-parity") == cli.OK
     facts = json.loads(out.with_suffix(".json").read_text())["tail"]
     assert facts["min_clients"] == 2
     assert "word_list_sha256" not in facts
 
 
-def test_little_text_gives_no_verdict(place, tmp_path, capsys):
-    arguments = [str(place / "run"), f"--out={tmp_path / 'k.tflite'}"]
+def test_little_text_gives_no_verdict(data_root, tmp_path, capsys):
+    arguments = [str(data_root / "run"), f"--out={tmp_path / 'k.tflite'}"]
     assert cli.launch(export_task, arguments) == cli.CHECK_FAILED
     error = capsys.readouterr().err
     assert error.startswith("error: The parity gate needs 1,000 words")

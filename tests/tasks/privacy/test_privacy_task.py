@@ -6,6 +6,7 @@ import pytest
 
 from tasks.privacy import privacy
 from tests.support.fakes import ledger_header
+from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.storage.errors import RunDirectoryError, UsageError
 
@@ -127,3 +128,14 @@ def test_a_statement_with_the_rounds_of_a_resumed_run(tmp_path, capsys):
 def test_conflicting_options_are_rejected(options, words):
     with pytest.raises(UsageError, match=words):
         privacy.Options(**options)
+
+
+def test_a_plan_names_rehearsal_and_another_population_than_the_store_has(store):
+    settings = (*SCHEDULE, f"data.store={store}")
+    clients = len(ClientStore(store).client_ids("train"))
+    lines = [
+        privacy.plan(privacy.Options(target_epsilon=4.0, population=500, set=sets), 4.0)
+        for sets in (settings, (*settings, "fine_tuning.general_store=general"))
+    ]
+    assert all(f"The store has {clients} train clients" in text for text in lines)
+    assert ["clients of the general corpus" in text for text in lines] == [False, True]

@@ -30,9 +30,9 @@ def test_a_new_run_is_advised(tmp_path, monkeypatch, capsys, trained):
     whole = card() | {"format": 1, "file_bytes": {}, "store_sha256": "0"}
     (tmp_path / "data_card.json").write_text(json.dumps(whole))
     train.run(train.Options(workdir=tmp_path / "run", store=tmp_path, set=("train.seed=7",)))
-    found = advice.advise(whole, str(tmp_path), ["train.seed=7"])
-    assert trained == [found.config]
-    assert sentence(found, Machine(cores=3, gflops=50.0)) in capsys.readouterr().out
+    actual = advice.advise(whole, str(tmp_path), ["train.seed=7"])
+    assert trained == [actual.config]
+    assert sentence(actual, Machine(cores=3, gflops=50.0)) in capsys.readouterr().out
 
 
 def test_a_run_goes_on_with_what_it_recorded_however_its_store_is_spelled(

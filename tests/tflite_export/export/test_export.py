@@ -5,6 +5,7 @@ import errno
 import json
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -15,15 +16,16 @@ from tests.support.keyboard import export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
-from tff_keyboard.models.saved_model import save_model
+from tff_keyboard.models.saved_model import load_model, save_model
 from tff_keyboard.storage.errors import (
     CheckFailed,
     ExportError,
     RunDirectoryError,
     UsageError,
 )
+from tflite_export.export import private_runs
 from tflite_export.export.export_options import ExportOptions
-from tflite_export.export.trained_run import NO_PRIVACY_CLAIM
+from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
 from tflite_export.format import associated_files, inspection, manifest
 from tflite_export.gate import verification
 from tflite_export.gate.parity import ParityFailed
@@ -89,6 +91,17 @@ def test_the_privacy_statement_goes_into_the_manifest(run, tmp_path):
         assert "l.tflite" not in names(tmp_path)
     finally:
         path.unlink()
+
+
+def test_a_copy_of_a_private_model_is_private(run, tmp_path):
+    """A copy has no ledger next to it, but says that noise hides the clients."""
+    copy = shutil.copytree(run / "model", tmp_path / "copy")
+    description = json.loads((copy / "model.json").read_text())
+    assert not private_runs.is_private(copy)
+    (copy / "model.json").write_text(json.dumps({**description, "private": True}))
+    assert private_runs.is_private(copy)
+    export(copy, tmp_path / "k.tflite", ExportOptions())
+    assert json.loads((tmp_path / "k.json").read_text())["privacy"].startswith("not stated")
 
 
 def test_packed_files_travel_in_the_model(run, tmp_path):
@@ -306,7 +319,7 @@ def test_a_model_of_another_kind_is_one_clear_line(tmp_path):
     vocabulary = export_fakes.vocabulary()
     other = build_model("gru", vocabulary_size=len(vocabulary), seed=1, units=4, embedding_size=4)
     save_model(tmp_path / "run", other, vocabulary)
-    with pytest.raises(ExportError, match=r"`model\.type` must be 'cifg'"):
+    with pytest.raises(ExportError, match=r"`model\.type` = 'cifg', got 'gru'"):
         export(tmp_path / "run", tmp_path / "k.tflite", ExportOptions())
 
 
@@ -347,3 +360,9 @@ def test_an_export_without_a_part_removes_that_of_an_older_one(run, tmp_path):
     (tmp_path / "k.md").write_text("mine")
     export(run, tmp_path / "k.tflite", ExportOptions())
     assert names(tmp_path) == sorted([*FILES, "k.md"])
+
+
+def test_a_graph_before_the_first_round_has_no_claim(tmp_path):
+    """`serve-rounds` exports the graph for devices before there is a model in the run."""
+    run = TrainedRun(tmp_path, *load_model(export_fakes.save_run(tmp_path / "other")))
+    assert run.privacy() == NO_PRIVACY_CLAIM

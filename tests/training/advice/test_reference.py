@@ -1,11 +1,10 @@
-"""Every figure of configs/reference.toml is one of docs/results/, every recipe has its figures."""
+"""Every figure of recipes.toml is one of docs/results/, and every recipe has its figures."""
 
 import csv
 import pathlib
 
 import pytest
 
-from tests.support.shipped_configs import RESULTS
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.training.advice import reference
 
@@ -42,7 +41,6 @@ def test_every_reference_config_has_its_figures_and_every_figure_its_config():
 
 
 def test_every_corpus_has_its_page_and_a_recipe():
-    assert RESULTS.resolve() == reference.FILE
     for corpus in reference.corpora():
         assert pathlib.Path("docs", corpus.page).is_file()
         assert corpus.recipes
@@ -51,7 +49,7 @@ def test_every_corpus_has_its_page_and_a_recipe():
 
 def test_without_the_file_it_is_one_line(tmp_path):
     with pytest.raises(ConfigError, match=r"No such file.*Install tff-keyboard"):
-        reference.corpora(tmp_path / "reference.toml")
-    (tmp_path / "reference.toml").write_text("[[corpora]]\nname = 'a'\nwrods = 3\n")
+        reference.corpora(tmp_path / "recipes.toml")
+    (tmp_path / "recipes.toml").write_text("[[corpora]]\nname = 'a'\nwrods = 3\n")
     with pytest.raises(ConfigError, match=r"Did you mean `corpora.*words`"):
-        reference.corpora(tmp_path / "reference.toml")
+        reference.corpora(tmp_path / "recipes.toml")

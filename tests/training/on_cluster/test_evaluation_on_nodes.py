@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
+from tff_keyboard.evaluation.counts import counter, predictor_evaluation, typed_text
 from tff_keyboard.execution.cluster import ray_engine
 from tff_keyboard.models import build_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
@@ -30,7 +30,7 @@ def cifg(opened):
 
 @pytest.fixture(scope="module")
 def ngram(opened):
-    return NGramPredictor.train(opened.all_examples("train"), opened.vocabulary, order=2)
+    return NGramPredictor.train(opened.all_messages("train"), opened.vocabulary, order=2)
 
 
 class Nodes:
@@ -58,7 +58,7 @@ def nodes(monkeypatch):
         return started[-1]
 
     monkeypatch.setattr(ray_engine, "RayEngine", start)
-    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 60)
+    monkeypatch.setattr(counter, "_POSITIONS_AT_ONCE", 60)
     return started
 
 

@@ -36,7 +36,9 @@ import tensorflow_federated as tff
 
 from tff_keyboard.aggregators import layers as layers_lib
 from tff_keyboard.aggregators.processes import AggregationProcess, build_process, no_state
-from tff_keyboard.storage.checks import POSITIVE, require_one_of
+from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
+from tff_keyboard.parts.tables import documented_by
+from tff_keyboard.storage.checks import POSITIVE
 
 # The maximum over no clients: finite, and so small in size that differences are finite, too.
 _LOWEST = np.finfo(np.float64).min / 4
@@ -44,6 +46,7 @@ _LOWEST = np.finfo(np.float64).min / 4
 Accumulator = collections.OrderedDict
 
 
+@documented_by(FedAttConfig)
 class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
     """Softmax-weighted mean of updates, in one aggregation, with memory independent of the cohort.
 
@@ -56,11 +59,9 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
     `maximum_score` (norm / temperature).
 
     Args:
-      norm: Distance of a layer: 1, 2, "inf" or "spectral" (largest singular value of matrices, by
-        power iteration, as in the authors' code).
-      temperature: Attention is softmax(norm / temperature); > 0.
-      layer_groups: Group name -> variable names, or positions such as "0"; a partition. With None,
-        each tensor is a layer.
+      norm: See `FedAttConfig`.
+      temperature: See `FedAttConfig`.
+      layer_groups: See `FedAttConfig`.
       step: Factor of the result, > 0.
       variable_names: Names of the tensors of an update, in order, for use in `layer_groups`.
 
@@ -71,26 +72,28 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
 
     def __init__(
         self,
-        norm: float | str = 2,
+        norm: float | str = FedAttConfig.norm,
         *,
-        temperature: float = 1.0,
+        temperature: float = FedAttConfig.temperature,
         layer_groups: layers_lib.LayerGroups | None = None,
         step: float = 1.0,
         variable_names: Sequence[str] | None = None,
     ):
-        self._norm = norm if isinstance(norm, str) else f"{norm:g}"
-        require_one_of("norm", self._norm, ("1", "2", "inf", "spectral"))
-        POSITIVE.check("temperature", temperature)
+        self._options = FedAttConfig.of_arguments(
+            norm=norm if isinstance(norm, str) else f"{norm:g}",
+            temperature=temperature,
+            layer_groups=layer_groups or {},
+        )
         POSITIVE.check("step", step)
-        self._temperature = temperature
-        self._layer_groups = layer_groups or {}
         self._step = step
         self._variable_names = variable_names
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class. `weight_type` must be a number."""
         layers_lib.require_float_tensors(value_type, "FedAtt")
-        layers = layers_lib.resolve_layers(value_type, self._layer_groups, self._variable_names)
+        layers = layers_lib.resolve_layers(
+            value_type, self._options.layer_groups, self._variable_names
+        )
         specs = tff.types.type_to_tf_tensor_specs(value_type)
 
         @tff.tensorflow.computation
@@ -102,8 +105,8 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         @tff.tensorflow.computation(accumulator_type, tff.to_type([value_type, weight_type]))
         def accumulate(accumulator, client):
             value, weight = client
-            norms = layers_lib.layer_norms(value, layers, self._norm, exact=False)
-            scores = norms / self._temperature
+            norms = layers_lib.layer_norms(value, layers, self._options.norm, exact=False)
+            scores = norms / self._options.temperature
             one = client_accumulator(value, scores, tf.cast(weight, tf.float32) > 0)
             return merge_accumulators(accumulator, one, layers)
 

@@ -32,6 +32,8 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregators import layers as layers_lib
 from tff_keyboard.aggregators.guards.update_guard import all_finite
 from tff_keyboard.aggregators.private.noised_sum import NoisedSumQuery
+from tff_keyboard.aggregators.registry.private_fedatt import PrivateFedAttConfig
+from tff_keyboard.parts.tables import documented_by
 from tff_keyboard.privacy.mechanisms import mechanism
 from tff_keyboard.storage.checks import NOT_NEGATIVE, POSITIVE
 
@@ -82,6 +84,7 @@ def attention_record(
     )
 
 
+@documented_by(PrivateFedAttConfig)
 class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     """FedAtt as one Gaussian mechanism.
 
@@ -96,11 +99,9 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     this sum. The sum is public, because it is released anyway.
 
     Args:
-      attention_bound: B, >= 0; 0 is the plain mean of clipped updates.
-      denominator_floor: Lower bound on the denominator, > 0. A client with full attention counts
-        as 1.
-      layer_groups: Group name -> variable names, or positions such as "0"; a partition. Fewer
-        layers need less noise, because S grows with the square root of their number.
+      attention_bound: See `PrivateFedAttConfig`.
+      denominator_floor: See `PrivateFedAttConfig`.
+      layer_groups: See `PrivateFedAttConfig`.
       noise_multiplier: z, noise standard deviation / S; 0 gives no guarantee.
       layer_clip_norm: C, the L2 bound on each layer, in weight units, > 0.
       denominator_scale: lambda > 0.
@@ -115,8 +116,8 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     def __init__(
         self,
         *,
-        attention_bound: float = 1.0,
-        denominator_floor: float = 1.0,
+        attention_bound: float = PrivateFedAttConfig.attention_bound,
+        denominator_floor: float = PrivateFedAttConfig.denominator_floor,
         layer_groups: layers_lib.LayerGroups | None = None,
         noise_multiplier: float,
         layer_clip_norm: float,
@@ -124,17 +125,20 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         variable_names: Sequence[str] | None = None,
         draws_noise: bool = True,
     ):
-        NOT_NEGATIVE.check("attention_bound", attention_bound)
-        POSITIVE.check("denominator_floor", denominator_floor)
+        options = PrivateFedAttConfig.of_arguments(
+            attention_bound=attention_bound,
+            denominator_floor=denominator_floor,
+            layer_groups=layer_groups or {},
+        )
         NOT_NEGATIVE.check("noise_multiplier", noise_multiplier)
         POSITIVE.check("layer_clip_norm", layer_clip_norm)
         POSITIVE.check("denominator_scale", denominator_scale)
         self._noise_multiplier = float(noise_multiplier)
         self._clip_norm = float(layer_clip_norm)
-        self._bound = float(attention_bound)
+        self._bound = float(options.attention_bound)
         self._scale = float(denominator_scale)
-        self._floor = float(denominator_floor)
-        self._layer_groups = layer_groups or {}
+        self._floor = float(options.denominator_floor)
+        self._layer_groups = options.layer_groups
         self._variable_names = variable_names
         self._draws_noise = draws_noise
 

@@ -25,7 +25,6 @@ Language Modeling", https://doi.org/10.3390/s20144048.
 """
 
 import collections
-import math
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -40,23 +39,15 @@ from tff_keyboard.aggregators.fedmed.accumulator import (
     fedmed_weight_type,
 )
 from tff_keyboard.aggregators.processes import AggregationProcess, build_process
+from tff_keyboard.aggregators.registry.fedmed import CEIL_SLACK, FedMedConfig
 from tff_keyboard.aggregators.upload_size import raw_bytes
-from tff_keyboard.storage.checks import NOT_NEGATIVE, require, require_one_of
+from tff_keyboard.parts.tables import documented_by
+from tff_keyboard.storage.checks import require
 
 LocalLoss: TypeAlias = Literal["during_training", "after_training"]
 
-_CEIL_SLACK = 1e-9  # for fractions such as 0.8 * 10 = 8.000000000000002 in binary: still 8
 
-
-def top_count(fraction: float, clients: int) -> int:
-    """Returns K = ceil(fraction * clients), at least 1 if there is a client.
-
-    >>> [top_count(0.8, m) for m in (0, 1, 5, 10, 11)]
-    [0, 1, 4, 8, 9]
-    """
-    return min(clients, max(1, math.ceil(fraction * clients - _CEIL_SLACK)))
-
-
+@documented_by(FedMedConfig)
 class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
     """Mediated adaptive aggregation with topK. Weights have the type `fedmed_weight_type(layers)`.
 
@@ -76,11 +67,10 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
     Args:
       max_clients: Maximum number of clients in a round. It limits topK's buffer: with topK, a round
         with more clients fails. It has no effect without topK.
-      top_fraction: Share of clients that contribute, with the lowest loss first; in (0, 1].
-      mediation_threshold: The adaptive branch is used if the mean loss changes by at least this
-        number of nats; >= 0.
-      local_loss: Loss of a client: "after_training" or "during_training".
-      layer_groups: Group name -> variable names, or positions such as "0"; a partition.
+      top_fraction: See `FedMedConfig`.
+      mediation_threshold: See `FedMedConfig`.
+      local_loss: See `FedMedConfig`.
+      layer_groups: See `FedMedConfig`.
       variable_names: Names of the tensors of an update, in order, for use in `layer_groups`.
 
     Attributes:
@@ -94,26 +84,28 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         self,
         *,
         max_clients: int,
-        top_fraction: float = 1.0,
-        mediation_threshold: float = 0.1,
-        local_loss: LocalLoss = "after_training",
+        top_fraction: float = FedMedConfig.top_fraction,
+        mediation_threshold: float = FedMedConfig.mediation_threshold,
+        local_loss: LocalLoss = FedMedConfig.local_loss,
         layer_groups: layers_lib.LayerGroups | None = None,
         variable_names: Sequence[str] | None = None,
     ):
         require(max_clients >= 1, "max_clients", "must be >= 1", max_clients)
-        require(0 < top_fraction <= 1, "top_fraction", "must be in (0, 1]", top_fraction)
-        NOT_NEGATIVE.check("mediation_threshold", mediation_threshold)
-        require_one_of("local_loss", local_loss, ("during_training", "after_training"))
+        self._options = FedMedConfig.of_arguments(
+            top_fraction=top_fraction,
+            mediation_threshold=mediation_threshold,
+            local_loss=local_loss,
+            layer_groups=layer_groups or {},
+        )
         self.local_loss = local_loss
-        self._top_fraction = top_fraction
-        self._mediation_threshold = mediation_threshold
-        self._layer_groups = layer_groups or {}
         self._max_clients = max_clients
         self._variable_names = variable_names
 
     def layers_of(self, value_type: tff.Type) -> tuple[layers_lib.Layer, ...]:
         """Returns the layers of an update of this type; `fedmed_weight_type` takes their number."""
-        return layers_lib.resolve_layers(value_type, self._layer_groups, self._variable_names)
+        return layers_lib.resolve_layers(
+            value_type, self._options.layer_groups, self._variable_names
+        )
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class.
@@ -125,7 +117,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         layers = self.layers_of(value_type)
         _check_weight_type(weight_type, len(layers))
         specs = tff.types.type_to_tf_tensor_specs(value_type)
-        buffer_size = self._max_clients - top_count(self._top_fraction, self._max_clients)
+        buffer_size = self._max_clients - self._options.top_count(self._max_clients)
         accumulator = Accumulator(specs, layers, buffer_size)
         delta_bytes = raw_bytes(value_type)
 
@@ -202,8 +194,8 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
             return tf.identity(clients)
 
     def _top_count(self, clients: tf.Tensor) -> tf.Tensor:
-        """Computes `top_count` in TensorFlow."""
-        exact = tf.cast(clients, tf.float64) * self._top_fraction - _CEIL_SLACK
+        """Computes `FedMedConfig.top_count` in TensorFlow."""
+        exact = tf.cast(clients, tf.float64) * self._options.top_fraction - CEIL_SLACK
         return tf.minimum(clients, tf.maximum(1, tf.cast(tf.math.ceil(exact), tf.int32)))
 
     def _mediate(self, state: Any, loss_total: tf.Tensor, clients: tf.Tensor):
@@ -212,7 +204,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         mean_loss = tf.cast(mean_loss, tf.float32)
         first = tf.equal(state["round"], 0)
         change = tf.where(first, 0.0, tf.abs(mean_loss - state["previous_loss"]))
-        adaptive = tf.logical_or(first, change >= self._mediation_threshold)
+        adaptive = tf.logical_or(first, change >= self._options.mediation_threshold)
         return mean_loss, change, adaptive
 
     def _result(self, sums: Any, layers: Sequence[layers_lib.Layer], adaptive: tf.Tensor) -> Any:

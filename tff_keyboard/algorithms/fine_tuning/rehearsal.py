@@ -32,7 +32,7 @@ class Rehearsal:
         if not 0 < portion < 1:
             raise ValueError(f"`portion` must be in (0, 1), got {portion}.")
         self._portion = portion
-        messages = store.all_examples("train")
+        messages = store.all_messages("train")
         # One flat array. A list of a million small arrays takes ten times the memory.
         self._words = np.concatenate(messages)
         self._ends = np.cumsum([len(message) for message in messages])

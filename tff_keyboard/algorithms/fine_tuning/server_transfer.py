@@ -207,7 +207,7 @@ def build_transfer_text(
                 "`fine_tuning.server.text` = 'general' requires the client store of "
                 "`fine_tuning.general_store`, got None."
             )
-        general = general_store.all_examples("train")
+        general = general_store.all_messages("train")
 
     def text(round_num: int, model: NextWordModel) -> list[np.ndarray]:
         round_seed = (seed, round_num, _SERVER)

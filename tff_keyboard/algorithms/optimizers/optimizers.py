@@ -42,6 +42,11 @@ def build_server_optimizer(config: tables.ServerConfig) -> Optimizer:
             return NesterovSGD(config.learning_rate, config.momentum)
         case tables.FedAvgM():
             return library.build_sgdm(config.learning_rate, config.momentum or None)
+        case tables.OwnServer():
+            optimizer = config.call({})
+            is_optimizer = isinstance(optimizer, tff.learning.optimizers.Optimizer)
+            config.must_be(is_optimizer, "a `tff.learning.optimizers.Optimizer`", optimizer)
+            return optimizer
         case _:
             return _adaptive(config)
 

@@ -14,8 +14,8 @@ A process is extended by *transforms*, each of which does one thing before or af
 `fine_tuning/server_transfer.py` is a transform, too: it lets the server learn from each client's
 model.
 
-`chain` applies a list of them, the innermost first, like `optax.chain`. `training/build.py:
-round_transforms` returns the list of a run.
+`chain` applies a list of them, the innermost first, like `optax.chain`. The function
+`round_transforms` of `training/process_transforms.py` returns the list of a run.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -7,14 +7,14 @@ explains it, such as `aggregators/fedatt/aggregator.py`.
 import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.privacy_config import (
     GaussianConfig,
     MechanismConfig,
     NoPrivacy,
     Privacy,
 )
-from tff_keyboard.config.sections.rule_config import MeanConfig, PrivateFedAttConfig, Rule
+from tff_keyboard.parts.aggregator import AGGREGATORS, Aggregator
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import OpenShare, Positive, Range, between
 
 
@@ -141,6 +141,10 @@ class FedSubAvgConfig(Table, path="aggregation.row_correction"):
     largest_factor: Annotated[float, Range("in (1, 1e6)", lambda x: 1 < x < 1e6)] = 10.0
 
 
+def _mean() -> Aggregator:
+    return AGGREGATORS["mean"]()
+
+
 RowCorrection: TypeAlias = AllRows | FedSubAvgConfig
 Protection: TypeAlias = AutoProtection | NoClipping | FixedClipping | AdaptiveClipping
 Compression: TypeAlias = NoCompression | UniformQuantization
@@ -164,7 +168,7 @@ class AggregationConfig(Table, path="aggregation"):
     """
 
     client_weighting: Literal["tokens", "examples", "uniform"] = "tokens"
-    rule: Rule = dataclasses.field(default_factory=MeanConfig)
+    rule: Aggregator = dataclasses.field(default_factory=_mean)
     privacy: Privacy = dataclasses.field(default_factory=NoPrivacy)
     protection: Protection = dataclasses.field(default_factory=AutoProtection)
     compression: Compression = dataclasses.field(default_factory=NoCompression)
@@ -173,16 +177,14 @@ class AggregationConfig(Table, path="aggregation"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.rule, PrivateFedAttConfig) and not isinstance(
-            self.privacy, GaussianConfig
-        ):
+        required = self.rule.required_privacy
+        if required and self.privacy.type != required:
             raise ValueError(
-                "`aggregation.rule.type` = 'private_fedatt' needs `aggregation.privacy.type` "
-                f"= 'gaussian', got {self.privacy.type!r}: it has fixed clip norms, and its "
-                "ratio needs the sum of each round, not a running sum."
+                f"`aggregation.rule.type` = {self.rule.type!r} needs `aggregation.privacy.type` "
+                f"= {required!r}, got {self.privacy.type!r}: {self.rule.required_privacy_reason}"
             )
         discrete = isinstance(self.privacy, GaussianConfig) and self.privacy.is_discrete
-        if discrete and not isinstance(self.rule, MeanConfig):
+        if discrete and not self.rule.is_mean:
             raise ValueError(
                 "`aggregation.privacy.distribution` = 'discrete' needs `aggregation.rule.type` = "
                 f"'mean', got {self.rule.type!r}: only sums of updates are on a grid."
@@ -206,7 +208,7 @@ class AggregationConfig(Table, path="aggregation"):
     def _check_projection(self) -> None:
         assert isinstance(self.privacy, MechanismConfig)
         size = self.privacy.noise_cohort_size
-        if size and not isinstance(self.rule, MeanConfig):
+        if size and not self.rule.is_mean:
             raise ValueError(
                 f"`aggregation.privacy.noise_cohort_size` = {size} needs `aggregation.rule.type` = "
                 f"'mean', got {self.rule.type!r}: only the noise of a mean decreases with the "

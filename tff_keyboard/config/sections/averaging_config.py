@@ -7,7 +7,7 @@ With an average, the run saves and validates the averaged model. The last model 
 import dataclasses
 from typing import Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import FromOne, OpenShare
 
 

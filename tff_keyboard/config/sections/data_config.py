@@ -1,10 +1,13 @@
 """`[data]`: the source of the text, and how `prepare` converts it to a client store."""
 
 import dataclasses
-from typing import Annotated, Literal, TypeAlias
+import typing
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.own_part import OwnPart
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage import checks
+from tff_keyboard.storage.part_reference import is_reference
 
 Source: TypeAlias = Literal[
     "synthetic",
@@ -24,6 +27,8 @@ Source: TypeAlias = Literal[
     "shakespeare",
 ]
 
+SOURCES: tuple[str, ...] = typing.get_args(Source)
+
 Language: TypeAlias = Literal["en", "de", "tr", "es", "nl", "pt"]
 
 # The files of these sources contain their own split by time.
@@ -31,6 +36,20 @@ _SPLIT_BY_TIME_IN_FILE = ("stackoverflow", "shakespeare")
 COLUMN_KEYS = ("client_column", "text_column", "time_column")
 # "synthetic" is the default: `prepare` then detects the source of its input.
 _WITH_COLUMNS = ("csv", "jsonl", "parquet", "auto", "synthetic")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OwnSource(OwnPart, path="data.source_options"):
+    """A text source of the user: the part returns pairs of a client and the text of a message.
+
+    Parameters with these names get values of the run: `files` (the paths of `data.input`) and
+    `seed`.
+    """
+
+    KEY: ClassVar[str] = "data.source"
+    READS_TEXT: ClassVar[bool] = True
+    GROUP: ClassVar[str] = "tff_keyboard.text_sources"
+    RUN_VALUES: ClassVar[tuple[str, ...]] = ("files", "seed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +63,8 @@ class DataConfig(Table, path="data"):
         exported chats. "auto": any of the formats from "csv" to "slack"; the extension and the
         first bytes of each file tell which. "text": train, validation and test files, whose lines
         are divided among clients of about equal size. "stackoverflow" or "shakespeare": the SQLite
-        files of TFF's data sets with these names.
+        files of TFF's data sets with these names. Or the user's own part, "file.py:function".
+      source_options: Options of a source that is the user's own part; see docs/own_parts.md.
       input: One or more paths; `$NAME` and `~` are expanded. For "text": a folder with train.txt,
         valid.txt and test.txt, or these three files in this order. Must be empty for "synthetic".
       client_column: Name of the column that identifies the client, for "csv", "jsonl" and
@@ -114,7 +134,8 @@ class DataConfig(Table, path="data"):
       synthetic_messages: Mean number of messages of a generated user, for "synthetic".
     """
 
-    source: Source = "synthetic"
+    source: str = "synthetic"
+    source_options: dict[str, bool | int | float | str] = dataclasses.field(default_factory=dict)
     input: str | tuple[str, ...] = ()
     client_column: str = ""
     text_column: str = ""
@@ -146,6 +167,17 @@ class DataConfig(Table, path="data"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.source in SOURCES:
+            self.require(
+                not self.source_options,
+                "source_options",
+                f"must be empty with `data.source` = {self.source!r}",
+            )
+        elif is_reference(self.source) or OwnSource.is_registered(self.source):
+            self.own_source()  # checks its options
+        else:
+            known = (*SOURCES, *OwnSource.registered_names())
+            checks.require_one_of("data.source", self.source, known)
         paths = (self.input,) if isinstance(self.input, str) else self.input
         self.require(all(paths), "input", "must not have an empty path")
         self.require(
@@ -197,6 +229,10 @@ class DataConfig(Table, path="data"):
             "later_fraction",
             f"must be 0 with `data.source` = {self.source!r}, whose file is already split by time",
         )
+
+    def own_source(self) -> OwnSource:
+        """Returns the user's own part that `source` names, with its options."""
+        return OwnSource.read({"type": self.source, **self.source_options}, OwnSource.PATH)
 
     @property
     def has_columns(self) -> bool:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import FromOne, NotNegative, Positive, Range
 
 
@@ -18,7 +18,7 @@ class DevicesConfig(Table, path="devices"):
 
     Attributes:
       population: Name of the population that the server trains. Only devices with the same name can
-        take part.
+        take part. A device belongs to the population of its first seat, or to its `--population`.
       deadline_seconds: Duration of a round in seconds, from the selection of its first device. With
         `secure_sums`, devices above the minimum number are selected in the first quarter of this
         time, and devices must finish their training in the first half.

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.checks import FromOne, FromZero, require_one_of
 

@@ -7,7 +7,7 @@ itself is `model.initial_model`.
 import dataclasses
 from typing import Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import FromOne, NotNegative, OpenShare, Positive, Share
 
 

@@ -6,8 +6,9 @@
 import dataclasses
 from typing import ClassVar, Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.schedule_config import Constant, Schedule
+from tff_keyboard.parts.own_part import OwnPart
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, NotNegative, Positive
 
 
@@ -54,6 +55,36 @@ class FedSgdClient(_Client):
     epochs: ClassVar[int] = 1
 
     type: Literal["fedsgd"] = "fedsgd"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OwnClient(_Client, OwnPart):
+    """A client algorithm or a whole learning process of the user.
+
+    The part returns a `tff.learning.templates.LearningProcess`, or a `ClientWorkProcess`, which is
+    composed with the aggregator and the server optimizer of the config. Parameters with these names
+    get values of the run: `model_fn`, `aggregator` (with its protection), `server_optimizer`,
+    `seed`, `clients_per_round`, `vocabulary_size`, and the keys below. A mechanism of privacy
+    requires the attribute `keeps_sensitivity` = True, see docs/own_parts.md.
+
+    Attributes:
+      epochs: Number of times that the messages of a client are in its data of a round.
+    """
+
+    GROUP: ClassVar[str] = "tff_keyboard.client_algorithms"
+    RUN_VALUES: ClassVar[tuple[str, ...]] = (
+        "model_fn",
+        "aggregator",
+        "server_optimizer",
+        "seed",
+        "clients_per_round",
+        "vocabulary_size",
+        "batch_size",
+        "max_examples",
+        "epochs",
+    )
+
+    epochs: FromOne = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -147,6 +178,22 @@ class FedAdagrad(_Optimizer, path="server"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class OwnServer(OwnPart, path="server"):
+    """A server optimizer of the user: the part returns a `tff.learning.optimizers.Optimizer`.
+
+    No parameter gets a value of the run. The learning rate is constant.
+    """
+
+    GROUP: ClassVar[str] = "tff_keyboard.server_optimizers"
+    schedule: ClassVar[Schedule] = Constant()
+
+    @property
+    def learning_rate(self) -> float:
+        """The option `learning_rate`, or 1 if the part has none."""
+        return self.settings.get("learning_rate", 1.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CentralSgd(Table, path="central"):
     """SGD with the keys of `[client]`. The momentum is kept from round to round."""
 
@@ -162,6 +209,6 @@ class CentralAdam(Adam, path="central"):
     epsilon: Positive = 1e-7
 
 
-ClientConfig: TypeAlias = FedAvgClient | FedSgdClient
-ServerConfig: TypeAlias = FedAvgServer | FedAvgM | FedAdam | FedYogi | FedAdagrad
+ClientConfig: TypeAlias = FedAvgClient | FedSgdClient | OwnClient
+ServerConfig: TypeAlias = FedAvgServer | FedAvgM | FedAdam | FedYogi | FedAdagrad | OwnServer
 CentralConfig: TypeAlias = CentralSgd | CentralAdam

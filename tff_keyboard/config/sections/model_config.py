@@ -1,9 +1,10 @@
 """`[model]`: the next-word model and its size, chosen by `type`."""
 
 import dataclasses
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.own_part import OwnPart
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import Fraction, FromOne
 
 
@@ -25,6 +26,11 @@ class _Model(Table, path="model"):
     units: FromOne | None = None
     embedding_size: FromOne | None = None
     initial_model: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the model for `tff_keyboard.models.build_model`."""
+        return self.type  # type: ignore[attr-defined]
 
     def options(self) -> dict[str, Any]:
         """Returns keyword arguments for `tff_keyboard.models.build_model`, without unset ones."""
@@ -81,4 +87,36 @@ class Lstm2Config(_PaperModel):
     type: Literal["lstm2"] = "lstm2"
 
 
-ModelConfig: TypeAlias = CifgConfig | GruConfig | Lstm2Config
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SiCifgConfig(_Model):
+    """The scale-invariant CIFG of Ro et al. 2024. `units` and `embedding_size` as in the CIFG."""
+
+    type: Literal["si_cifg"] = "si_cifg"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OwnModel(OwnPart, path="model"):
+    """A model of the user (docs/own_parts.md).
+
+    Parameters with these names get values of the run: `vocabulary_size`, `seed`.
+
+    Attributes:
+      initial_model: As for the models of this package.
+    """
+
+    GROUP: ClassVar[str] = "tff_keyboard.models"
+    RUN_VALUES: ClassVar[tuple[str, ...]] = ("vocabulary_size", "seed")
+
+    initial_model: str = ""
+
+    @property
+    def name(self) -> str:
+        """The reference, which `tff_keyboard.models.build_model` takes like a name."""
+        return self.reference
+
+    def options(self) -> dict[str, Any]:
+        """Returns keyword arguments for `tff_keyboard.models.build_model`."""
+        return self.arguments()
+
+
+ModelConfig: TypeAlias = CifgConfig | GruConfig | Lstm2Config | SiCifgConfig | OwnModel

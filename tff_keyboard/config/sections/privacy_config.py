@@ -8,7 +8,7 @@ import dataclasses
 import re
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage import checks
 
 

@@ -9,7 +9,7 @@ not change if `train.rounds` is increased later.
 import dataclasses
 from typing import Literal, TypeAlias
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import FromZero, Share
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Annotated, Literal
 
-from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, at_least
 
 MAX_SAMPLING_RATIO = 100.0  # with a larger factor, 1 % of the accounts could fill a cohort

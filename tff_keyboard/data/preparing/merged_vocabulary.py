@@ -72,11 +72,11 @@ def merge_vocabularies(stores: Sequence[ClientStore], size: int) -> Vocabulary:
 
 def coverage(vocabulary: Vocabulary, store: ClientStore, population: str) -> float:
     """Returns the share of a population's words, without masks, that are in the vocabulary."""
-    known = total = 0
+    in_vocabulary = total = 0
     words = set(vocabulary.words)
     for client_id in store.client_ids(population):
         for message in store.words(population, client_id):
             typed = [word for word in message if not is_mask(word)]
             total += len(typed)
-            known += sum(word in words for word in typed)
-    return known / total if total else float("nan")
+            in_vocabulary += sum(word in words for word in typed)
+    return in_vocabulary / total if total else float("nan")

@@ -16,11 +16,17 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tff_keyboard.config.sections.data_config import COLUMN_KEYS, DataConfig
+from tff_keyboard.config.sections.data_config import COLUMN_KEYS, SOURCES, DataConfig
 from tff_keyboard.data.preparing import grouping, population_statistics, private_words, user_plan
 from tff_keyboard.data.sources import formats, messages
 from tff_keyboard.data.sources import open_source as sources
-from tff_keyboard.data.store import example_bytes, store_writer, truecase_table, word_choice
+from tff_keyboard.data.store import (
+    example_bytes,
+    forms_file,
+    store_writer,
+    truecase_table,
+    word_choice,
+)
 from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity, read_card
 from tff_keyboard.data.text import unspaced_scripts, word_counts
 from tff_keyboard.data.text.capitals import Capitals, capitals_line
@@ -110,14 +116,14 @@ def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> C
     Raises `DataError` if there is something else.
     """
     try:
-        found = {entry.name for entry in out.iterdir()} if out.exists() else set()
+        entries = {entry.name for entry in out.iterdir()} if out.exists() else set()
     except NotADirectoryError:
         raise errors.DataError(f"{out} is a file. Pass a folder for the store.") from None
     except OSError as error:
         raise errors.DataError(f"{out}: cannot be read: {error.strerror or error}.") from None
-    if not found:
+    if not entries:
         return None
-    if found - {*_DATA_FILES, names.DATA_CARD}:
+    if entries - {*_DATA_FILES, names.DATA_CARD}:
         raise errors.DataError(
             f"{out}: the folder has other files in it. Pass a new folder for the store."
         )
@@ -146,16 +152,16 @@ def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> C
 def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
     if not config.vocabulary_path:
         return None
-    path = shipped_files.found(sources.expand_path(config.vocabulary_path, "data.vocabulary_path"))
+    path = shipped_files.locate(sources.expand_path(config.vocabulary_path, "data.vocabulary_path"))
     if path.is_dir():
         path = read_description(path)[0] / names.VOCABULARY
     given = Vocabulary.load(path)
     for field in ("mode", "lowercase", "language"):
-        wanted, found = getattr(config, field), getattr(given.rules, field)
-        if wanted != found:
+        expected, actual = getattr(config, field), getattr(given.rules, field)
+        if expected != actual:
             raise errors.DataError(
-                f"`data.{field}` = {wanted!r}, but the vocabulary of `data.vocabulary_path` was "
-                f"built with {found!r}. Set `data.{field}` = {found!r}."
+                f"`data.{field}` = {expected!r}, but the vocabulary of `data.vocabulary_path` was "
+                f"built with {actual!r}. Set `data.{field}` = {actual!r}."
             )
     return given
 
@@ -165,6 +171,8 @@ def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, object]:
     options = dataclasses.asdict(config)
     for name in ("input", "store", "vocabulary_path", *_unused_options(config)):
         del options[name]
+    if config.source not in SOURCES:
+        options["source_sha256"] = config.own_source().source().sha256
     options["vocabulary_fingerprint"] = given.fingerprint if given else None
     options["card_format"] = CARD_FORMAT
     return options
@@ -184,6 +192,8 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
         yield from ("vocabulary_size", "min_word_count")
         if not config.min_word_users:  # otherwise it applies to capitalised forms
             yield "min_word_users"
+    if not config.source_options:
+        yield "source_options"  # stores of earlier versions have no such options
     if config.language == "en":
         yield "language"  # stores of earlier versions have no language
     if not config.vocabulary_epsilon:
@@ -234,7 +244,7 @@ def _write_store(
         if truecase_table.has_capitals(rules) and not private:  # the table would not be private
             least = _min_word_users(config, counts.num_clients)
             table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=least)
-            (work / names.TRUECASE).write_bytes(truecase_table.to_bytes(table))
+            (work / names.TRUECASE).write_bytes(forms_file.to_bytes(table.values()))
             case = truecase_table.CaseAccuracy(table, vocabulary, reader)
         statistics, digests = _write_clients(config, work, plan, sizes, vocabulary, choice, case)
     finally:

@@ -1,5 +1,6 @@
 """Chooses the vocabulary of a store with differential privacy (`data.vocabulary_epsilon`)."""
 
+import secrets
 from collections.abc import Iterable
 
 from tff_keyboard.config.sections.data_config import DataConfig
@@ -25,6 +26,7 @@ class PrivateWords:
             max_words=config.vocabulary_words_per_client,
         )
         self._counts = private_vocabulary.BoundedCounts(config.vocabulary_words_per_client)
+        self._choice_id = secrets.token_hex(16)
 
     def add_client(self, words: Iterable[str]) -> None:
         """Adds all words of a train user. Masks and identifiers never count."""
@@ -47,9 +49,13 @@ class PrivateWords:
         return Vocabulary.from_counts(counts, self._config.vocabulary_size, rules)
 
     @property
-    def facts(self) -> dict[str, float]:
-        """Parameters and privacy cost of the choice, for the data card."""
+    def facts(self) -> dict[str, float | str]:
+        """Parameters and privacy cost of the choice, for the data card.
+
+        A random id distinguishes the choice from others with the same outcome, which cost as much.
+        """
         return {
+            "choice_id": self._choice_id,
             "epsilon": self._config.vocabulary_epsilon,
             "delta": self._config.vocabulary_delta,
             "rho": self._mechanism.rho,

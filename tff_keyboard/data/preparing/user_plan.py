@@ -38,29 +38,29 @@ class UserPlan:
         """Yields clients in the order of user names. A user may be in train and train_later."""
         config = self._config
         self.dropped.clear()
-        chosen = None
+        selection = None
         if config.max_users and config.source != "text":
             names = self._groups.user_names()
-            chosen = set(split.choose_users(names, config.max_users, seed=config.seed))
+            selection = set(split.choose_users(names, config.max_users, seed=config.seed))
         for user in self._groups.users():
-            if chosen is not None and user.user not in chosen:
+            if selection is not None and user.user not in selection:
                 self.dropped["users_over_max_users"] += 1
                 continue
             if not user.messages:
                 self.dropped["users_without_usable_text"] += 1
                 continue
-            kept = self._without_duplicates(user.messages)
-            if len(kept) < config.min_messages_per_user:
+            message_ids = self._without_duplicates(user.messages)
+            if len(message_ids) < config.min_messages_per_user:
                 self.dropped["users_under_min_messages"] += 1
-                self.dropped["messages_of_users_under_min_messages"] += len(kept)
+                self.dropped["messages_of_users_under_min_messages"] += len(message_ids)
                 continue
             population = user.population or self._population(user.user, config.seed)
             if population != messages.TRAIN:
-                yield self._client(user, population, kept)
+                yield self._client(user, population, message_ids)
                 continue
             later = set(user.later)
-            sooner = [place for place in kept if place not in later]
-            last = [place for place in kept if place in later]
+            sooner = [index for index in message_ids if index not in later]
+            last = [index for index in message_ids if index in later]
             num_later = int(len(sooner) * config.later_fraction)
             if num_later:
                 sooner, last = sooner[:-num_later], sooner[-num_later:]
@@ -69,33 +69,33 @@ class UserPlan:
             if last:
                 yield self._client(user, messages.TRAIN_LATER, last)
 
-    def _without_duplicates(self, given: list[str]) -> Sequence[int]:
+    def _without_duplicates(self, user_messages: list[str]) -> Sequence[int]:
         """Returns the positions of the messages without long repetitions of earlier ones."""
         least = self._config.dedup_min_words
-        is_unique = len(set(given)) == len(given)
+        is_unique = len(set(user_messages)) == len(user_messages)
         if is_unique or not least or self._config.source == "text":
-            return range(len(given))
+            return range(len(user_messages))
         seen: set[str] = set()
-        kept = []
-        for place, message in enumerate(given):
+        message_ids = []
+        for index, message in enumerate(user_messages):
             if message.count(" ") + 1 >= least:
                 if message in seen:
                     self.dropped["duplicate_messages"] += 1
                     continue
                 seen.add(message)
-            kept.append(place)
-        return kept
+            message_ids.append(index)
+        return message_ids
 
     def _client(
-        self, user: grouping.UserMessages, population: str, places: Sequence[int]
+        self, user: grouping.UserMessages, population: str, message_ids: Sequence[int]
     ) -> Client:
-        given = [user.messages[place] for place in places]
-        capitals = [user.capitals[place] for place in places]
+        user_messages = [user.messages[index] for index in message_ids]
+        capitals = [user.capitals[index] for index in message_ids]
         if self._config.long_messages == "split":
-            most = self._config.max_length - 1
-            pieces = (split_message(tokens.split(" "), most) for tokens in given)
-            given = list(map(" ".join, itertools.chain.from_iterable(pieces)))
-        return Client(user.user, population, given, capitals)
+            max_words = self._config.max_length - 1
+            pieces = (split_message(tokens.split(" "), max_words) for tokens in user_messages)
+            user_messages = list(map(" ".join, itertools.chain.from_iterable(pieces)))
+        return Client(user.user, population, user_messages, capitals)
 
     def _population(self, user: str, seed: int) -> str:
         return split.population_of(
@@ -110,8 +110,8 @@ class UserPlan:
 
         The error names a seed that works, if there is one nearby.
         """
-        wanted = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
-        empty = [name for name in wanted if not sizes[name]]
+        populations = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
+        empty = [name for name in populations if not sizes[name]]
         if not empty:
             return
         users = sum(sizes.values()) - sizes[messages.TRAIN_LATER]
@@ -152,7 +152,7 @@ def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
     pieces = []
     rest = list(tokens)
     while len(rest) > max_words:
-        ends = [place for place, token in enumerate(rest, start=1) if token in SENTENCE_ENDS]
+        ends = [position for position, token in enumerate(rest, start=1) if token in SENTENCE_ENDS]
         fitting = [end for end in ends if end <= max_words]
         end = max(fitting) if fitting else min(ends, default=len(rest))
         pieces.append(rest[:end])

@@ -19,7 +19,7 @@ from tff_keyboard.data.sources.exports import (
 )
 from tff_keyboard.data.sources.messages import Message, ParserState, Typed
 from tff_keyboard.data.sources.tables import csv_files, json_lines, parquet_files
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage import errors, json_text
 
 _HEAD_BYTES = 1 << 16
@@ -88,8 +88,8 @@ def format_of(path: pathlib.Path) -> Source:
       DataError: If the extension belongs to an unsupported file, such as a zip archive.
     """
     if path.is_dir():
-        found = (name for name, files in _FILES_INSIDE.items() if files(path))
-        return next(found, "text")
+        formats = (name for name, files in _FILES_INSIDE.items() if files(path))
+        return next(formats, "text")
     name = path.name.lower().removesuffix(".gz")
     ending = pathlib.PurePath(name).suffix
     if ending in _REFUSED:
@@ -142,15 +142,15 @@ def common_format(paths: Sequence[pathlib.Path], *, has_columns: bool = False) -
     Raises:
       DataError: If a format is unsupported, or a folder or a TSV file is mixed with other formats.
     """
-    found = {format_of(path): path for path in paths}
-    if has_columns and "tsv" in found:
-        found["csv"] = found.pop("tsv")
-    if len(found) == 1:
-        return next(iter(found))
-    for name in found.keys() - set(READ_HERE):
+    paths_by_format = {format_of(path): path for path in paths}
+    if has_columns and "tsv" in paths_by_format:
+        paths_by_format["csv"] = paths_by_format.pop("tsv")
+    if len(paths_by_format) == 1:
+        return next(iter(paths_by_format))
+    for name in paths_by_format.keys() - set(READ_HERE):
         raise errors.DataError(
-            f"{found[name]}: has the format {name!r}, and the other inputs do not. Pass inputs of "
-            "one format, or convert them to CSV."
+            f"{paths_by_format[name]}: has the format {name!r}, and the other inputs do not. "
+            "Pass inputs of one format, or convert them to CSV."
         )
     return "auto"
 
@@ -161,20 +161,20 @@ def input_files(source: str, paths: Sequence[pathlib.Path]) -> tuple[pathlib.Pat
     Raises:
       DataError: If a folder contains no files of the export.
     """
-    found: list[pathlib.Path] = []
+    inputs: list[pathlib.Path] = []
     for path in paths:
         kind = format_of(path) if source == "auto" else source
         inside = next((files for name, files in _FILES_INSIDE.items() if name == kind), None)
         if inside is None or not path.is_dir():
-            found.append(path)
+            inputs.append(path)
             continue
         files = inside(path)
         if not files:
             raise errors.DataError(
                 f"{path}: the folder has no files of a {source} export. Pass the unpacked folder."
             )
-        found += files
-    return tuple(found)
+        inputs += files
+    return tuple(inputs)
 
 
 def messages_of_file(path: pathlib.Path) -> Iterator[Message] | None:
@@ -195,8 +195,8 @@ def read_messages(
     config: DataConfig, files: Sequence[pathlib.Path], reading: ParserState
 ) -> Iterator[Message]:
     """Yields the messages of all files, each in its format, sorted by time if it is known."""
-    wanted = WantedColumns(config.client_column, config.text_column, config.time_column)
-    typed = itertools.chain.from_iterable(_each_file(config.source, files, reading, wanted))
+    options = ColumnOptions(config.client_column, config.text_column, config.time_column)
+    typed = itertools.chain.from_iterable(_each_file(config.source, files, reading, options))
     if config.time_column or config.source not in TABLES:
         yield from _by_time(typed)
     else:
@@ -205,13 +205,16 @@ def read_messages(
 
 
 def _each_file(
-    source: str, files: Sequence[pathlib.Path], reading: ParserState, wanted: WantedColumns
+    source: str,
+    files: Sequence[pathlib.Path],
+    reading: ParserState,
+    options: ColumnOptions,
 ) -> Iterator[Iterator[Typed]]:
     bytes_before = 0
     for path in files:
         name = format_of(path) if source == "auto" else source
         if name in TABLES:
-            rows = TABLES[name](path, reading, wanted, bytes_before=bytes_before)
+            rows = TABLES[name](path, reading, options, bytes_before=bytes_before)
             yield _without_deleted(rows, reading)
         else:
             yield EXPORTS[name](path, reading, bytes_before=bytes_before)

@@ -19,21 +19,23 @@ def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[byt
     Raises:
       DataError: If the file is missing, a folder, unreadable, UTF-16, or a damaged gzip.
     """
-    left = limit
+    remaining_bytes = limit
     try:
         with path.open("rb") as raw:
             is_gzip = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
             stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if is_gzip else raw
             is_first = True
-            while left is None or left > 0:
-                chunk = stream.read(_CHUNK_BYTES if left is None else min(left, _CHUNK_BYTES))
+            while remaining_bytes is None or remaining_bytes > 0:
+                chunk = stream.read(
+                    _CHUNK_BYTES if remaining_bytes is None else min(remaining_bytes, _CHUNK_BYTES)
+                )
                 if not chunk:
                     return
                 if is_first:
                     require_not_utf16(path, chunk)
                 is_first = False
-                left = None if left is None else left - len(chunk)
+                remaining_bytes = None if remaining_bytes is None else remaining_bytes - len(chunk)
                 yield chunk
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise errors.DataError(

@@ -93,10 +93,10 @@ def _sound_blocks(
         while block := stream.read(_BLOCK_BYTES):
             if b"\0" in block or len(rest) > MAX_LINE_BYTES // 2:
                 return
-            whole, end, last = (rest + block).rpartition(b"\n")
+            complete_lines, end, last = (rest + block).rpartition(b"\n")
             rest = last
             if end:
-                yield _decoded(whole, is_first=is_first)
+                yield _decoded(complete_lines, is_first=is_first)
                 is_first = False
             reading.on_position(bytes_before + raw.tell())
         if rest:

@@ -8,10 +8,10 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator
 
-from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.config.sections.data_config import SOURCES, DataConfig
 from tff_keyboard.data.sources import formats, plain_text, synthetic, tff_sqlite, tsv
 from tff_keyboard.data.sources.lines import unreadable
-from tff_keyboard.data.sources.messages import Message, ParserState
+from tff_keyboard.data.sources.messages import Message, ParserState, clean_text
 from tff_keyboard.storage import errors
 
 _READ_BYTES = 1 << 20
@@ -44,6 +44,9 @@ def open_source(config: DataConfig) -> Source:
                 on_typist=reading.on_position,
             ),
         )
+    if config.source not in SOURCES:
+        files = input_paths(config) if config.input else ()
+        return Source(files, None, "messages", functools.partial(_own_messages, config, files))
     files = input_paths(config)
     if config.source in tff_sqlite.FORMATS:
         if len(files) != 1:
@@ -75,6 +78,27 @@ def open_source(config: DataConfig) -> Source:
             plain_text.read_shards, files, num_shards=config.num_shards, seed=config.seed
         )
     return Source(files, _total_bytes(files), "bytes", read)
+
+
+def _own_messages(
+    config: DataConfig, files: tuple[pathlib.Path, ...], reading: ParserState
+) -> Iterator[Message]:
+    """Yields the messages of the user's own source.
+
+    Raises:
+      ConfigError: The source raises an error, or yields something else than pairs of text.
+    """
+    source = config.own_source()
+    with source.errors():
+        for number, pair in enumerate(source.call({"files": files, "seed": config.seed}), 1):
+            is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+            if not is_pair or not all(isinstance(one, str) for one in pair) or not pair[0]:
+                raise errors.ConfigError(
+                    f"`data.source` = {source.type!r} must return pairs of strings, the client and "
+                    f"the text of a message. Item {number} is another object."
+                )
+            reading.on_position(number)
+            yield Message(pair[0], clean_text(pair[1]))
 
 
 def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:

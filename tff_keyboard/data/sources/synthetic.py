@@ -47,10 +47,10 @@ class PhraseBook:
 def phrase_book() -> PhraseBook:
     """Returns the phrases of `synthetic_phrases.toml`, read once."""
     path = pathlib.Path(__file__).with_name("synthetic_phrases.toml")
-    found = toml.parse(path.read_text(encoding="utf-8"))
-    found["topics"] = {topic: lines.splitlines() for topic, lines in found["topics"].items()}
-    found["replies"] = found["replies"].splitlines()
-    return PhraseBook(**found)
+    tables = toml.parse(path.read_text(encoding="utf-8"))
+    tables["topics"] = {topic: lines.splitlines() for topic, lines in tables["topics"].items()}
+    tables["replies"] = tables["replies"].splitlines()
+    return PhraseBook(**tables)
 
 
 def generate_messages(

@@ -125,15 +125,15 @@ def _read(
     max_users: int,
     seed: int,
 ) -> Iterator[Message]:
-    chosen = None
+    users_to_read = None
     if max_users:
         users = connection.execute("SELECT DISTINCT client_id FROM client_metadata")
-        chosen = split.choose_users((user for (user,) in users), max_users, seed=seed)
+        users_to_read = split.choose_users((user for (user,) in users), max_users, seed=seed)
     count = 0
     for split_name in layout.splits:
         is_later = split_name in layout.later_splits
         population = messages.HELD_OUT if split_name in layout.held_out_splits else None
-        for row, user, proto in _rows(connection, split_name, chosen):
+        for row, user, proto in _rows(connection, split_name, users_to_read):
             count += 1
             if count % _REPORT_EVERY == 0:
                 reading.on_position(count)
@@ -160,13 +160,13 @@ def _read(
 
 
 def _rows(
-    connection: sqlite3.Connection, split_name: str, chosen: list[str] | None
+    connection: sqlite3.Connection, split_name: str, users: list[str] | None
 ) -> Iterator[tuple[int, str, bytes]]:
     query = "SELECT rowid, client_id, serialized_example_proto FROM examples WHERE split_name = ?"
-    if chosen is None:
+    if users is None:
         yield from connection.execute(query, (split_name,))
         return
-    for user in chosen:
+    for user in users:
         yield from connection.execute(f"{query} AND client_id = ?", (split_name, user))
 
 

@@ -20,7 +20,7 @@ from typing import Any, overload
 import numpy as np
 
 from tff_keyboard.data.sources.messages import POPULATIONS
-from tff_keyboard.data.store import example_bytes, store_card, store_writer, truecase_table
+from tff_keyboard.data.store import example_bytes, forms_file, store_card, store_writer
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage import errors, names
 
@@ -36,7 +36,7 @@ class _Clients:
     starts: np.ndarray  # [clients] int64, first row of each client
 
     @functools.cached_property
-    def known(self) -> frozenset[str]:
+    def id_set(self) -> frozenset[str]:
         return frozenset(self.ids)
 
 
@@ -53,13 +53,13 @@ class StoredMessages(Sequence[np.ndarray]):
         return len(self._rows)
 
     @overload
-    def __getitem__(self, place: int) -> np.ndarray: ...
+    def __getitem__(self, index: int) -> np.ndarray: ...
     @overload
-    def __getitem__(self, place: slice) -> "StoredMessages": ...
-    def __getitem__(self, place: int | slice) -> "np.ndarray | StoredMessages":
-        if isinstance(place, slice):
-            return StoredMessages(self._rows[place])
-        return example_bytes.word_ids(self._rows[place])
+    def __getitem__(self, index: slice) -> "StoredMessages": ...
+    def __getitem__(self, index: int | slice) -> "np.ndarray | StoredMessages":
+        if isinstance(index, slice):
+            return StoredMessages(self._rows[index])
+        return example_bytes.word_ids(self._rows[index])
 
 
 class ClientStore:
@@ -67,7 +67,7 @@ class ClientStore:
 
         store = ClientStore("data/sms")
         ids = store.client_ids("train")
-        messages = store.examples("train", ids[0])  # word ids, [words] int32 each
+        messages = store.messages("train", ids[0])  # word ids, [words] int32 each
 
     Attributes:
       directory: Directory of the store.
@@ -98,8 +98,10 @@ class ClientStore:
             )
         forms = self.directory / names.TRUECASE
         has_forms = names.TRUECASE in self.card["file_bytes"]
-        self.truecase = truecase_table.read_forms(forms) if has_forms else []
+        self.truecase = forms_file.read_forms(forms) if has_forms else []
         self._threads = threading.local()
+        self._file = (self.directory / names.CLIENTS).absolute()
+        self._opened = _file_state(self._file)
         self._lengths = _open_lengths(self.directory, self.card)
         try:
             query = "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
@@ -143,20 +145,16 @@ class ClientStore:
         """
         return list(self._population(population).ids)
 
-    def num_examples(self, population: str) -> np.ndarray:
+    def num_messages(self, population: str) -> np.ndarray:
         """Returns the messages of each client, [clients] int64 in the order of `client_ids`."""
         return self._population(population).counts.copy()
 
-    def examples(self, population: str, client_id: str) -> list[np.ndarray]:
+    def messages(self, population: str, client_id: str) -> StoredMessages:
         """Returns the word ids of each message in the order typed, [words] int32.
 
-        The ids have neither BOS nor EOS, and no message is empty. Raises `ValueError` if there is
-        no such population or client.
+        The ids have neither BOS nor EOS, and no message is empty. A message is decoded each time it
+        is looked up. Raises `ValueError` if there is no such population or client.
         """
-        return list(self.messages(population, client_id))
-
-    def messages(self, population: str, client_id: str) -> StoredMessages:
-        """Returns the same as `examples`, but decodes each message only when it is looked up."""
         return StoredMessages(self._rows(population, client_id))
 
     def message_lengths(self, population: str, index: int) -> np.ndarray:
@@ -168,7 +166,7 @@ class ClientStore:
         start = clients.starts[index]
         return self._lengths[start : start + clients.counts[index]]
 
-    def all_examples(self, population: str) -> list[np.ndarray]:
+    def all_messages(self, population: str) -> list[np.ndarray]:
         """Returns the word ids of each message of a whole population, client after client.
 
         Raises `ValueError` if there is no such population, `DataError` if it has no messages.
@@ -197,9 +195,9 @@ class ClientStore:
             "SELECT split_name, client_id, serialized_example_proto FROM examples ORDER BY rowid"
         )
         expected = iter(recorded)
-        for client, own in itertools.groupby(rows, key=operator.itemgetter(0, 1)):
+        for client, client_rows in itertools.groupby(rows, key=operator.itemgetter(0, 1)):
             count = 0
-            for row in own:
+            for row in client_rows:
                 digest.update(store_writer.digested(*row))
                 count += 1
             if next(expected, None) != (*client, count):
@@ -221,7 +219,7 @@ class ClientStore:
         return self._clients[population]
 
     def _rows(self, population: str, client_id: str) -> list[bytes]:
-        if client_id not in self._population(population).known:
+        if client_id not in self._population(population).id_set:
             raise ValueError(f"No client {client_id!r} in population {population!r}.")
         rows = self._connection().execute(
             "SELECT serialized_example_proto FROM examples "
@@ -231,13 +229,34 @@ class ClientStore:
         return [proto for (proto,) in rows]
 
     def _connection(self) -> sqlite3.Connection:
-        """Returns this thread's connection, read-only and without locks: a store never changes."""
+        """Returns this thread's connection, read-only and without locks: a store never changes.
+
+        The noise of a private run belongs to the text that was compared with the card. So a file
+        that was written to since then is refused. A file that was replaced remains readable in a
+        thread that has opened it.
+
+        Raises `DataError` if the text is not the text of the card any more.
+        """
+        now = _file_state(self._file)
         connection = getattr(self._threads, "connection", None)
+        if now != self._opened and (connection is None or now[:2] == self._opened[:2]):
+            raise errors.DataError(
+                f"{self._file}: was changed while it was in use. Restore the store, then run the "
+                "same command again."
+            )
         if connection is None:
-            file = (self.directory / names.CLIENTS).absolute()
-            connection = sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True)
+            connection = sqlite3.connect(f"{self._file.as_uri()}?immutable=1", uri=True)
             self._threads.connection = connection
         return connection
+
+
+def _file_state(file: pathlib.Path) -> tuple[int, ...]:
+    """Returns device, inode, size and time of change of a file; zeros if it does not exist."""
+    try:
+        state = file.stat()
+    except OSError:
+        return (0, 0, 0, 0)
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 def _warn_where_others_may_read(directory: pathlib.Path) -> None:
@@ -262,13 +281,13 @@ def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:
     for population, client_id, count in recorded:
         rows[population].append((client_id, count, start))
         start += count
-    found = {}
+    by_population = {}
     for population, clients in rows.items():
         clients.sort()
         ids = [client_id for client_id, _, _ in clients]
-        numbers = np.array([numbers for _, *numbers in clients], np.int64).reshape(-1, 2)
-        found[population] = _Clients(ids, *numbers.T.copy())
-    return found
+        rows_of = np.array([counts for _, *counts in clients], np.int64).reshape(-1, 2)
+        by_population[population] = _Clients(ids, *rows_of.T.copy())
+    return by_population
 
 
 def _open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray:

@@ -34,8 +34,8 @@ class _Varints(dict[int, bytes]):
     """A cache of number -> varint, for lengths, which have few distinct values."""
 
     def __missing__(self, number: int) -> bytes:
-        found = self[number] = varint(number)
-        return found
+        encoded = self[number] = varint(number)
+        return encoded
 
 
 _LENGTH = _Varints()
@@ -51,8 +51,8 @@ def example_bytes(ids: bytes, tokens: bytes) -> bytes:
     if n + t < 99:  # every length fits in one byte
         lengths = (n + t + 29, n + 11, n + 4, n + 2, n)
         return _SHORT % (*lengths, ids, t + 14, t + 4, t + 2, t, tokens)
-    numbers = b"\x0a" + _LENGTH[n] + ids
-    feature = b"\x1a" + _LENGTH[len(numbers)] + numbers
+    int64_list = b"\x0a" + _LENGTH[n] + ids
+    feature = b"\x1a" + _LENGTH[len(int64_list)] + int64_list
     ids_entry = _IDS_KEY + b"\x12" + _LENGTH[len(feature)] + feature
     strings = b"\x0a" + _LENGTH[t] + tokens
     feature = b"\x0a" + _LENGTH[len(strings)] + strings

@@ -133,9 +133,9 @@ def card_hash(directory: pathlib.Path) -> str:
     return hashlib.sha256((directory / names.DATA_CARD).read_bytes()).hexdigest()
 
 
-def rate(part: int, whole: int) -> float:
-    """Returns a share in [0, 1], rounded to six digits as in cards; 0 if `whole` is 0."""
-    return round(part / whole, 6) if whole else 0.0
+def rate(part: int, total: int) -> float:
+    """Returns a share in [0, 1], rounded to six digits as in cards; 0 if `total` is 0."""
+    return round(part / total, 6) if total else 0.0
 
 
 def summary(card: Card) -> str:

@@ -9,7 +9,6 @@ most frequent form is a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 
 import collections
 import dataclasses
-import pathlib
 from collections.abc import Iterable, Sequence
 
 from tff_keyboard.data.store.store_card import CaseFacts, rate
@@ -18,7 +17,6 @@ from tff_keyboard.data.text.capitals import Capitals
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
-from tff_keyboard.storage.errors import DataError
 
 MAX_FORMS = 50_000  # the limit of an export's manifest
 _LONGEST_FORM = 100
@@ -80,20 +78,20 @@ def choose_forms(
       min_users: Minimum number of users that typed a form, >= 1.
     """
     by_word: dict[str, list[tuple[int, str]]] = collections.defaultdict(list)
-    known = set(vocabulary.words)
+    words_of_table = set(vocabulary.words)
     for form, count in forms.inside.counts.items():
         word = casing.lower(form, vocabulary.rules.language)
-        if word in known and len(form) <= _LONGEST_FORM:
+        if word in words_of_table and len(form) <= _LONGEST_FORM:
             by_word[word].append((count, form))
     table = {}
-    for word, found in by_word.items():
-        times, best = max(found)
-        others = sum(count for count, _ in found) - times
+    for word, counts_of_forms in by_word.items():
+        times, best = max(counts_of_forms)
+        others = sum(count for count, _ in counts_of_forms) - times
         in_lower_case = max(0, words.counts[word] - forms.anywhere.counts[word])
         if times > in_lower_case + others and forms.inside.clients[best] >= min_users:
             table[word] = best
-    most = sorted(table, key=lambda word: (-words.counts[word], word))[:MAX_FORMS]
-    return {word: table[word] for word in sorted(most)}
+    frequent_words = sorted(table, key=lambda word: (-words.counts[word], word))[:MAX_FORMS]
+    return {word: table[word] for word in sorted(frequent_words)}
 
 
 class CaseAccuracy:
@@ -105,7 +103,7 @@ class CaseAccuracy:
 
     def __init__(self, table: dict[str, str], vocabulary: Vocabulary, reader: FormReader):
         self._table = table
-        self._known = set(vocabulary.words)
+        self._vocabulary_words = set(vocabulary.words)
         self._reader = reader
         self._sums: collections.Counter[str] = collections.Counter()
 
@@ -126,7 +124,7 @@ class CaseAccuracy:
         )
         uses = collections.Counter(" ".join(messages).split(" "))
         for word, count in uses.items():
-            if word not in self._known:
+            if word not in self._vocabulary_words:
                 continue
             lower = max(0, count - typed[word] - starting[word])
             self._sums["words"] += lower + typed[word]
@@ -154,16 +152,3 @@ class CaseAccuracy:
             "messages": sums["messages"],
             "messages_begun_with_capital_rate": rate(sums["messages_begun"], sums["messages"]),
         }
-
-
-def to_bytes(table: dict[str, str]) -> bytes:
-    """Returns the content of the file: one form per line."""
-    return "".join(f"{form}\n" for form in table.values()).encode()
-
-
-def read_forms(path: pathlib.Path) -> list[str]:
-    """Reads the forms that `to_bytes` wrote. Raises `DataError` if the file is damaged."""
-    try:
-        return path.read_bytes().decode("utf-8").split("\n")[:-1]
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: is damaged: not valid UTF-8. Restore it from a copy.") from None

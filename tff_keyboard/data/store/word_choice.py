@@ -59,9 +59,9 @@ def choose_words(
     allowed = {w: count for w, count in of_several.items() if not is_identifier(w)}
     if not allowed:
         raise ValueError(f"no word was typed {min_count} times by {min_users} users.")
-    chosen = Vocabulary.from_counts(allowed, size, rules)
+    selected = Vocabulary.from_counts(allowed, size, rules)
     plain = Vocabulary.from_counts(by_count, size, rules).words[NUM_SPECIAL:]
-    rows = set(chosen.words)
+    rows = set(selected.words)
     left_out = frozenset(word for word in plain if word not in rows)
     facts = {
         "min_word_users": min_users,
@@ -69,12 +69,12 @@ def choose_words(
         "words_of_one_person": sum(1 for clients in counts.clients.values() if clients == 1),
         "words_of_too_few_people": len(by_count) - len(of_several),
         "identifiers_left_out": len(of_several) - len(allowed),
-        "rows_of_one_person": _of_one_client(counts, chosen.words[NUM_SPECIAL:]),
+        "rows_of_one_person": _of_one_client(counts, selected.words[NUM_SPECIAL:]),
         "rows_by_counts": NUM_SPECIAL + len(plain),
         "rows_of_one_person_by_counts": _of_one_client(counts, plain),
     }
     # Both vocabularies are sorted by count, so the replacements are the last rows.
-    return WordChoice(chosen, left_out, NUM_SPECIAL + len(plain) - len(left_out), facts)
+    return WordChoice(selected, left_out, NUM_SPECIAL + len(plain) - len(left_out), facts)
 
 
 def _of_one_client(counts: WordCounts, words: Sequence[str]) -> int:

@@ -51,16 +51,16 @@ def capitals_of(text: str) -> Capitals:
     inside: list[str] = []
     starting: list[str] = []
     begins = False
-    for found in _WITH_CAPITAL.finditer(text):
-        start = found.start()
+    for match in _WITH_CAPITAL.finditer(text):
+        start = match.start()
         before = text[max(0, start - _LOOK_BACK) : start]
         if not before.strip() and not text[:start].strip():
             begins = True
-            starting.append(found.group())
+            starting.append(match.group())
         elif _BEHIND_AN_END.search(before):
-            starting.append(found.group())
+            starting.append(match.group())
         else:
-            inside.append(found.group())
+            inside.append(match.group())
     return Capitals(begins, inside, starting)
 
 

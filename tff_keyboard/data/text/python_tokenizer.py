@@ -103,8 +103,8 @@ class PythonTokenizer:
         if is_words and is_plain and not (self._has_two_i and "I" in text):
             # A shortcut with the same result as the rules below for such text.
             text = text.replace("`", "'")
-            found = self._token.findall(text.lower() if lowercase else text)
-            return [URL_MASK if _URL.fullmatch(token) else token for token in found]
+            words = self._token.findall(text.lower() if lowercase else text)
+            return [URL_MASK if _URL.fullmatch(token) else token for token in words]
         text = text.encode("utf-8", "replace").decode("utf-8")
         if not is_words:
             tokens = [token for token in _WHITESPACE.split(text) if token]

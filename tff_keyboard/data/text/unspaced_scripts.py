@@ -40,10 +40,10 @@ class UnspacedLetters:
         if tokens.isascii() or not _ANY.search(tokens):
             return
         for name, run in _RUNS.items():
-            most = _SCRIPTS[name][1]
-            for found in run.findall(tokens):
-                self._letters[name] += len(found)
-                self._in_long_tokens[name] += len(found) * (len(found) > most)
+            max_letters = _SCRIPTS[name][1]
+            for letters in run.findall(tokens):
+                self._letters[name] += len(letters)
+                self._in_long_tokens[name] += len(letters) * (len(letters) > max_letters)
 
     def unspaced_script(self) -> str | None:
         """Returns the name of a script whose text was not split into words; None if there is none.

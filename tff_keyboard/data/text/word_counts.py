@@ -39,8 +39,8 @@ class WordCounts:
         self.clients.update(set(words))
         threshold = 1
         while len(self.counts) > self._max_distinct:
-            kept = {word: count for word, count in self.counts.items() if count > threshold}
-            self.forgotten += len(self.counts) - len(kept)
-            self.counts = collections.Counter(kept)
-            self.clients = collections.Counter({word: self.clients[word] for word in kept})
+            remaining = {word: count for word, count in self.counts.items() if count > threshold}
+            self.forgotten += len(self.counts) - len(remaining)
+            self.counts = collections.Counter(remaining)
+            self.clients = collections.Counter({word: self.clients[word] for word in remaining})
             threshold += 1

@@ -20,7 +20,7 @@ def read_word_list(path: pathlib.Path, rules: NormalisationRules) -> dict[str, f
     Raises `DataError` if the file cannot be read, or a line is invalid. The error names the line.
     """
     tokenizer = PythonTokenizer(rules)
-    found: dict[str, float] = {}
+    frequencies: dict[str, float] = {}
     for number, line in read_lines(path, ParserState()):
         word, _, rest = line.partition("\t")
         try:
@@ -31,5 +31,5 @@ def read_word_list(path: pathlib.Path, rules: NormalisationRules) -> dict[str, f
             raise DataError(f"{path}, line {number}: must be a word, a TAB and a number >= 0.")
         words = tokenizer.tokenize_one(word)
         if len(words) == 1 and (words[0] == word or rules.lowercase):
-            found[words[0]] = found.get(words[0], 0.0) + frequency
-    return found
+            frequencies[words[0]] = frequencies.get(words[0], 0.0) + frequency
+    return frequencies

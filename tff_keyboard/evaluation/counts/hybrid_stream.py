@@ -6,11 +6,12 @@ one is scored, completely even if it is cut for scoring. `predictor_evaluation.p
 positions as for any other model. The weights of the mixture are fitted in the same way on other
 clients.
 
-An OOV word that the cache knows is `named`: its rank is its position on the strip. A word of the
-lexicon is `named` too, but is on no strip before its first letter.
+An OOV word that the cache contains has a name (`Positions.has_name`): its rank is its position on
+the strip. A word of the lexicon has a name too, but is on no strip before its first letter.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -65,20 +66,22 @@ def positions(
     """
     limit = longest_target(max_length)
     for first, end in _groups(text, hybrid.vocabulary):
-        strip = _Strip(hybrid.vocabulary, _own(text, hybrid.vocabulary, first, end), hybrid.tail)
+        strip = _WordsOnStrip(
+            hybrid.vocabulary, _words_outside(text, hybrid.vocabulary, first, end), hybrid.tail
+        )
         extended = strip.vocabulary
         waiting: list[_Message] = []
         scores: list[np.ndarray] = []
-        unknown: list[np.ndarray] = []
+        oov: list[np.ndarray] = []
         for message in _replay(hybrid, text, first, end, limit):
             waiting.append(dataclasses.replace(message, network=_NOTHING, ngram=_NOTHING))
             scores.append(_scores(message, hybrid.weights, extended))
-            unknown.append(_unknown_by_models(message, hybrid.weights))
+            oov.append(_oov_of_models(message, hybrid.weights))
             if sum(map(len, scores)) * len(extended) >= _SCORES_AT_ONCE:
-                yield _score(waiting, scores, unknown, hybrid, strip, reference)
-                waiting, scores, unknown = [], [], []
+                yield _score(waiting, scores, oov, hybrid, strip, reference)
+                waiting, scores, oov = [], [], []
         if waiting:
-            yield _score(waiting, scores, unknown, hybrid, strip, reference)
+            yield _score(waiting, scores, oov, hybrid, strip, reference)
 
 
 def fit_weights(
@@ -115,7 +118,15 @@ _NOTHING = np.empty([0, 0], np.float32)
 def _replay(
     hybrid: HybridPredictor, text: TypedText, first: int, end: int, limit: int
 ) -> Iterator[_Message]:
-    """Yields every message of the clients from `first` to `end`, and learns it after the yield."""
+    """Yields every message of the clients from `first` to `end`, and learns it after the yield.
+
+    Args:
+      hybrid: The model. Its cache is cleared between clients and at the end.
+      text: The text.
+      first: Position of the first client in the text.
+      end: Position after the last client.
+      limit: Maximum number of targets of a message.
+    """
     size = len(hybrid.vocabulary)
     for owner in range(first, end):
         hybrid.cache.forget_all()
@@ -131,10 +142,10 @@ def _replay(
             for row, target in zip(ids, targets, strict=True):
                 row[: len(target)] = [BOS, *target[:-1]]
             network, ngram, orders = hybrid.parts(ids)
-            place = 0
+            first_row = 0
             for words, target in zip(messages[start:stop], targets, strict=True):
-                rows = slice(place, place + len(target))
-                place += len(target)
+                rows = slice(first_row, first_row + len(target))
+                first_row += len(target)
                 table = hybrid.table
                 before = [EDGE, *words][: len(target)]
                 buckets = [
@@ -165,11 +176,11 @@ def _groups(text: TypedText, vocabulary: Vocabulary) -> Iterator[tuple[int, int]
     """Yields runs of clients whose OOV words fit in one index."""
     start, words = 0, set[str]()
     for client, messages in enumerate(text.messages):
-        own = _unknown([*_before(text, client), *messages], vocabulary)
-        if client > start and len(words | own) > _MAX_EXTRAS:
+        client_words = _unknown([*_before(text, client), *messages], vocabulary)
+        if client > start and len(words | client_words) > _MAX_EXTRAS:
             yield start, client
             start, words = client, set()
-        words |= own
+        words |= client_words
     if text.messages:
         yield start, len(text.messages)
 
@@ -187,15 +198,15 @@ def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
     }
 
 
-def _own(text: TypedText, vocabulary: Vocabulary, first: int, end: int) -> set[str]:
+def _words_outside(text: TypedText, vocabulary: Vocabulary, first: int, end: int) -> set[str]:
     """Returns the words of these clients that the vocabulary does not have."""
-    own = set[str]()
+    client_words = set[str]()
     for client in range(first, end):
-        own |= _unknown([*_before(text, client), *text.messages[client]], vocabulary)
-    return own
+        client_words |= _unknown([*_before(text, client), *text.messages[client]], vocabulary)
+    return client_words
 
 
-class _Strip:
+class _WordsOnStrip:
     """The words that the strip may offer for some clients: their own words, and the lexicon.
 
     Attributes:
@@ -208,19 +219,19 @@ class _Strip:
       shares: [words of the index] float32 shares of the lexicon, 0 for other words.
     """
 
-    def __init__(self, vocabulary: Vocabulary, own: set[str], tail: TailLexicon | None):
+    def __init__(self, vocabulary: Vocabulary, client_words: set[str], tail: TailLexicon | None):
         """Builds the index of a vocabulary, further words and a lexicon."""
-        self.vocabulary = extended_vocabulary(vocabulary, sorted(own))
+        self.vocabulary = extended_vocabulary(vocabulary, sorted(client_words))
         self.listed = frozenset(() if tail is None else tail.words)
-        whole = extended_vocabulary(vocabulary, sorted(own | self.listed))
-        self.index = PrefixIndex(whole)
-        self.columns = np.full(len(whole), -1)
+        all_words = extended_vocabulary(vocabulary, sorted(client_words | self.listed))
+        self.index = PrefixIndex(all_words)
+        self.columns = np.full(len(all_words), -1)
         self.columns[: len(vocabulary)] = np.arange(len(vocabulary))
         for column in range(len(vocabulary), len(self.vocabulary)):
-            self.columns[whole.id_of(self.vocabulary.words[column])] = column
-        self.shares = np.zeros(len(whole), np.float32)
+            self.columns[all_words.id_of(self.vocabulary.words[column])] = column
+        self.shares = np.zeros(len(all_words), np.float32)
         if tail is not None:
-            self.shares[[whole.id_of(word) for word in tail.words]] = tail.shares
+            self.shares[[all_words.id_of(word) for word in tail.words]] = tail.shares
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,28 +240,28 @@ class _AfterTheFirstLetter:
 
     scores: np.ndarray  # [n, columns] without the lexicon
     unknown: np.ndarray  # [n] the models' probability of OOV
-    strip: _Strip
+    strip: _WordsOnStrip
 
     def __call__(self, rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Returns the probabilities of words at some positions, [rows, ids]."""
-        found: np.ndarray = self.unknown[rows, np.newaxis] * self.strip.shares[ids]
+        probabilities: np.ndarray = self.unknown[rows, np.newaxis] * self.strip.shares[ids]
         columns = self.strip.columns[ids]
         has_column = columns >= 0
-        found[:, has_column] += self.scores[rows[:, np.newaxis], columns[has_column]]
-        return found
+        probabilities[:, has_column] += self.scores[rows[:, np.newaxis], columns[has_column]]
+        return probabilities
 
 
 def _cache_probabilities(message: _Message, size: int) -> np.ndarray:
     """Returns the cache's probability of each target, with OOV as one class, [n] float64."""
-    found = np.zeros(len(message.targets))
+    probabilities = np.zeros(len(message.targets))
     if message.table.total > 0:
-        for place, target in enumerate(message.targets):
+        for position, target in enumerate(message.targets):
             scores = np.zeros(size + len(message.table.extras), np.float32)
-            message.table.add_to(scores, message.before[place], 1.0)
-            found[place] = scores[target]
+            message.table.add_to(scores, message.before[position], 1.0)
+            probabilities[position] = scores[target]
             if target == OOV:
-                found[place] += scores[size:].sum()
-    return found
+                probabilities[position] += scores[size:].sum()
+    return probabilities
 
 
 def _scores(message: _Message, weights: mixture.MixtureWeights, extended: Vocabulary) -> np.ndarray:
@@ -262,16 +273,17 @@ def _scores(message: _Message, weights: mixture.MixtureWeights, extended: Vocabu
     scores[:, :size] += message.ngram * lambdas[:, 1:2]
     if message.table.total > 0:
         extras = [extended.id_of(word) for word in message.table.extras]
-        own = np.empty(size + len(extras), np.float32)
-        for place, row in enumerate(scores):
-            own[:] = 0
-            message.table.add_to(own, message.before[place], float(lambdas[place, 2]))
-            row[:size] += own[:size]
-            row[extras] += own[size:]
+        cache_scores = np.empty(size + len(extras), np.float32)
+        for position, row in enumerate(scores):
+            cache_scores[:] = 0
+            weight = float(lambdas[position, 2])
+            message.table.add_to(cache_scores, message.before[position], weight)
+            row[:size] += cache_scores[:size]
+            row[extras] += cache_scores[size:]
     return scores
 
 
-def _unknown_by_models(message: _Message, weights: mixture.MixtureWeights) -> np.ndarray:
+def _oov_of_models(message: _Message, weights: mixture.MixtureWeights) -> np.ndarray:
     """Returns the probability of OOV from network and n-gram, [n] float32."""
     lambdas = weights.table[message.buckets].astype(np.float32)
     return message.network[:, OOV] * lambdas[:, 0] + message.ngram[:, OOV] * lambdas[:, 1]
@@ -280,9 +292,9 @@ def _unknown_by_models(message: _Message, weights: mixture.MixtureWeights) -> np
 def _score(
     messages: list[_Message],
     score_parts: list[np.ndarray],
-    unknown: list[np.ndarray],
+    oov_parts: list[np.ndarray],
     hybrid: HybridPredictor,
-    strip: _Strip,
+    strip: _WordsOnStrip,
     reference: Vocabulary | None,
 ) -> Positions:
     """Scores messages like `positions.score`, but with one row of scores per target.
@@ -290,7 +302,7 @@ def _score(
     Args:
       messages: The messages.
       score_parts: [n, V + words] float32 probabilities, in parts; words of these clients.
-      unknown: [n] the models' probability of OOV, in parts.
+      oov_parts: [n] the models' probability of OOV, in parts.
       hybrid: The model.
       strip: The words that the strip may offer.
       reference: Vocabulary whose ids are ordered by frequency.
@@ -302,56 +314,57 @@ def _score(
     masked = np.array([is_mask(word) for word in words])
     lengths = np.where(masked, 0, [len(word) for word in words]).astype(np.int32)
     # If cache or lexicon contain an OOV word, the strip may offer it, with its id in the index.
-    known_words = [
-        word if message.table.id_of(word) >= size or word in strip.listed else None
-        for message in messages
-        for word in message.typed
-    ]
-    named = np.array([word is not None for word in known_words])
-    asked = targets.copy()
-    of_index = targets.copy()
-    for ids, words_of in ((asked, strip.vocabulary), (of_index, strip.index.vocabulary)):
-        ids[named] = [words_of.id_of(word) for word in known_words if word is not None]
+    has_name = np.array(
+        [
+            message.table.id_of(word) >= size or word in strip.listed
+            for message in messages
+            for word in message.typed
+        ]
+    )
+    names = list(itertools.compress(words, has_name))
+    score_ids = targets.copy()  # [n] the target's column of `scores`
+    score_ids[has_name] = [strip.vocabulary.id_of(word) for word in names]
+    index_ids = targets.copy()  # [n] the target's id in the index of the strip
+    index_ids[has_name] = [strip.index.vocabulary.id_of(word) for word in names]
 
-    scores[:, OOV] += scores[:, size:].sum(axis=1)  # as one class, whether named or not
+    scores[:, OOV] += scores[:, size:].sum(axis=1)  # as one class, with a name or without
     rows = np.arange(len(targets))
     losses = -np.log(scores[rows, targets].astype(np.float64))
-    ranks = target_ranks(scores, asked)
-    ahead = ranks.all_ids.copy()
-    ahead[named] = _ahead_of_oov(scores[named, :size])
-    offered = asked >= NUM_SPECIAL
-    confidence = scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)
+    ranks = target_ranks(scores, score_ids)
+    rank_of_all = ranks.all_ids.copy()
+    rank_of_all[has_name] = _rank_of_oov(scores[has_name, :size])
+    has_word = score_ids >= NUM_SPECIAL  # the strip can offer the target
+    oov_probability = np.concatenate(oov_parts)
     typed = lengths.copy()
-    left = np.concatenate(unknown)[offered]
-    typed[offered] = characters_typed(
-        _AfterTheFirstLetter(scores[offered], left, strip),
-        of_index[offered],
+    typed[has_word] = characters_typed(
+        _AfterTheFirstLetter(scores[has_word], oov_probability[has_word], strip),
+        index_ids[has_word],
         strip.index,
         k=STRIP,
-        word_ranks=ranks.words[offered],
+        word_ranks=ranks.words[has_word],
     )
     return Positions(
         owner=np.repeat([m.owner for m in messages], [len(m.targets) for m in messages]),
-        place=np.concatenate([np.arange(len(m.targets)) for m in messages]),
+        index_in_message=np.concatenate([np.arange(len(m.targets)) for m in messages]),
         message_words=np.repeat(
             [len(m.words) for m in messages], [len(m.targets) for m in messages]
         ),
         reference=targets if reference is None else np.array(reference.encode(words)),
         targets=targets,
-        named=named,
+        has_name=has_name,
         lengths=lengths,
         masked=masked,
         losses=losses,
         rank=ranks.words,
         rank_or_eos=ranks.words_or_eos,
-        rank_of_all=ahead,
+        rank_of_all=rank_of_all,
         typed=typed,
-        confidence=confidence,
+        confidence=scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64),
     )
 
 
-def _ahead_of_oov(scores: np.ndarray) -> np.ndarray:
+def _rank_of_oov(scores: np.ndarray) -> np.ndarray:
     """Returns the number of table ids that are ranked before OOV: [n, V] -> [n]."""
-    own = scores[:, OOV, np.newaxis]
-    ties = np.count_nonzero(scores[:, :OOV] == own, axis=1)
-    return np.count_nonzero(scores > own, axis=1) + ties
+    oov_scores = scores[:, OOV, np.newaxis]
+    ties = np.count_nonzero(scores[:, :OOV] == oov_scores, axis=1)
+    return np.count_nonzero(scores > oov_scores, axis=1) + ties

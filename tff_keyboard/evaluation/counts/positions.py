@@ -7,6 +7,7 @@ scores of a batch, [n, V], to `Positions`: n rows of about twenty numbers.
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
 from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
 from tff_keyboard.predictors.prefix_index import PrefixIndex
-from tff_keyboard.predictors.tail_lexicon import TailLexicon
+
+if TYPE_CHECKING:  # training imports this module, and needs no lexicon
+    from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
 # Number of scores in memory: 2^24 float32 are 64 MB, 1,600 positions at V = 10,000.
 _SCORES_AT_ONCE = 2**24
@@ -55,19 +58,19 @@ class Positions:
     """n positions, with one array [n] each."""
 
     owner: np.ndarray  # client of the message
-    place: np.ndarray  # position of the target in its message, from 0
+    index_in_message: np.ndarray  # position of the target in its message, from 0
     message_words: np.ndarray
     # Id of the target in the reference vocabulary, which is ordered by frequency
     reference: np.ndarray
     targets: np.ndarray  # ids in the model's vocabulary
     # Whether an OOV target is a word that the strip can offer by name. If so, the ranks and `typed`
     # are those of this word.
-    named: np.ndarray
+    has_name: np.ndarray
     lengths: np.ndarray  # characters of the target; 0 for EOS and masks
     masked: np.ndarray  # whether it is a mask
     losses: np.ndarray  # -log p(target), nats, float64
     # Rank on the strip, from 0 (special ids masked); has no meaning if the target is special and
-    # not `named`
+    # not `has_name`
     rank: np.ndarray
     rank_or_eos: np.ndarray  # rank on a strip that may suggest EOS
     rank_of_all: np.ndarray  # rank with nothing masked
@@ -106,7 +109,7 @@ def text_batches(
     max_length: int = 0,
     reference: Vocabulary | None = None,
     only: slice = slice(None),
-    tail: TailLexicon | None = None,
+    tail: "TailLexicon | None" = None,
 ) -> Iterator[Batch]:
     """Yields batches of the messages of all clients, sorted by length.
 
@@ -127,9 +130,9 @@ def text_batches(
 def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 0) -> list[int]:
     """Returns the number of targets in each batch of `text_batches`."""
     messages = _by_length(text)
-    most = longest_target(max_length)
+    limit = longest_target(max_length)
     return [
-        sum(min(len(words) + 1, most) for _, words in messages[rows])
+        sum(min(len(words) + 1, limit) for _, words in messages[rows])
         for rows, _ in _bounds(messages, vocabulary, max_length)
     ]
 
@@ -144,17 +147,17 @@ def _bounds(
     messages: Sequence[tuple[int, Sequence[str]]], vocabulary: Vocabulary, max_length: int
 ) -> list[tuple[slice, int]]:
     """Returns the messages and the number of columns of each batch."""
-    most = longest_target(max_length)
-    longest = [min(len(words) + 1, most) + 1 for _, words in messages]  # including BOS
+    limit = longest_target(max_length)
+    longest = [min(len(words) + 1, limit) + 1 for _, words in messages]  # including BOS
     positions = max(1, _SCORES_AT_ONCE // len(vocabulary))
-    found, start = [], 0
+    bounds, start = [], 0
     while start < len(messages):
         end = start + 1
         while end < len(messages) and longest[end] * (end + 1 - start) <= positions:
             end += 1
-        found.append((slice(start, end), longest[end - 1]))
+        bounds.append((slice(start, end), longest[end - 1]))
         start = end
-    return found
+    return bounds
 
 
 def longest_target(max_length: int) -> int:
@@ -172,12 +175,22 @@ def _batch(
     width: int,
     vocabulary: Vocabulary,
     reference: Vocabulary | None,
-    tail: TailLexicon | None,
+    tail: "TailLexicon | None",
 ) -> Batch:
+    """Builds the batch of some messages.
+
+    Args:
+      rows: The client and the words of each message, in the order of the batch's rows.
+      width: Number of columns, time + 1 of `Batch`. Longer messages are cut.
+      vocabulary: The model's vocabulary.
+      reference: As for `text_batches`.
+      tail: As for `text_batches`.
+    """
     ids = np.full([len(rows), width], PAD, np.int32)
     in_reference = ids.copy()
     in_tail = ids.copy()
-    places = {} if tail is None else {word: i for i, word in enumerate(tail.words, len(vocabulary))}
+    tail_words = () if tail is None else tail.words
+    tail_ids = {word: i for i, word in enumerate(tail_words, start=len(vocabulary))}
     lengths = np.zeros([len(rows), width], np.int32)
     masked = np.zeros([len(rows), width], bool)
     for row, (_, words) in enumerate(rows):
@@ -186,12 +199,12 @@ def _batch(
         ids[row, : len(words) + 1 + len(end)] = [BOS, *vocabulary.encode(words), *end]
         if reference is not None:
             in_reference[row, 1 : len(words) + 1] = reference.encode(words)
-        for place, word in enumerate(words, start=1):
-            in_tail[row, place] = places.get(word, 0)
+        for column, word in enumerate(words, start=1):
+            in_tail[row, column] = tail_ids.get(word, 0)
             if is_mask(word):
-                masked[row, place] = True
+                masked[row, column] = True
             else:
-                lengths[row, place] = len(word)
+                lengths[row, column] = len(word)
     return Batch(
         ids=ids,
         owner=np.array([owner for owner, _ in rows]),
@@ -207,7 +220,7 @@ def score(
     batch: Batch,
     scores: np.ndarray,
     index: PrefixIndex,
-    tail: TailLexicon | None = None,
+    tail: "TailLexicon | None" = None,
     before: np.ndarray | None = None,
 ) -> Positions:
     """Reduces the scores of a batch to the properties of its targets.
@@ -222,34 +235,35 @@ def score(
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]
-    rows, places = np.nonzero(real)
+    rows, index_in_message = np.nonzero(real)
     ranks = target_ranks(scores if before is None else before, targets)
     if before is not None:
         ranks = ranks.with_last(
             before[np.arange(len(targets)), targets] == -np.inf, before.shape[1]
         )
-    asked, rank = targets, ranks.words
-    named = batch.tail[:, 1:][real] > 0
+    index_ids, rank = targets, ranks.words  # [n]; the ids are those of `index`
+    in_tail = batch.tail[:, 1:][real] > 0
     if tail is not None:
-        asked = np.where(named, batch.tail[:, 1:][real], targets)
-        rank = np.where(named, scores.shape[1], ranks.words)  # no strip before its first letter
-    offered = asked >= NUM_SPECIAL
+        index_ids = np.where(in_tail, batch.tail[:, 1:][real], targets)
+        rank = np.where(in_tail, scores.shape[1], ranks.words)  # no strip before its first letter
+    has_word = index_ids >= NUM_SPECIAL  # the strip can offer the target
+    word_scores = scores[has_word]
     lengths = batch.lengths[:, 1:][real]
     typed = lengths.copy()
-    typed[offered] = characters_typed(
-        scores[offered] if tail is None else _WithLexicon(scores[offered], np.log(tail.shares)),
-        asked[offered],
+    typed[has_word] = characters_typed(
+        word_scores if tail is None else _WithLexicon(word_scores, np.log(tail.shares)),
+        index_ids[has_word],
         index,
         k=STRIP,
-        word_ranks=rank[offered],
+        word_ranks=rank[has_word],
     )
     return Positions(
         owner=batch.owner[rows],
-        place=places,
+        index_in_message=index_in_message,
         message_words=batch.message_words[rows],
         reference=batch.reference[:, 1:][real],
         targets=targets,
-        named=named,
+        has_name=in_tail,
         lengths=lengths,
         masked=batch.masked[:, 1:][real],
         losses=-scores[np.arange(len(targets)), targets].astype(np.float64),
@@ -272,11 +286,11 @@ class _WithLexicon:
         """Returns the log-probabilities of words at some positions, [rows, ids]."""
         size = self.scores.shape[1]
         in_table = ids < size
-        found = np.empty([len(rows), len(ids)], self.scores.dtype)
-        found[:, in_table] = self.scores[rows[:, np.newaxis], ids[in_table]]
+        log_probabilities = np.empty([len(rows), len(ids)], self.scores.dtype)
+        log_probabilities[:, in_table] = self.scores[rows[:, np.newaxis], ids[in_table]]
         unknown = self.scores[rows, OOV][:, np.newaxis]
-        found[:, ~in_table] = unknown + self.log_shares[ids[~in_table] - size]
-        return found
+        log_probabilities[:, ~in_table] = unknown + self.log_shares[ids[~in_table] - size]
+        return log_probabilities
 
 
 def extended_vocabulary(vocabulary: Vocabulary, words: Iterable[str]) -> Vocabulary:

@@ -45,15 +45,15 @@ def _bands(values: np.ndarray, starts: tuple[int, ...]) -> np.ndarray:
 
 def _frequency(positions: Positions) -> np.ndarray:
     rank = positions.reference - NUM_SPECIAL
-    known = _bands(rank, (0, 100, 1000, 3000))
-    return np.where(positions.is_eos, -1, np.where(positions.reference == OOV, 4, known))
+    frequency_bands = _bands(rank, (0, 100, 1000, 3000))
+    return np.where(positions.is_eos, -1, np.where(positions.reference == OOV, 4, frequency_bands))
 
 
 FAMILIES = {
     "place": Family(
         "place in the message",
         ("first word", "2nd to 5th", "6th to 10th", "11th to 20th", "21st and later"),
-        lambda positions: _bands(positions.place, (0, 1, 5, 10, 20)),
+        lambda positions: _bands(positions.index_in_message, (0, 1, 5, 10, 20)),
     ),
     "length": Family(
         "length of the message",

@@ -23,7 +23,7 @@ def losses_of(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
 
 
 def batch_sums(
-    logits: tf.Tensor, losses: tf.Tensor, targets: tf.Tensor, num_examples: tf.Tensor
+    logits: tf.Tensor, losses: tf.Tensor, targets: tf.Tensor, num_messages: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Returns the sums of some positions of a batch, by name, in the form of `SUM_DTYPES`.
 
@@ -31,7 +31,7 @@ def batch_sums(
       logits: [n, vocabulary] float32 at real positions.
       losses: [n] float32, in nats.
       targets: [n] int32 without PAD.
-      num_examples: Number of messages that these positions complete.
+      num_messages: Number of messages that these positions complete.
     """
     is_eos, is_oov = tf.equal(targets, EOS), tf.equal(targets, OOV)
     is_word = targets >= NUM_SPECIAL
@@ -45,7 +45,7 @@ def batch_sums(
     count = tf.math.count_nonzero
     special = (PAD, BOS, EOS, OOV)
     sums = {
-        "examples": tf.cast(num_examples, tf.int64),
+        "examples": tf.cast(num_messages, tf.int64),
         "tokens": tf.size(targets, tf.int64),
         "eos_tokens": count(is_eos),
         "oov_tokens": count(is_oov),

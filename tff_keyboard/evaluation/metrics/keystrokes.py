@@ -81,21 +81,23 @@ def characters_typed(
     starts = first[places, 1]
     for start in np.unique(starts):
         in_group = starts == start
-        rows, place = open_rows[in_group], places[in_group]
+        rows, range_rows = open_rows[in_group], places[in_group]
         longest = int(lengths[rows].max())
-        group_ids = index.sorted_ids[start : end[place[0], 1]]  # [group]
+        group_ids = index.sorted_ids[start : end[range_rows[0], 1]]  # [group]
         if callable(scores):
             group_scores = scores(rows, group_ids)
         else:
             group_scores = scores[rows[:, np.newaxis], group_ids]  # [rows, group]
         target = targets[rows, np.newaxis]
-        own = group_scores[np.arange(len(rows)), place - start][:, np.newaxis]
-        above = (group_scores > own) | ((group_scores == own) & (group_ids < target))
+        target_scores = group_scores[np.arange(len(rows)), range_rows - start][:, np.newaxis]
+        above = (group_scores > target_scores) | (
+            (group_scores == target_scores) & (group_ids < target)
+        )
         running = np.zeros([len(rows), len(group_ids) + 1], np.int32)
         np.cumsum(above, axis=1, out=running[:, 1:])
         columns = slice(1, longest + 1)
-        ranks = np.take_along_axis(running, end[place, columns] - start, axis=1)
-        ranks -= np.take_along_axis(running, first[place, columns] - start, axis=1)
+        ranks = np.take_along_axis(running, end[range_rows, columns] - start, axis=1)
+        ranks -= np.take_along_axis(running, first[range_rows, columns] - start, axis=1)
         # Ranks decrease with the prefix length, so the number of lengths 1..j that are too short is
         # the largest of them.
         still_hidden = (ranks >= k) & (np.arange(1, longest + 1) < lengths[rows, np.newaxis])

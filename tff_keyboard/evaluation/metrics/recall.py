@@ -55,8 +55,8 @@ def count_hits(
     allowed = tf.ones_like(ranked, tf.bool)
     for special in masked_ids:
         allowed &= tf.not_equal(ranked, special)
-    place = tf.cumsum(tf.cast(allowed, tf.int32), axis=1)  # 1 for the first suggestion
-    shown = allowed & (place <= k)
+    position = tf.cumsum(tf.cast(allowed, tf.int32), axis=1)  # 1 for the first suggestion
+    shown = allowed & (position <= k)
     hit = tf.reduce_any(shown & tf.equal(ranked, targets[:, tf.newaxis]), axis=1)
     if counted is not None:
         hit &= counted

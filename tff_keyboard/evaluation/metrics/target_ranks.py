@@ -35,15 +35,16 @@ def target_ranks(scores: np.ndarray, targets: np.ndarray) -> TargetRanks:
     The scores are any monotone function of the probability.
     """
     rows = np.arange(len(targets))
-    own = scores[rows, targets][:, np.newaxis]
-    above = np.count_nonzero(scores > own, axis=1)
-    tied = np.flatnonzero(np.count_nonzero(scores == own, axis=1) > 1)  # the target itself is equal
+    target_scores = scores[rows, targets][:, np.newaxis]
+    above = np.count_nonzero(scores > target_scores, axis=1)
+    equal = np.count_nonzero(scores == target_scores, axis=1)  # including the target itself
+    tied = np.flatnonzero(equal > 1)
     if len(tied):
         lower_id = np.arange(scores.shape[1]) < targets[tied, np.newaxis]
-        above[tied] += np.count_nonzero((scores[tied] == own[tied]) & lower_id, axis=1)
+        above[tied] += np.count_nonzero((scores[tied] == target_scores[tied]) & lower_id, axis=1)
     special = scores[:, :NUM_SPECIAL]
-    special_ahead = (special > own) | (
-        (special == own) & (np.arange(NUM_SPECIAL) < targets[:, np.newaxis])
+    special_ahead = (special > target_scores) | (
+        (special == target_scores) & (np.arange(NUM_SPECIAL) < targets[:, np.newaxis])
     )
     words = above - np.count_nonzero(special_ahead, axis=1)
     return TargetRanks(

@@ -42,9 +42,9 @@ class TrainText(NamedTuple):
 
 def read_train_text(store: ClientStore) -> TrainText:
     """Reads the text of all train clients. Raises `DataError` if there is none."""
-    counts = store.num_examples("train")
+    counts = store.num_messages("train")
     owners = np.repeat(np.arange(len(counts)), counts).tolist()
-    return TrainText(store.all_examples("train"), owners)
+    return TrainText(store.all_messages("train"), owners)
 
 
 def read_spec(word: str) -> ngram_spec.NGramSpec:
@@ -78,15 +78,19 @@ def open_baseline(
     if references.has_every_word(word):
         typed = [store.words("train", client) for client in store.client_ids("train")]
         vocabulary, messages = every_word(list(itertools.chain(*typed)), vocabulary)
-    named = train_baseline(word, name, spec, messages, vocabulary)
+    baseline = train_baseline(word, name, spec, messages, vocabulary)
     if not references.has_own_words(word):
-        return named
-    ngram = named.predictor
+        return baseline
+    ngram = baseline.predictor
     assert isinstance(ngram, NGramPredictor)
     hybrid = HybridPredictor(ngram, ngram, mixture.EQUAL)  # the n-gram gets both weights
     fitted_on = fit_on_validation(hybrid, store, name)
-    details = {**named.details, "weights": hybrid.weights.to_json(), "weights_fitted_on": fitted_on}
-    return dataclasses.replace(named, kind="hybrid", predictor=hybrid, details=details)
+    details = {
+        **baseline.details,
+        "weights": hybrid.weights.to_json(),
+        "weights_fitted_on": fitted_on,
+    }
+    return dataclasses.replace(baseline, kind="hybrid", predictor=hybrid, details=details)
 
 
 def every_word(
@@ -98,8 +102,8 @@ def every_word(
     are OOV.
     """
     counts = collections.Counter(itertools.chain(*messages))
-    known = set(vocabulary.words)
-    further = {word: count for word, count in counts.items() if word not in known}
+    table_words = set(vocabulary.words)
+    further = {word: count for word, count in counts.items() if word not in table_words}
     words = vocabulary.words
     if any(not is_mask(word) for word in further):
         size = NUM_SPECIAL + len(further)

@@ -75,10 +75,10 @@ def path_of(word: str) -> pathlib.Path | None:
     """
     match = _HYBRID.fullmatch(word)
     if match is not None:
-        return shipped_files.found(pathlib.Path(match["path"]))
+        return shipped_files.locate(pathlib.Path(match["path"]))
     if word.startswith(_NETWORK):
-        return shipped_files.found(pathlib.Path(word.removeprefix(_NETWORK)))
-    return None if is_baseline(word) else shipped_files.found(pathlib.Path(word))
+        return shipped_files.locate(pathlib.Path(word.removeprefix(_NETWORK)))
+    return None if is_baseline(word) else shipped_files.locate(pathlib.Path(word))
 
 
 def registered_suffixes() -> list[str]:

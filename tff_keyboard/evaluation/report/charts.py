@@ -80,12 +80,12 @@ def interval_bars(
         figure = _new_figure(9.2, 3.3)
         axes = figure.subplots()
         width = min(0.8 / len(models), 0.28)
-        for place, model in enumerate(models):
-            centres = np.arange(len(groups)) + (place - (len(models) - 1) / 2) * width
-            heights = [100 * group[place].value for group in values]
-            lows = [100 * group[place].low for group in values]
-            highs = [100 * group[place].high for group in values]
-            axes.bar(centres, heights, width * 0.9, color=colour(place), label=model)
+        for row, model in enumerate(models):
+            centres = np.arange(len(groups)) + (row - (len(models) - 1) / 2) * width
+            heights = [100 * group[row].value for group in values]
+            lows = [100 * group[row].low for group in values]
+            highs = [100 * group[row].high for group in values]
+            axes.bar(centres, heights, width * 0.9, color=colour(row), label=model)
             reach = np.array([np.subtract(heights, lows), np.subtract(highs, heights)])
             axes.errorbar(centres, heights, np.nan_to_num(reach), fmt="none", **_WHISKERS)
             for x, height, high in zip(centres, heights, highs, strict=True):

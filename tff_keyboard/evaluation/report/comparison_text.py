@@ -58,8 +58,8 @@ def first_rows(comparison: Comparison) -> str:
     for metric in (METRICS[name] for name in FIRST_METRICS):
         rows.append([metric.label, *(_cell(model, metric) for model in models)])
     said = [
-        _verdict_line(model.model.name, comparison.first.model.name, found)
-        for model, found in zip(models[1:], comparison.differences, strict=True)
+        _verdict_line(model.model.name, comparison.first.model.name, differences)
+        for model, differences in zip(models[1:], comparison.differences, strict=True)
     ]
     sentences = "\n".join(said) if said else _strip_line(comparison.first)
     return joined([about, TextTable(rows), sentences])
@@ -80,11 +80,11 @@ def _verdict_line(name: str, first: str, differences: Mapping[str, Difference]) 
     """Compares a model with the first one in a sentence that begins with the strip's recall."""
     said: dict[str, list[str]] = {}
     for metric in (METRICS[each] for each in _FIRST_DIFFERENCES if each in differences):
-        found = differences[metric.name]
-        if found.verdict:
+        difference = differences[metric.name]
+        if difference.verdict:
             unit = " points" if metric.kind == "percent" else ""
-            how_much = "" if said else f" ({shown(found.interval, signed(metric))}{unit})"
-            said.setdefault(found.verdict, []).append(f"{metric.label}{how_much}")
+            how_much = "" if said else f" ({shown(difference.interval, signed(metric))}{unit})"
+            said.setdefault(difference.verdict, []).append(f"{metric.label}{how_much}")
     if not said:
         return f"{name} and {first}: too few clients for a verdict."
     parts: list[str] = []
@@ -129,19 +129,19 @@ def _difference_rows(comparison: Comparison) -> list[list[str]]:
     for metric in HEADLINES:
         if metric.better:
             cells = [
-                difference_cell(metric, found[metric.name])
-                if metric.name in found
+                difference_cell(metric, differences[metric.name])
+                if metric.name in differences
                 else ("other vocabulary" if metric.is_perplexity else "-")
-                for found in comparison.differences
+                for differences in comparison.differences
             ]
             rows.append([metric.label + (", factor" if metric.is_perplexity else ""), *cells])
     return rows
 
 
-def difference_cell(metric: Metric, found: Difference) -> str:
+def difference_cell(metric: Metric, difference: Difference) -> str:
     """Formats a difference with its interval, its verdict and the share of clients."""
-    cell = f"{shown(found.interval, signed(metric))} {found.verdict}".rstrip()
-    share = found.better_off.value
+    cell = f"{shown(difference.interval, signed(metric))} {difference.verdict}".rstrip()
+    share = difference.better_off.value
     return cell if math.isnan(share) else f"{cell} ({share:.0%})"
 
 
@@ -171,8 +171,8 @@ def to_csv(comparison: Comparison) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    found = zip(comparison.evaluations, [{}, *comparison.differences], strict=True)
-    for model, differences in found:
+    pairs = zip(comparison.evaluations, [{}, *comparison.differences], strict=True)
+    for model, differences in pairs:
         for name, interval in model.metrics.items():
             content = differences[name].to_json() if name in differences else {}
             keys = ("value", "low", "high", "verdict", "people_better_off")

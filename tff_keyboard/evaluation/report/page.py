@@ -59,9 +59,9 @@ def render(report: Report) -> str:
 
 
 def _sections(report: Report) -> list[Section]:
-    found = list(sections.of_comparison(report.comparison)) if report.comparison else []
+    parts = list(sections.of_comparison(report.comparison)) if report.comparison else []
     if trained := [run for run in report.runs if run.rows]:
-        found.append(
+        parts.append(
             Section(
                 "Learning curves",
                 "Recall over all typed words; a word that is not in the vocabulary is a miss. The "
@@ -70,7 +70,7 @@ def _sections(report: Report) -> list[Section]:
             )
         )
     if report.examples:
-        found.append(
+        parts.append(
             Section(
                 "Example suggestions",
                 "For invented beginnings of messages, or for the lines of --examples. The best "
@@ -78,7 +78,7 @@ def _sections(report: Report) -> list[Section]:
                 examples=report.examples,
             )
         )
-    return [*found, *report.privacy]
+    return [*parts, *report.privacy]
 
 
 def _details(run: RunRecord) -> dict[str, Any]:

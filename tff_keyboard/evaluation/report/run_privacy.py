@@ -16,7 +16,7 @@ def of_runs(runs: Sequence[RunRecord]) -> list[Section]:
 
     Raises `RunDirectoryError` if a ledger is damaged.
     """
-    found = []
+    sections = []
     for record in runs:
         if record.ledger_path is None:
             continue
@@ -28,18 +28,24 @@ def of_runs(runs: Sequence[RunRecord]) -> list[Section]:
             statement, curve = f"The statement is missing because {lacks}", ""
         else:
             statement = privacy_statement(record.ledger_path)
-            curve = _curve(header, len(rounds))
-        found.append(Section(f"Privacy of {record.name}", figure=curve, text=statement))
-    return found
+            curve = "" if "NO CLAIM" in statement else _curve(header, len(rounds))
+        sections.append(Section(f"Privacy of {record.name}", figure=curve, text=statement))
+    return sections
 
 
 def _curve(header: LedgerHeader, num_rounds: int) -> str:
-    """Returns epsilon over rounds as SVG; "" if there is nothing to draw."""
+    """Returns epsilon over rounds as SVG; "" if there is nothing to draw.
+
+    It includes the earlier runs and the vocabulary, as the statement's epsilon does.
+    """
     if header.noise_multiplier <= 0 or num_rounds < 2:
         return ""
-    from tff_keyboard.privacy.claims.guarantee import guarantee_of
+    from tff_keyboard.privacy.claims.guarantee import total_guarantee
 
     marks = sorted({max(1, num_rounds * i // _POINTS) for i in range(_POINTS + 1)})
-    epsilons = [guarantee_of(header, mark).epsilon for mark in marks]
+    totals = [total for mark in marks if (total := total_guarantee(header, mark)) is not None]
+    if not totals:
+        return ""
+    epsilons, delta = [total.epsilon for total in totals], totals[-1].delta
     projection = bool(header.noise_cohort_size)
-    return charts.epsilon_curve(marks, epsilons, header.delta, projection=projection)
+    return charts.epsilon_curve(marks, epsilons, delta, projection=projection)

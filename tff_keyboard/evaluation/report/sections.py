@@ -66,8 +66,8 @@ class Section:
 def cards(comparison: Comparison) -> list[tuple[Metric, TableCell]]:
     """Returns the headline metrics of the first model."""
     metrics = comparison.first.metrics
-    found = [(METRICS[name], metrics[name]) for name in _CARDS if name in metrics]
-    return [(metric, _cell(metric, at)) for metric, at in found if not math.isnan(at.value)]
+    intervals = [(METRICS[name], metrics[name]) for name in _CARDS if name in metrics]
+    return [(metric, _cell(metric, at)) for metric, at in intervals if not math.isnan(at.value)]
 
 
 def of_comparison(comparison: Comparison) -> Iterator[Section]:
@@ -95,13 +95,13 @@ def of_comparison(comparison: Comparison) -> Iterator[Section]:
 
 def _results(comparison: Comparison) -> Section:
     models = comparison.evaluations
-    found: list[Mapping[str, Difference]] = [{}, *comparison.differences]
+    all_differences: list[Mapping[str, Difference]] = [{}, *comparison.differences]
     rows = [
         Row(
             metric.label,
             [
                 _compared(metric, model, differences.get(metric.name))
-                for model, differences in zip(models, found, strict=True)
+                for model, differences in zip(models, all_differences, strict=True)
             ],
             metric.meaning,
         )
@@ -130,25 +130,25 @@ def _command(comparison: Comparison) -> Sequence[str]:
     return words
 
 
-def _compared(metric: Metric, model: Evaluation, found: Difference | None) -> TableCell:
+def _compared(metric: Metric, model: Evaluation, difference: Difference | None) -> TableCell:
     cell = _cell(metric, model.metrics.get(metric.name))
-    if found is None or not found.verdict:
+    if difference is None or not difference.verdict:
         return cell
-    kind = found.verdict if found.verdict in ("better", "worse") else "even"
-    amount = signed(metric)(found.interval.value).replace("-", "−")
+    kind = difference.verdict if difference.verdict in ("better", "worse") else "even"
+    amount = signed(metric)(difference.interval.value).replace("-", "−")
     amount = f"×{amount}" if metric.is_perplexity else amount
-    share = found.better_off.value
+    share = difference.better_off.value
     clients = "" if math.isnan(share) else f", {share:.0%} of clients"
-    return dataclasses.replace(cell, verdict=f"{amount} {found.verdict}{clients}", kind=kind)
+    return dataclasses.replace(cell, verdict=f"{amount} {difference.verdict}{clients}", kind=kind)
 
 
 def _bars(comparison: Comparison) -> Iterator[Section]:
     models = comparison.evaluations
     for title, names in (("Recall", _RECALL_BARS), ("Keystrokes saved", _KEYSTROKE_BARS)):
-        known = [n for n in names if all(n in model.metrics for model in models)]
-        if known:
-            values = [[model.metrics[name] for model in models] for name in known]
-            labels = [METRICS[name].label for name in known]
+        shared_metrics = [n for n in names if all(n in model.metrics for model in models)]
+        if shared_metrics:
+            values = [[model.metrics[name] for model in models] for name in shared_metrics]
+            labels = [METRICS[name].label for name in shared_metrics]
             yield Section(title, figure=charts.interval_bars(labels, comparison.names, values))
 
 
@@ -192,13 +192,13 @@ def _equal_weights(comparison: Comparison) -> Section:
     rows: list[Row] = []
     for name in _SHOWN:
         metric = METRICS[name]
-        known = [model for model in comparison.evaluations if name in model.metrics]
-        if known:
+        evaluations = [model for model in comparison.evaluations if name in model.metrics]
+        if evaluations:
             rows.append(Row(metric.label))
-        for model in known:
-            found = model.spreads[name]
-            others = [TableCell(metric.format(at)) for at in (found.worst_tenth, *found.deciles)]
-            rows.append(Row(model.model.name, [_cell(metric, found.mean), *others]))
+        for model in evaluations:
+            spread = model.spreads[name]
+            others = [TableCell(metric.format(at)) for at in (spread.worst_tenth, *spread.deciles)]
+            rows.append(Row(model.model.name, [_cell(metric, spread.mean), *others]))
     return Section(
         "Results with equal weight for each client",
         f"{who_is_shown(comparison.first)}: the mean, the mean of the worst tenth, and the "

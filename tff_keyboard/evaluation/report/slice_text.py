@@ -79,10 +79,10 @@ def clients_table(evaluations: list[Evaluation]) -> TextTable:
     for name in names:
         metric = METRICS[name]
         for evaluation in evaluations:
-            found = evaluation.spreads[name]
+            spread = evaluation.spreads[name]
             which = f", {evaluation.model.name}" if len(evaluations) > 1 else ""
-            others = map(metric.format, (found.worst_tenth, *found.deciles))
-            rows.append([f"{metric.label}{which}", shown(found.mean, metric.format), *others])
+            others = map(metric.format, (spread.worst_tenth, *spread.deciles))
+            rows.append([f"{metric.label}{which}", shown(spread.mean, metric.format), *others])
     return TextTable(rows, above=f"{who_is_shown(evaluations[0])}:")
 
 

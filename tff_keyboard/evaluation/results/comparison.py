@@ -140,14 +140,16 @@ class Comparison:
     def to_json(self) -> dict[str, object]:
         """Returns plain values, from which `from_json` builds an equal comparison."""
         first, *others = self.names
-        found = [{name: one.to_json() for name, one in each.items()} for each in self.differences]
+        differences = [
+            {name: one.to_json() for name, one in each.items()} for each in self.differences
+        ]
         return {
             "format": FORMAT,
             "text": self.text.to_json(),
             "models": [evaluation.body_to_json() for evaluation in self.evaluations],
             "differences": [
                 {"model": model, "to": first, "metrics": metrics}
-                for model, metrics in zip(others, found, strict=True)
+                for model, metrics in zip(others, differences, strict=True)
             ],
         }
 

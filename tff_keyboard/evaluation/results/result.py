@@ -197,13 +197,13 @@ def arrays(lists: Mapping[str, Sequence[float]], num_clients: int) -> dict[str, 
 
     Raises `ValueError` if a sum does not have a finite number for each client.
     """
-    found: dict[str, np.ndarray] = {}
+    sums: dict[str, np.ndarray] = {}
     for name, values in lists.items():
         if name in HOST_SUMS:
-            found[name] = np.asarray(values, np.float64).astype(HOST_SUMS[name])
-            if found[name].shape != (num_clients,) or not np.isfinite(found[name]).all():
+            sums[name] = np.asarray(values, np.float64).astype(HOST_SUMS[name])
+            if sums[name].shape != (num_clients,) or not np.isfinite(sums[name]).all():
                 raise ValueError(f"{name} does not have one number per client")
-    return found
+    return sums
 
 
 def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], again: str) -> _T:

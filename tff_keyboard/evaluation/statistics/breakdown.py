@@ -31,14 +31,14 @@ def breakdown(sums: Sums, slices: Mapping[str, Mapping[str, Sums]]) -> dict[str,
       sums: Sums of the whole text.
       slices: Family -> slice -> sums of the same clients.
     """
-    families = {name: found for name, found in slices.items() if name != "confidence"}
+    families = {name: sums_of for name, sums_of in slices.items() if name != "confidence"}
     families[TYPISTS] = {
         label: {name: values[members] for name, values in sums.items()}
         for label, members in typists(sums).items()
     }
     total = float(words_typed(sums).sum())
     return {
-        family: {label: _part(found, total) for label, found in parts.items()}
+        family: {label: _part(part, total) for label, part in parts.items()}
         for family, parts in families.items()
     }
 

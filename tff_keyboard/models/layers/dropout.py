@@ -41,3 +41,32 @@ def dropout(
     key = tf.stack([of_batch, of_weight])
     mask = tf.random.stateless_uniform(tf.shape(values), key) >= rate
     return tf.where(mask, values / (1.0 - rate), 0.0)
+
+
+class Dropout(tf.keras.layers.Layer):
+    """Dropout for a user's Keras model. A round that is computed again has the same masks.
+
+        tff_keyboard.models.Dropout(0.2)  # in place of tf.keras.layers.Dropout(0.2)
+
+    The mask depends on all entries of the inputs, and so on the batch and on the weights of the
+    layers before.
+
+    Args:
+      rate: Probability that an entry is set to zero in training, in [0, 1).
+      salt: Another value gives another mask of the same inputs.
+    """
+
+    def __init__(self, rate: float, *, salt: int = 0):
+        super().__init__()
+        check_rate(rate)
+        self.rate, self.salt = rate, salt
+
+    def call(self, inputs, training=None):
+        if not training:
+            return inputs
+        bits = tf.bitcast(tf.stop_gradient(inputs), tf.int32)
+        # Places are part of the sum, so that a permutation of the inputs has another mask.
+        places = tf.reshape(tf.range(1, tf.size(bits) + 1), tf.shape(bits))
+        key = tf.stack([tf.reduce_sum(bits), tf.reduce_sum(bits * places) + self.salt])
+        mask = tf.random.stateless_uniform(tf.shape(inputs), key) >= self.rate
+        return tf.where(mask, inputs / (1.0 - self.rate), 0.0)

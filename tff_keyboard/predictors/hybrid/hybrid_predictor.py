@@ -60,7 +60,8 @@ class CacheTable:
         self.extras = sorted(
             word
             for word, uses in cache.uses.items()
-            if (uses >= offered_from or word in cache.kept) and vocabulary.id_of(word) == OOV
+            if (uses >= offered_from or word in cache.exempt_words)
+            and vocabulary.id_of(word) == OOV
         )
         self.extra_ids = {word: len(vocabulary) + e for e, word in enumerate(self.extras)}
         self._ids, self._shares = self._row(cache.words, max(1, sum(cache.words.values())))
@@ -146,13 +147,13 @@ class HybridPredictor:
         self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # context of the n-gram
 
     @locked
-    def learn(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
+    def learn(self, message: Sequence[str | None], exempt_words: Iterable[str] = ()) -> None:
         """Learns the normalised words of a sent message, except words that are never learnt.
 
-        None in `message` is a gap. `kept` are the words for which the owner rejected a correction.
+        None in `message` is a gap. The owner rejected a correction of each of the `exempt_words`.
         """
         learnable = [word if word and may_be_learnt(word) else None for word in message]
-        self.cache.observe(learnable, kept)
+        self.cache.observe(learnable, exempt_words)
 
     @locked
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
@@ -160,9 +161,11 @@ class HybridPredictor:
         scores = self.next_word(context)
         size = len(self.vocabulary)
         extras = self.table.extras
-        ids, found = best_with_prefix(scores[:size], self._index, prefix, k)
+        ids, scores_of_best = best_with_prefix(scores[:size], self._index, prefix, k)
         best = [
-            (self.vocabulary.words[i], float(p)) for i, p in zip(ids, found, strict=True) if p > 0
+            (self.vocabulary.words[i], float(p))
+            for i, p in zip(ids, scores_of_best, strict=True)
+            if p > 0
         ]
         first, end = range_of(extras, prefix)
         best += zip(extras[first:end], scores[size + first : size + end].tolist(), strict=True)
@@ -179,9 +182,9 @@ class HybridPredictor:
         changes = self.cache.changes
         if self._lately_changes != changes:
             self._lately, self._lately_changes = {}, changes
-        found = self._lately.get(tuple(words))
-        if found is not None:
-            return found[0]
+        cached = self._lately.get(tuple(words))
+        if cached is not None:
+            return cached[0]
         nodes = self._ngram_nodes(words)
         previous = words[-1] if words else EDGE
         weights = self._weights(int(mixture.matched_orders(nodes)), previous)

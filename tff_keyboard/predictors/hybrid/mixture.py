@@ -46,14 +46,14 @@ def familiarity(cache_total: float, followed: float) -> int:
     return 1 + (followed > 0) + (followed > FEW)
 
 
-def bucket_of(matched_order: int, known: int) -> int:
+def bucket_of(matched_order: int, familiarity_group: int) -> int:
     """Returns the bucket of a position, in [0, BUCKETS).
 
     Args:
       matched_order: Number of words >= 0 in the longest context that the n-gram knows.
-      known: Result of `familiarity`.
+      familiarity_group: Result of `familiarity`.
     """
-    return min(max(matched_order - 1, 0), ORDER_GROUPS - 1) * FAMILIARITIES + known
+    return min(max(matched_order - 1, 0), ORDER_GROUPS - 1) * FAMILIARITIES + familiarity_group
 
 
 def is_empty_bucket(bucket: int) -> bool:
@@ -131,8 +131,8 @@ def fit(
     empty = np.array([is_empty_bucket(bucket) for bucket in range(BUCKETS)])
     values = probabilities.astype(np.float64)
     values[empty[buckets], CACHE] = 0
-    known = np.any(values > 0, axis=1)
-    values, buckets = values[known], buckets[known]
+    has_probability = np.any(values > 0, axis=1)
+    values, buckets = values[has_probability], buckets[has_probability]
     if not len(values):
         raise ValueError("There are no words to fit the mixture on.")
     everywhere, _ = _expectation_maximisation(

@@ -12,7 +12,7 @@ its own words. A cache that forgets a word is therefore bit for bit the cache th
 the word had been a gap in all messages. A gap lets time pass, but starts and ends no pair.
 
 In addition to its count, each remembered word has two facts that do not decay: how often it was
-typed (`uses`), and whether its owner rejected a correction of it (`kept`).
+typed (`uses`), and whether its owner rejected a correction of it (`exempt_words`).
 
 A count below `floor` occurrences is dropped, and all counts together are at most 1 / (1 - 2^(-1 /
 half_life)), so fewer than 1.45 half_life / floor words (and as many pairs) are stored.
@@ -65,7 +65,7 @@ class WordCache:
         attributes.
       pairs: Counts of the words after each word; `EDGE` as a first word is the start of a message.
       uses: How often each word was typed since it is remembered, without `EDGE`.
-      kept: Words for which the owner rejected a correction.
+      exempt_words: Words for which the owner rejected a correction.
       lock: Held while the content changes. Hold it while you read several attributes.
       changes: Incremented whenever the content changes, so that derived values can be cached.
 
@@ -85,7 +85,7 @@ class WordCache:
         self.words: Counts = {}
         self.pairs: dict[str, Counts] = {}
         self.uses: Counts = {}
-        self.kept: set[str] = set()
+        self.exempt_words: set[str] = set()
         self._total = 0
         self.changes = 0
 
@@ -95,11 +95,11 @@ class WordCache:
         return self._total / UNIT
 
     @locked
-    def observe(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
+    def observe(self, message: Sequence[str | None], exempt_words: Iterable[str] = ()) -> None:
         """Learns the normalised words of a sent message; None is a gap.
 
-        Masks, empty words and words longer than `LONGEST_WORD` are treated as gaps. `kept` are the
-        words for which the owner rejected a correction.
+        Masks, empty words and words longer than `LONGEST_WORD` are treated as gaps. The owner
+        rejected a correction of each of the `exempt_words`.
         """
         events = [*(self._learnable(word) for word in message), EDGE]
         self._decay(len(events))
@@ -115,7 +115,7 @@ class WordCache:
                     row = self.pairs.setdefault(before, {})
                     row[event] = row.get(event, 0) + count
             before = event
-        self.kept |= set(kept) & set(message) & self.uses.keys()
+        self.exempt_words |= set(exempt_words) & set(message) & self.uses.keys()
         self._changed()
 
     @locked
@@ -124,7 +124,7 @@ class WordCache:
         for word in set(words) - {EDGE}:
             self.words.pop(word, None)
             self.uses.pop(word, None)
-            self.kept.discard(word)
+            self.exempt_words.discard(word)
             self.pairs.pop(word, None)
             for row in self.pairs.values():
                 row.pop(word, None)
@@ -134,7 +134,7 @@ class WordCache:
     @locked
     def forget_all(self) -> None:
         """Removes everything from the cache."""
-        self.words, self.pairs, self.uses, self.kept = {}, {}, {}, set()
+        self.words, self.pairs, self.uses, self.exempt_words = {}, {}, {}, set()
         self._changed()
 
     def __eq__(self, other: object) -> bool:
@@ -144,13 +144,13 @@ class WordCache:
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
-        return (self.half_life, self.floor, self.words, self.pairs, self.uses, self.kept)
+        return (self.half_life, self.floor, self.words, self.pairs, self.uses, self.exempt_words)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     @locked
     def restore(
-        self, words: Counts, pairs: dict[str, Counts], uses: Counts, kept: Iterable[str]
+        self, words: Counts, pairs: dict[str, Counts], uses: Counts, exempt_words: Iterable[str]
     ) -> None:
         """Replaces the content by counts from a file, without words that must not be learnt.
 
@@ -165,21 +165,24 @@ class WordCache:
             for word, count in row.items()
         ):
             raise ValueError("a word or a count is out of range")
-        most = UNIT / (1 - 2 ** (-1 / self.half_life))
-        if sum(words.values()) > most or sum(sum(row.values()) for row in rows[1:]) > most:
+        max_total = UNIT / (1 - 2 ** (-1 / self.half_life))
+        if (
+            sum(words.values()) > max_total
+            or sum(sum(row.values()) for row in rows[1:]) > max_total
+        ):
             raise ValueError("it has more entries than a cache can have")
         if not all(
             row and set(row) <= set(words) and (first == EDGE or self._learnable(first) == first)
             for first, row in pairs.items()
         ):
             raise ValueError("a pair has an invalid word")
-        kept = set(kept)
-        if uses.keys() != words.keys() - {EDGE} or not kept <= uses.keys():
+        exempt_words = set(exempt_words)
+        if uses.keys() != words.keys() - {EDGE} or not exempt_words <= uses.keys():
             raise ValueError("its words and their counts do not match")
         if not all(type(number) is int and number >= 1 for number in uses.values()):
             raise ValueError("a word or a count is out of range")
         self.words, self.pairs = dict(words), {first: dict(row) for first, row in pairs.items()}
-        self.uses, self.kept = dict(uses), kept
+        self.uses, self.exempt_words = dict(uses), exempt_words
         self.forget(word for word in uses if not may_be_learnt(word))
 
     @property
@@ -198,14 +201,14 @@ class WordCache:
     def _decay(self, num_words: int) -> None:
         factor, smallest = self._factor(num_words), self._smallest
 
-        def left(row: Counts) -> Counts:
+        def decayed(row: Counts) -> Counts:
             smaller = {word: (count * factor) >> _PRECISION for word, count in row.items()}
             return {word: count for word, count in smaller.items() if count >= smallest}
 
-        self.words = left(self.words)
+        self.words = decayed(self.words)
         self.uses = {word: uses for word, uses in self.uses.items() if word in self.words}
-        self.kept &= self.uses.keys()
-        rows = {first: left(row) for first, row in self.pairs.items()}
+        self.exempt_words &= self.uses.keys()
+        rows = {first: decayed(row) for first, row in self.pairs.items()}
         self.pairs = {first: row for first, row in rows.items() if row}
 
     def _changed(self) -> None:

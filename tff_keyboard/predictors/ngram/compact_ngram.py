@@ -12,6 +12,8 @@ import numpy as np
 
 from tff_keyboard.predictors.ngram.kneser_ney import interpolated
 
+_ABSENT = -1  # the row or the number of an n-gram that the model does not have
+
 
 @dataclasses.dataclass(frozen=True)
 class CompactTable:
@@ -53,19 +55,23 @@ class CompactNGram:
         return [int(np.count_nonzero(self.unigram)), *(len(table.words) for table in self.tables)]
 
     def reordered(self, new_ids: np.ndarray) -> "CompactNGram":
-        """Returns the same model with other ids. `new_ids` [V] maps old to new ids."""
+        """Returns the same model with other ids.
+
+        Args:
+          new_ids: [V] the new id of each old id, a permutation.
+        """
         unigram = np.empty_like(self.unigram)
         unigram[new_ids] = self.unigram
         tables = []
-        moved = new_ids  # new position of each row of the previous order
+        new_rows = new_ids  # [rows of the previous order] the new row of each
         for table in self.tables:
-            contexts = moved[table.context_rows]
+            contexts = new_rows[table.context_rows]
             order = np.argsort(contexts)
-            place = np.empty_like(order)
-            place[order] = np.arange(len(order))
+            new_contexts = np.empty_like(order)  # [contexts] the new number of each context
+            new_contexts[order] = np.arange(len(order))
             children = np.diff(table.starts)
             words = new_ids[table.words]
-            rows = np.lexsort((words, np.repeat(place, children)))
+            rows = np.lexsort((words, np.repeat(new_contexts, children)))
             tables.append(
                 CompactTable(
                     context_rows=contexts[order].astype(table.context_rows.dtype),
@@ -76,8 +82,8 @@ class CompactNGram:
                     gamma=table.gamma[order],
                 )
             )
-            moved = np.empty_like(rows)
-            moved[rows] = np.arange(len(rows))
+            new_rows = np.empty_like(rows)
+            new_rows[rows] = np.arange(len(rows))
         return CompactNGram(unigram, tables)
 
     def context_nodes(self, ids: np.ndarray) -> np.ndarray:
@@ -110,33 +116,41 @@ class CompactNGram:
         Reads only the last `order - 1` of BOS + words. Returns `order - 1` numbers, -1 if no word
         is known to follow or `ids` is too short.
         """
-        found = [-1] * (self.order - 1)
+        contexts = [-1] * (self.order - 1)
         for word_id in ids[len(ids) - min(len(ids), self.order - 1) :]:
-            found = self.step(found, word_id)
-        return found
+            contexts = self.step(contexts, word_id)
+        return contexts
 
     def step(self, contexts: Sequence[int], word_id: int) -> list[int]:
-        """Returns the contexts after one more word, given the contexts before it."""
-        found = []
-        row = word_id
+        """Returns the contexts after one more word.
+
+        Args:
+          contexts: [order - 1] numbers of the contexts before the word, as from `contexts`.
+          word_id: Id of the word.
+
+        Returns:
+          [order - 1] numbers, -1 where no word is known to follow.
+        """
+        next_contexts = []
+        row = word_id  # of the n-gram that ends with this word, in the previous order
         # Scalars of the arrays' own types, because NumPy would convert whole arrays for other
         # types.
-        numbers = [*contexts[:-1], -1][: len(self.tables)]
-        for table, number in zip(self.tables, numbers, strict=True):
-            place = -1
-            if row >= 0:
-                place = int(table.context_rows.searchsorted(np.int32(row)))
-                if place == len(table.context_rows) or table.context_rows[place] != row:
-                    place = -1
-            found.append(place)
-            row = -1
-            if number >= 0:
-                start, end = int(table.starts[number]), int(table.starts[number + 1])
+        parents = [*contexts[:-1], _ABSENT][: len(self.tables)]
+        for table, parent in zip(self.tables, parents, strict=True):
+            context = _ABSENT
+            if row != _ABSENT:
+                context = int(table.context_rows.searchsorted(np.int32(row)))
+                if context == len(table.context_rows) or table.context_rows[context] != row:
+                    context = _ABSENT
+            next_contexts.append(context)
+            row = _ABSENT
+            if parent != _ABSENT:
+                start, end = int(table.starts[parent]), int(table.starts[parent + 1])
                 words = table.words[start:end]
                 child = int(words.searchsorted(words.dtype.type(word_id)))
                 if child < len(words) and words[child] == word_id:
                     row = start + child
-        return found
+        return next_contexts
 
     def distribution(self, contexts: Sequence[int]) -> np.ndarray:
         """Returns [V] float32 after one position, like `probabilities`, for a keyboard."""
@@ -154,12 +168,12 @@ class CompactNGram:
         return result
 
 
-def _find(ascending: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _find(ascending: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Returns the positions of values in a sorted array without repetitions, -1 if absent."""
     if not len(ascending):
-        return np.full(np.shape(wanted), -1, np.int64)
-    places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
-    return np.where(ascending[places] == wanted, places, -1)
+        return np.full(np.shape(values), -1, np.int64)
+    rows = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.where(ascending[rows] == values, rows, -1)
 
 
 def _children(table: CompactTable, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
@@ -169,8 +183,8 @@ def _children(table: CompactTable, contexts: np.ndarray, words: np.ndarray) -> n
     """
     if not len(table.words):
         return np.full(np.shape(contexts), -1, np.int64)
-    known = contexts >= 0
-    number = np.where(known, contexts, 0)
+    has_context = contexts >= 0
+    number = np.where(has_context, contexts, 0)
     low = table.starts[number].astype(np.int64)
     end = table.starts[number + 1].astype(np.int64)
     high = end.copy()
@@ -179,5 +193,5 @@ def _children(table: CompactTable, contexts: np.ndarray, words: np.ndarray) -> n
         less = open_ & (table.words[np.minimum(middle, len(table.words) - 1)] < words)
         low = np.where(less, middle + 1, low)
         high = np.where(open_ & ~less, middle, high)
-    place = np.minimum(low, len(table.words) - 1)
-    return np.where(known & (low < end) & (table.words[place] == words), place, -1)
+    child = np.minimum(low, len(table.words) - 1)
+    return np.where(has_context & (low < end) & (table.words[child] == words), child, -1)

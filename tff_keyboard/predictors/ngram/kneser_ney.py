@@ -33,13 +33,13 @@ def discounts(counts: np.ndarray) -> np.ndarray:
     [0.0, 0.5, 1.25, 1.0]
     """
     n = np.bincount(np.minimum(counts, 5), minlength=6).astype(np.float64)
-    found = np.zeros(3)
+    estimates = np.zeros(3)
     if np.all(n[1:5] > 0):  # n_4 = 0 would discount 3 fully, to less than words seen twice
         y = n[1] / (n[1] + 2 * n[2])
         j = np.arange(1, 4)
-        found = j - (j + 1) * y * n[2:5] / n[1:4]
-    valid = np.all(found > 0) and np.all(found < [1, 2, 3])
-    return np.concatenate([[0.0], found if valid else FALLBACK_DISCOUNTS])
+        estimates = j - (j + 1) * y * n[2:5] / n[1:4]
+    valid = np.all(estimates > 0) and np.all(estimates < [1, 2, 3])
+    return np.concatenate([[0.0], estimates if valid else FALLBACK_DISCOUNTS])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,9 +123,9 @@ class KneserNey:
             if not len(keys):  # no message is this long
                 break
             before = nodes[:, :-1, m - 1]
-            wanted = before * self.vocabulary_size + ids[:, 1:]
-            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            nodes[:, 1:, m] = np.where((before >= 0) & (keys[place] == wanted), place, -1)
+            query_keys = before * self.vocabulary_size + ids[:, 1:]
+            row = np.minimum(np.searchsorted(keys, query_keys), len(keys) - 1)
+            nodes[:, 1:, m] = np.where((before >= 0) & (keys[row] == query_keys), row, -1)
         return nodes
 
     def probabilities(self, nodes: np.ndarray) -> np.ndarray:
@@ -173,9 +173,9 @@ def interpolated(
     sparse = []
     for m in reversed(range(len(tables))):
         sparse.append((m, longer))
-        known = nodes[:, m] >= 0
+        has_context = nodes[:, m] >= 0
         gamma = np.ones(len(nodes), np.float32)
-        gamma[known] = tables[m].gamma[nodes[known, m]]
+        gamma[has_context] = tables[m].gamma[nodes[has_context, m]]
         longer = longer * gamma
     result = np.multiply.outer(longer, unigram)
     for m, weight in sparse:

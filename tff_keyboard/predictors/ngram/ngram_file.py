@@ -79,10 +79,10 @@ class _Header:
     def check(self, stored_bytes: int) -> None:
         """Raises `ValueError` if a number has another type, or is larger than the file allows."""
         orders = len(self.rows)
-        numbers = [self.size, self.word_bytes, *self.rows, *self.contexts, *self.part_bytes]
+        counts = [self.size, self.word_bytes, *self.rows, *self.contexts, *self.part_bytes]
         logs = [value for pair in self.log_ranges for value in pair]
         right_kinds = (
-            all(type(number) is int and number >= 0 for number in numbers)
+            all(type(number) is int and number >= 0 for number in counts)
             and all(type(value) is float and math.isfinite(value) for value in logs)
             and len(self.contexts) == orders < _MAX_ORDERS
             and len(self.log_ranges) == len(self.part_bytes) == orders + 1
@@ -214,11 +214,11 @@ def _table(part: bytes, header: _Header, n: int, rows_before: int) -> CompactTab
     data = _inflated(part, bitmap_bytes + planes * (contexts + rows) + rows)
     bitmap = np.frombuffer(data, np.uint8, bitmap_bytes)
     context_rows = np.flatnonzero(np.unpackbits(bitmap, count=rows_before)).astype(np.int32)
-    place = bitmap_bytes
-    children = _from_planes(data, place, contexts, planes) + 1
-    place += planes * contexts
-    differences = _from_planes(data, place, rows, planes)
-    codes = np.frombuffer(data, np.uint8, rows, place + planes * rows).copy()
+    start = bitmap_bytes
+    children = _from_planes(data, start, contexts, planes) + 1
+    start += planes * contexts
+    differences = _from_planes(data, start, rows, planes)
+    codes = np.frombuffer(data, np.uint8, rows, start + planes * rows).copy()
     if len(context_rows) != contexts or children.sum() != rows:
         raise ValueError("the children of its contexts do not add up")
     starts = np.concatenate([[0], np.cumsum(children)])
@@ -266,17 +266,17 @@ def _codes_of(probabilities: np.ndarray, *, down: bool = False) -> tuple[np.ndar
     logs = np.log(probabilities.astype(np.float64))
     low, high = float(logs.min()), float(logs.max())
     step = (high - low) / (_VALUES - 1) or 1.0
-    places = (logs - low) / step
+    steps = (logs - low) / step
     # 1e-6, so that rounding does not move the largest value down by one.
-    codes = np.floor(places + 1e-6) if down else np.rint(places)
+    codes = np.floor(steps + 1e-6) if down else np.rint(steps)
     return codes.astype(np.uint8), [low, min(high, 0.0)]
 
 
 def _codes_of_table(table: NGramTable) -> tuple[np.ndarray, list[float]]:
     nearest, log_range = _codes_of(table.discounted)
     below, _ = _codes_of(table.discounted, down=True)
-    left = _gammas(_values(log_range)[nearest], table.starts)
-    too_full = np.repeat(left < table.gamma / 2, np.diff(table.starts))
+    rest = _gammas(_values(log_range)[nearest], table.starts)
+    too_full = np.repeat(rest < table.gamma / 2, np.diff(table.starts))
     return np.where(too_full, below, nearest), log_range
 
 

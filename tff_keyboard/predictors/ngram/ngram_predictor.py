@@ -42,9 +42,9 @@ class NGramPredictor:
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`."""
-        ids, found = best_with_prefix(self.next_word(context), self._index, prefix, k)
+        ids, probabilities = best_with_prefix(self.next_word(context), self._index, prefix, k)
         words = self.vocabulary.words
-        return [(words[i], float(p)) for i, p in zip(ids, found, strict=True)]
+        return [(words[i], float(p)) for i, p in zip(ids, probabilities, strict=True)]
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """Returns the probabilities of the word after a context, [V] float32."""

@@ -142,9 +142,9 @@ class Pruner:
         tables = []
         contexts = np.arange(self._model.vocabulary_size)  # remaining rows of the previous order
         for level, table in enumerate(self._model.tables):
-            kept = keep[self._bounds[level] : self._bounds[level + 1]]
-            tables.append(_kept_part(table, kept, contexts))
-            contexts = np.flatnonzero(kept)
+            is_kept = keep[self._bounds[level] : self._bounds[level + 1]]
+            tables.append(_pruned_table(table, is_kept, contexts))
+            contexts = np.flatnonzero(is_kept)
         return KneserNey(self._model.unigram, tables)
 
 
@@ -167,35 +167,37 @@ def clients_of_ngrams(
     is_start = np.zeros(len(text), bool)
     is_start[np.cumsum(lengths) - lengths] = True
     num_clients = int(owner.max(initial=0)) + 1
-    found = []
+    counts = []
     before = text  # for each position, the row of the n-gram that ends there, or -1
     for table in model.tables:
         keys = table.keys(size)
         context = np.where(is_start, -1, np.roll(before, 1))
-        wanted = context * size + text
-        rows = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-        known = (context >= 0) & (keys[rows] == wanted) if len(keys) else np.zeros(len(text), bool)
-        pairs = np.unique(rows[known] * num_clients + owner[known])
-        found.append(np.bincount(pairs // num_clients, minlength=len(keys)))
-        before = np.where(known, rows, -1)
-    return found
+        query_keys = context * size + text
+        rows = np.minimum(np.searchsorted(keys, query_keys), max(len(keys) - 1, 0))
+        has_row = (
+            (context >= 0) & (keys[rows] == query_keys) if len(keys) else np.zeros(len(text), bool)
+        )
+        pairs = np.unique(rows[has_row] * num_clients + owner[has_row])
+        counts.append(np.bincount(pairs // num_clients, minlength=len(keys)))
+        before = np.where(has_row, rows, -1)
+    return counts
 
 
-def _kept_part(table: NGramTable, kept: np.ndarray, contexts: np.ndarray) -> NGramTable:
+def _pruned_table(table: NGramTable, is_kept: np.ndarray, contexts: np.ndarray) -> NGramTable:
     """Returns a table without the dropped rows, for the remaining contexts."""
     owner = _owners(table)
     size = len(table.gamma)
-    dropped = np.bincount(owner[~kept], table.discounted[~kept], size)
-    children = np.bincount(owner[kept], minlength=size)[contexts]
-    assert children.sum() == np.count_nonzero(kept), (
+    dropped = np.bincount(owner[~is_kept], table.discounted[~is_kept], size)
+    children = np.bincount(owner[is_kept], minlength=size)[contexts]
+    assert children.sum() == np.count_nonzero(is_kept), (
         "a longer n-gram was kept without its beginning"
     )
     # Without children the sum is 1 up to rounding.
     gamma = np.where(children > 0, table.gamma[contexts] + dropped[contexts], 1.0)
     return NGramTable(
         starts=np.concatenate([[0], np.cumsum(children)]).astype(np.int64),
-        words=table.words[kept],
-        discounted=table.discounted[kept],
+        words=table.words[is_kept],
+        discounted=table.discounted[is_kept],
         gamma=gamma.astype(np.float32),
     )
 
@@ -212,9 +214,9 @@ def _probabilities(model: KneserNey) -> tuple[list[np.ndarray], list[np.ndarray]
             rows = table.words.astype(np.int64)
         else:
             keys = model.tables[level - 1].keys(size)
-            wanted = shorter_rows[owner] * size + table.words
-            rows = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-            if not np.array_equal(keys[rows], wanted):
+            query_keys = shorter_rows[owner] * size + table.words
+            rows = np.minimum(np.searchsorted(keys, query_keys), max(len(keys) - 1, 0))
+            if not np.array_equal(keys[rows], query_keys):
                 raise ValueError(
                     "The model has already been pruned. Prune the complete model to the desired "
                     "size."

@@ -66,13 +66,13 @@ def of_file(size: str) -> NGramSpec:
     >>> of_file("1.44MB").num_bytes
     1440000
     """
-    wanted = f"{size}: must be a size in bytes, such as 500kB or 1.44MB."
+    rule = f"{size}: must be a size in bytes, such as 500kB or 1.44MB."
     try:
         spec = parse(f"ngram:{size}")
     except ValueError:
-        raise ValueError(wanted) from None
+        raise ValueError(rule) from None
     if spec.num_bytes is None:
-        raise ValueError(wanted)
+        raise ValueError(rule)
     return spec
 
 

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, unclaimed
+from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
 from tff_keyboard.privacy.claims.statement import epsilon_in_words
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.client_digests import ClientDigests
@@ -26,6 +27,7 @@ class LedgerAndClients:
     contents: tuple[str, ...] = ()  # tags of the data of its rounds (`ledger.contents`)
     rehearses: bool = False  # rehearses a corpus, without noise for its clients
     rehearsed: ClientDigests | None = None  # the clients of that corpus; None if unknown
+    rehearsed_own: bool = False  # whether its own clients are among them (`own_rehearsal.py`)
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndClients":
@@ -42,6 +44,7 @@ class LedgerAndClients:
             contents=contents(rounds),
             rehearses=rehearses(run),
             rehearsed=client_digests.read(run.rehearsed_client_digests),
+            rehearsed_own=bool(rehearsed_own_clients(run, header)),
         )
 
     def shares(self, other: "LedgerAndClients") -> bool:
@@ -60,7 +63,11 @@ class LedgerAndClients:
         strangers = [one for one in self.header.ancestors if not one.shares_clients]
         if not strangers or other.clients is None:
             return strangers
-        seen = ancestors(self.header.initial_model, ours=[other.clients])
+        seen = ancestors(
+            self.header.initial_model,
+            ours=[other.clients],
+            store_sha256=other.header.store_sha256,
+        )
         apart = {(one.run_id, one.model) for one in seen if not one.shares_clients}
         return [one for one in strangers if (one.run_id, one.model) not in apart]
 
@@ -87,7 +94,8 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
         problems |= {
             name
             for name, part in zip(group, listed, strict=True)
-            if any(part.may_have_rehearsed(other) for other in listed if other is not part)
+            if part.rehearsed_own
+            or any(part.may_have_rehearsed(other) for other in listed if other is not part)
         }
         problems |= {
             ancestor.model

@@ -38,8 +38,11 @@ class Release:
 
     @property
     def alone(self) -> LedgerHeader:
-        """The header without its ancestors, because ancestors are stored without theirs."""
-        return dataclasses.replace(self.header, ancestors=())
+        """The header without its ancestors, because ancestors are stored without theirs.
+
+        Also without the id of its run: the noise key identifies the releases.
+        """
+        return dataclasses.replace(self.header, ancestors=(), run_id="")
 
     def continues(self, earlier: "Release") -> bool:
         """Checks whether `earlier` has the first rounds of this release, and nothing else.
@@ -160,16 +163,16 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
     """Returns the joint guarantee of several runs on one population, including their vocabularies.
 
     A privately chosen vocabulary (`vocabulary_rho`, `vocabulary_delta` of the header) counts once
-    for each distinct choice. Delta is the smallest delta of the runs, plus the deltas of the
-    vocabularies. Two runs with the same noise key have no guarantee, because their difference has
-    no noise, unless the noise also depends on the data of the rounds.
+    for each choice, also if two choices had the same outcome. Delta is the smallest delta of the
+    runs, plus the deltas of the vocabularies. Two runs with the same noise key have no guarantee,
+    because their difference has no noise, unless the noise also depends on the data of the rounds.
 
     Args:
       releases: One or more, as returned by `distinct`.
     """
     headers = [release.header for release in releases]
     vocabularies = {
-        (one.vocabulary_sha256, one.vocabulary_rho, one.vocabulary_delta)
+        (one.vocabulary_sha256, one.vocabulary_choice, one.vocabulary_rho, one.vocabulary_delta)
         for one in headers
         if one.vocabulary_rho
     }
@@ -178,7 +181,7 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
     delta = min(one.delta for one in headers)
     parts = _Parts(delta)
     replaced = any(_is_sampled(one) for one in headers)
-    for _, rho, _ in vocabularies:
+    for *_, rho, _ in vocabularies:
         parts.add_rho(rho, replaced)
     for release in releases:
         parts.add(release, replaced)
@@ -188,7 +191,7 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
     guarantee = parts.guarantee(replaced)
     if any(one.noise_cohort_size for one in headers):
         guarantee = dataclasses.replace(guarantee, method=f"PROJECTION, {guarantee.method}")
-    return dataclasses.replace(guarantee, delta=delta + sum(part for _, _, part in vocabularies))
+    return dataclasses.replace(guarantee, delta=delta + sum(part for *_, part in vocabularies))
 
 
 def _is_sampled(header: LedgerHeader) -> bool:

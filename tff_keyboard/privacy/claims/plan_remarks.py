@@ -4,20 +4,25 @@ import pathlib
 
 from tff_keyboard.privacy.claims.delta_rule import delta_caveats
 from tff_keyboard.privacy.claims.guarantee import total_guarantee
-from tff_keyboard.privacy.claims.statement import epsilon_in_words, missing_claims
+from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
+from tff_keyboard.privacy.claims.statement import REHEARSED, epsilon_in_words, missing_claims
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.run_directory import RunDirectory
 
 
-def plan_remarks(header: LedgerHeader, *, has_store: bool) -> list[str]:
+def plan_remarks(
+    header: LedgerHeader, *, store_clients: int | None = None, rehearses: bool = False
+) -> list[str]:
     """Returns one paragraph for each assumption of a plan.
 
     Args:
       header: `planning.planned_header` of the config.
-      has_store: Whether the client store exists. Without it, the origin of the vocabulary is
-        unknown.
+      store_clients: Number of train clients in the client store. None if the store does not exist,
+        so that the origin of the vocabulary is unknown.
+      rehearses: Whether clients train on a general corpus, too (`fine_tuning.general_store`).
     """
     delta = header.delta + header.vocabulary_delta
     remarks = [f"* {line.strip()}" for line in missing_claims(header)]
@@ -38,7 +43,15 @@ def plan_remarks(header: LedgerHeader, *, has_store: bool) -> list[str]:
         remarks.append(
             "* SIMULATION: `aggregation.privacy.fixed_nonce` is set, so there is no guarantee."
         )
-    remarks.append(f"* {_vocabulary(header, has_store)}")
+    if store_clients is not None and header.population not in (0, store_clients):
+        remarks.append(
+            f"* The store has {store_clients} train clients, but the plan is for a population of "
+            f"{header.population}. A run on this store has another epsilon: plan it with "
+            f"--population={store_clients}."
+        )
+    if rehearses:
+        remarks.append(f"* {REHEARSED}")
+    remarks.append(f"* {_vocabulary(header, store_clients is not None)}")
     return remarks + [f"* {caveat}" for caveat in delta_caveats(header, delta)]
 
 
@@ -105,7 +118,7 @@ def resumed_line(ledger_path: pathlib.Path, rounds: int) -> str:
             f"released, got {rounds}."
         )
     total = total_guarantee(header, rounds)
-    if total is None:
+    if total is None or rehearsed_own_clients(RunDirectory(ledger_path.parent), header):
         return f"Resumed with `train.rounds` = {rounds}: NO CLAIM."
     words = epsilon_in_words(total.epsilon, is_released=rounds > 0)
     projection = " (projection)" if header.noise_cohort_size else ""

@@ -23,8 +23,8 @@ import numpy as np
 from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
-from tff_keyboard.config.sections.rule_config import MeanConfig
 from tff_keyboard.config.sections.train_config import selected_clients
+from tff_keyboard.parts.aggregator import AGGREGATORS
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
@@ -292,7 +292,7 @@ def mechanisms_to_compare(aggregation: AggregationConfig) -> dict[str, Aggregati
                 fields = [field.name for field in dataclasses.fields(MechanismConfig)]
                 shared = {key: getattr(own, key) for key in fields if key != "type"}
             privacy = _CONFIGS[name](**shared)
-        rule = MeanConfig() if aggregation.rule.privacy_problem else aggregation.rule
+        rule = AGGREGATORS["mean"]() if aggregation.rule.privacy_problem else aggregation.rule
         try:
             configs[name] = AggregationConfig(
                 rule=rule, privacy=privacy, client_weighting="uniform"

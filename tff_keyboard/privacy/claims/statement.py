@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.delta_rule import delta_caveats
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee, unclaimed
+from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
@@ -37,10 +38,11 @@ _SECRET_COHORTS = (
     "cohorts have mode 0600. Do not publish them: noise_nonce, withheld_metrics.jsonl, "
     "timings.csv, tensorboard, checkpoints."
 )
-_REHEARSED = (
+REHEARSED = (
     "Not covered: the clients of the general corpus. Any number of clients per round rehearses "
     "their messages, and the noise is not calibrated to them."
 )
+_WITH_SENSITIVITY = ("aggregation.rule.type", "client.type")  # keys of `own_parts.json`
 _SOURCES = {
     noise_key.SECRET: "AES-256; the key comes from the nonce and a secret outside the directory",
     noise_key.NONCE: "AES-256; the key comes from the run's nonce, which is in the run directory",
@@ -64,7 +66,7 @@ def privacy_statement(path: pathlib.Path) -> str:
     guarantee = guarantee_of(header, len(rounds))
     total = total_guarantee(header, len(rounds))
     run = RunDirectory(path.parent)
-    rehearsed = _own_clients_rehearsed(run, header)
+    rehearsed = rehearsed_own_clients(run, header)
     if rehearsed:
         total = None
     rows = [
@@ -83,29 +85,20 @@ def privacy_statement(path: pathlib.Path) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {printable(value, max_characters=None)}" for name, value in rows]
-    refused = [*missing_claims(header), *rehearsed, *_projection(header, len(rounds))]
+    refused = [*missing_claims(header), *_projection(header, len(rounds))]
+    if rehearsed:
+        refused.insert(0, f"NO CLAIM: {rehearsed}. The figures below do not cover this.\n")
     caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
+    for key, source in run.own_parts().items():
+        if key in _WITH_SENSITIVITY:
+            caveats.append(
+                f"* `{key}` is the user's own part, {printable(source['reference'])}. The figures "
+                "hold only if it keeps the sensitivity of the mean. It declares this, and nobody "
+                "has checked it."
+            )
     if run.rehearsed_client_digests.exists():
-        caveats.append(f"* {_REHEARSED}")
+        caveats.append(f"* {REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
-
-
-def _own_clients_rehearsed(run: RunDirectory, header: LedgerHeader) -> list[str]:
-    """Returns the first lines of a statement if clients of the run are also in its general corpus.
-
-    `train` refuses this. Runs of earlier versions may have done it.
-    """
-    rehearsed = client_digests.read(run.rehearsed_client_digests)
-    trained = client_digests.read(run.client_digests)  # of both together
-    if rehearsed is None or trained is None or not header.population:
-        return []
-    shared = header.population + len(rehearsed.digests) - len(trained.digests)
-    if shared <= 0:
-        return []
-    return [
-        f"NO CLAIM: {shared} of these clients are also in the general corpus, so any number of "
-        "other clients trained on their text. The figures below do not cover this.\n"
-    ]
 
 
 def _projection(header: LedgerHeader, rounds: int) -> list[str]:
@@ -141,8 +134,10 @@ def missing_claims(header: LedgerHeader) -> list[str]:
 
 
 def _why(one: Ancestor) -> str:
-    if one.people == client_digests.UNKNOWN:
+    if one.people == client_digests.UNKNOWN and not one.validates_ours:
         return "has an unknown origin: it may have been trained on these clients without privacy"
+    if one.validates_ours:
+        return "was chosen by validation on clients that may be among these clients"
     share = "all" if one.people == client_digests.SAME else "some"
     return f"was trained without privacy on {share} of these clients"
 
@@ -154,6 +149,8 @@ def _initial_model(header: LedgerHeader) -> str:
     for one in header.ancestors:
         if not one.shares_clients:
             words.append(f"{one.model} (other clients)")
+        elif one.validates_ours:
+            words.append(f"{one.model} (chosen by validation on these clients)")
         elif one.header is None:
             words.append(f"{one.model} (no privacy, {one.people} clients)")
         else:

@@ -11,7 +11,8 @@ and their lines remain, because these rounds may have been released. The number 
 largest number of rounds that the run has ever released. A repeated round must have the same line,
 because its noise depends only on the key, the round and its data: the same bits are released again.
 Lines that are missing at the end are detected by a comparison with the models, metrics and
-checkpoints of the run (`check_ledger_is_complete`).
+checkpoints of the run (`check_ledger_is_complete`). A ledger or a model that was copied from
+another run is detected by the id of the run and the hash of its client store (`check_is_of_run`).
 """
 
 import dataclasses
@@ -22,14 +23,16 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tff_keyboard.config.reading import tables
+from tff_keyboard.parts import tables
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
-from tff_keyboard.storage import files, json_text
+from tff_keyboard.privacy.ledger.origin import id_of_run
+from tff_keyboard.storage import files, json_text, names
 from tff_keyboard.storage.errors import CheckFailed, ConfigError, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 
 FORMAT = 6
 
+RUN_ID = "run_id"  # key of `model.json`
 CONTENT = "content"  # the tag of a round's data; only if the noise key does not determine the data
 
 # One line: "round", the numbers given to `record`, and `CONTENT`
@@ -142,7 +145,7 @@ def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
     Raises:
       RunDirectoryError: If the file is missing or damaged. The error names the line.
       CheckFailed: If something in the ledger's folder shows more rounds than the ledger, or a
-        private run has lost its ledger.
+        private run has lost its ledger; or if ledger and model are not of the same run.
     """
     path = pathlib.Path(path)
     if not path.exists():
@@ -160,6 +163,7 @@ def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
         )
     lines, header = _read(path)
     rounds = [_body(line) for line in lines[1:]]
+    check_is_of_run(path, header)
     check_ledger_is_complete(path, len(rounds))
     return header, rounds
 
@@ -177,6 +181,54 @@ def check_ledger_is_complete(path: pathlib.Path, num_rounds: int) -> None:
             "ledger are lost, so no privacy statement can be made. Restore the ledger from a copy, "
             "or use a new run directory."
         )
+
+
+def check_is_of_run(path: pathlib.Path, header: LedgerHeader) -> None:
+    """Checks that a ledger, and the models next to it, are of the run in the same folder.
+
+    A folder without a run passes: a ledger may be kept alone, to count a lost run. Ledgers and
+    models of earlier versions have no id, so only the hash of the client store is compared.
+
+    Raises `CheckFailed` otherwise: a statement would be about another run.
+    """
+    run = RunDirectory(path.parent)
+    if not run.exists():
+        return
+    run_id = id_of_run(run)
+    way_out = "Restore the files of this run from a copy, or use another run directory."
+    if header.run_id and header.run_id != run_id:
+        origin = f"{run.origin_path} has another id" if run_id else f"{run.origin_path} is missing"
+        raise CheckFailed(f"{path} has the id of a run, but {origin}. {way_out}")
+    store_sha256 = header.store_sha256
+    if store_sha256 and run.data_card_path.exists():
+        store_sha256 = run.data_card().get("store_sha256", "")
+    if store_sha256 != header.store_sha256:
+        raise CheckFailed(
+            f"{path} is the ledger of a run with another client store than {run.data_card_path}. "
+            f"{way_out}"
+        )
+    for model in (run.model, run.last_model):
+        model_id = run_id_of_model(model)
+        if model_id is not None and model_id != run_id and (model_id or header.run_id):
+            raise CheckFailed(
+                f"{model / names.MODEL_DESCRIPTION} is the model of another run, so the ledger "
+                f"{path} does not cover it. {way_out}"
+            )
+
+
+def run_id_of_model(directory: pathlib.Path) -> str | None:
+    """Returns the id of the run that trained a saved model; None if there is no readable model.
+
+    Returns "" for a model without an id: of an earlier version, or not from a run.
+    """
+    path = directory / names.MODEL_DESCRIPTION
+    if not path.exists():
+        return None
+    try:
+        run_id = files.read_json(path).get(RUN_ID, "")
+    except RunDirectoryError:
+        return None
+    return run_id if isinstance(run_id, str) else ""
 
 
 def contents(rounds: Sequence[Round]) -> tuple[str, ...]:

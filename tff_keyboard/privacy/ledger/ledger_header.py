@@ -22,11 +22,15 @@ class Ancestor:
     last_content: str = ""  # tag of the data of its last round, if its noise depends on tags
     run_id: str = ""  # `origin.json` of the run; "" for runs of earlier versions
     rehearses: bool = False  # whether its clients trained on a general corpus, without noise
+    # Whether metrics of its validation clients chose its model, without noise
+    validates: bool = False
+    # Whether our clients may be among its validation clients; `header` is then None
+    validates_ours: bool = False
 
     @property
     def shares_clients(self) -> bool:
         """Whether clients may be in both runs. An unknown overlap counts as shared."""
-        return self.people != NO_CLIENTS
+        return self.people != NO_CLIENTS or self.validates_ours
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,10 +58,12 @@ class LedgerHeader:
     # 0, or the clients per round of a larger federation whose noise was simulated. Every epsilon of
     # this ledger is then a projection.
     noise_cohort_size: int = 0
+    run_id: str = ""  # `origin.json` of the run; "" for runs of earlier versions
     store_sha256: str = ""  # SHA-256 of the client store
     initial_model: str = ""  # `model.initial_model`; "" for random weights
     ancestors: tuple[Ancestor, ...] = ()  # the runs that led to the initial model (`lineage.py`)
     vocabulary_sha256: str = ""  # SHA-256 of the vocabulary's rows and rules
+    vocabulary_choice: str = ""  # random id of its private choice; "" in earlier versions
     vocabulary_rho: float = 0.0  # zCDP of its choice; 0 if it was not chosen privately
     vocabulary_delta: float = 0.0  # bound on releasing a word of only one client
     # Number of words with a capitalised form, which an export contains

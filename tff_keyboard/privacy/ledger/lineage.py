@@ -7,72 +7,40 @@ them (`guarantee.py`), or states that there is no guarantee.
 
 A path can later lead to another run: a directory is renamed and its name is used again, or a
 relative path is read in another folder. So each run has a random id, and records the ids of the
-runs that led to its initial model when it begins (`origin.json`). A run that is not at its path any
-more counts with its recorded ledger, and its clients count as shared.
+runs that led to its initial model when it begins, and how many rounds they had released
+(`origin.json`). A run that is not at its path any more counts with its recorded ledger, and its
+clients count as shared. A run that was restored from a backup counts with the rounds that it had
+released when a later run began.
 """
 
 import dataclasses
 import json
 import pathlib
 import secrets
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from tff_keyboard.privacy.ledger import client_digests
-from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
+from tff_keyboard.privacy.ledger.ledger import Round, contents, read_ledger, run_id_of_model
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
+from tff_keyboard.privacy.ledger.origin import EarlierRun, Origin, id_of_run, read_origin
 from tff_keyboard.storage import files, names, toml, typed_json
 from tff_keyboard.storage.run_directory import RunDirectory
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EarlierRun:
-    """A run that led to an initial model, as recorded when a later run began.
-
-    Attributes:
-      model: Its path, as in the config of the later run.
-      path: The absolute path of the run directory; "" if the model was in no run directory.
-      run_id: Its random id; "" if it has none, because an earlier version began it.
-    """
-
-    model: str
-    path: str = ""
-    run_id: str = ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Origin:
-    """The content of `origin.json`."""
-
-    run_id: str
-    earlier_runs: list[EarlierRun] = dataclasses.field(default_factory=list)  # newest first
 
 
 def record_origin(run: RunDirectory) -> None:
     """Writes `origin.json` of a run that begins, or was begun by an earlier version.
 
     A directory without results begins anew, also if an earlier start has left a record.
+
+    Raises `RunDirectoryError` if the record of a private run is lost.
     """
     if run.origin_path.exists() and run.has_begun:
         return
+    if not run.origin_path.exists() and run.privacy_ledger.exists():
+        read_ledger(run.privacy_ledger)  # it has the id of its run
     origin = Origin(run_id=secrets.token_hex(16), earlier_runs=earlier_runs(initial_model_of(run)))
     text = json.dumps(typed_json.plain(origin), indent=2) + "\n"
     files.write_atomically(run.origin_path, [text.encode()])
-
-
-def read_origin(run: RunDirectory) -> Origin | None:
-    """Returns the record of `record_origin`, or None if the run has none.
-
-    Raises `RunDirectoryError` if it is damaged.
-    """
-    if not run.origin_path.exists():
-        return None
-    try:
-        content: Any = files.read_json(run.origin_path)
-        origin: Origin = typed_json.read(Origin, content, "origin")
-    except ValueError as error:
-        raise files.damaged(run.origin_path, str(error)) from None
-    return origin
 
 
 def earlier_runs(initial_model: str) -> list[EarlierRun]:
@@ -84,25 +52,57 @@ def earlier_runs(initial_model: str) -> list[EarlierRun]:
     while initial_model:
         run = run_of(pathlib.Path(initial_model))
         path = "" if run is None else str(run.path.resolve())
-        if run is None or path in {earlier.path for earlier in runs}:
+        if (
+            run is None
+            or path in {earlier.path for earlier in runs}
+            or not _is_model_of(run, pathlib.Path(initial_model))
+        ):
             return [*runs, EarlierRun(model=initial_model)]
         origin = read_origin(run)
         run_id = "" if origin is None else origin.run_id
-        runs.append(EarlierRun(model=initial_model, path=path, run_id=run_id))
+        tags: tuple[str, ...] = ()
+        rounds: Sequence[Round] = ()
+        if run.privacy_ledger.exists():
+            _, rounds = read_ledger(run.privacy_ledger)
+            tags = contents(rounds)
+        runs.append(
+            EarlierRun(
+                model=initial_model,
+                path=path,
+                run_id=run_id,
+                rounds=len(rounds),
+                last_content=tags[-1] if tags else "",
+            )
+        )
         if origin is not None:
             return [*runs, *origin.earlier_runs]
         initial_model = initial_model_of(run)  # of an earlier version, which recorded nothing
     return runs
 
 
+def _is_model_of(run: RunDirectory, model: pathlib.Path) -> bool:
+    """Checks whether the model in a run directory is of this run, by its id.
+
+    A model of an earlier version has no id, and counts as a model of the run.
+    """
+    directory = model if model.name == names.LAST_MODEL else run.model
+    return (run_id_of_model(directory) or id_of_run(run)) == id_of_run(run)
+
+
 def ancestors(
-    initial_model: str, *, ours: Sequence[client_digests.ClientDigests]
+    initial_model: str,
+    *,
+    ours: Sequence[client_digests.ClientDigests],
+    store_sha256: str = "",
 ) -> tuple[Ancestor, ...]:
     """Returns the runs that led to a model, the most recent first.
 
     Args:
       initial_model: A saved model or a run directory; "" returns ().
-      ours: The clients of this run, under each salt that an earlier run may have used.
+      ours: The clients of this run, under each salt that an earlier run may have used. Empty if
+        they are unknown, as with devices.
+      store_sha256: Hash of the client store of this run. Its clients of training are not clients of
+        validation in an earlier run on the same store.
 
     Raises:
       RunDirectoryError: If a ledger or a record of these runs is damaged.
@@ -111,21 +111,23 @@ def ancestors(
     recorded: dict[tuple[str, str], Ancestor] = {}  # by run id and path in the config
     found: list[Ancestor] = []
     for earlier in earlier_runs(initial_model):
-        known = recorded.get((earlier.run_id, earlier.model))
+        known = _recorded_of(earlier, recorded)
         run = _run_at(earlier)
         if run is None:
-            found.append(_unseen(earlier, known))
+            found.append(_unseen(earlier, known, store_sha256))
             continue
         one = Ancestor(
             model=earlier.model,
             people=_overlap(run.client_digests, ours),
             run_id=earlier.run_id,
             rehearses=rehearses(run),
+            validates=_validates(run),
         )
         # Noise protects users only: a rehearsed message may go to any number of them.
         may_have_rehearsed = (
             one.rehearses and _overlap(run.rehearsed_client_digests, ours) != client_digests.NONE
         )
+        tags: tuple[str, ...] = ()
         if run.privacy_ledger.exists():
             header, rounds = read_ledger(run.privacy_ledger)
             recorded |= {(one.run_id, one.model): one for one in header.ancestors}
@@ -136,29 +138,95 @@ def ancestors(
                 one = dataclasses.replace(
                     one, rounds=len(rounds), header=header, last_content=tags[-1] if tags else ""
                 )
-        found.append(one if known is None else _at_least(one, known))
+        one = _at_least_rounds(one, tags, earlier.rounds, earlier.last_content)
+        one = one if known is None else _at_least(one, tags, known)
+        if one.validates and ours and not _has_store(run, store_sha256):
+            overlap = _overlap(run.validation_client_digests, ours)
+            if overlap != client_digests.NONE:
+                one = _without_claim(one)
+        found.append(one)
     return tuple(found)
 
 
-def _unseen(earlier: EarlierRun, known: Ancestor | None) -> Ancestor:
+def _recorded_of(
+    earlier: EarlierRun, recorded: Mapping[tuple[str, str], Ancestor]
+) -> Ancestor | None:
+    """Returns the record of a run in the ledger of a later run, or None.
+
+    The record has no id if an earlier version began one of the two runs. Then the path identifies
+    the run, and `_at_least` compares the ledgers.
+    """
+    return recorded.get((earlier.run_id, earlier.model)) or recorded.get(("", earlier.model))
+
+
+def _validates(run: RunDirectory) -> bool:
+    """Checks if metrics of a run's validation clients chose its model.
+
+    An earlier version recorded no clients of validation.
+    """
+    train = toml.parse(run.config_text()).get("train", {})
+    chooses = train.get("final_model", "best") == "best" or train.get("early_stop_patience", 0)
+    return bool(chooses) and run.validation_client_digests.exists()
+
+
+def _has_store(run: RunDirectory, store_sha256: str) -> bool:
+    if not store_sha256 or not run.data_card_path.exists():
+        return False
+    return run.data_card().get("store_sha256") == store_sha256
+
+
+def _without_claim(one: Ancestor) -> Ancestor:
+    """Returns an ancestor whose model was chosen with the text of our clients."""
+    return dataclasses.replace(one, header=None, rounds=0, last_content="", validates_ours=True)
+
+
+def _unseen(earlier: EarlierRun, known: Ancestor | None, store_sha256: str) -> Ancestor:
     """Returns an ancestor that is not at its path any more, with the record of a later ledger."""
     if known is None or known.rehearses:  # its rehearsed clients may be ours
         return Ancestor(model=earlier.model, people=client_digests.UNKNOWN, run_id=earlier.run_id)
-    return dataclasses.replace(known, people=client_digests.UNKNOWN)
+    known = dataclasses.replace(known, people=client_digests.UNKNOWN, validates_ours=False)
+    is_apart = known.header is not None and known.header.store_sha256 == store_sha256 != ""
+    if known.validates and not is_apart:  # its validation clients may be ours
+        return _without_claim(known)
+    return _at_least_rounds(known, (), earlier.rounds, earlier.last_content)
 
 
-def _at_least(one: Ancestor, known: Ancestor) -> Ancestor:
+def _at_least(one: Ancestor, tags: Sequence[str], known: Ancestor) -> Ancestor:
     """Returns an ancestor that counts at least as much as the record of a later run's ledger.
 
     The directory may have been restored from a backup, or, in a run without an id, be another run.
     """
-    if known.header is None and not known.rehearses:
-        return dataclasses.replace(one, header=None, rounds=0, last_content="")
+    if known.header is None and not known.rehearses and not known.validates_ours:
+        is_same = known.run_id == one.run_id  # otherwise nothing tells whether it is this run
+        people = one.people if is_same else client_digests.UNKNOWN
+        return dataclasses.replace(one, people=people, header=None, rounds=0, last_content="")
     if one.header is None or known.header is None:
         return one
     if one.header != known.header:
         return dataclasses.replace(known, people=client_digests.UNKNOWN)
-    return one if one.rounds >= known.rounds else dataclasses.replace(known, people=one.people)
+    return _at_least_rounds(one, tags, known.rounds, known.last_content)
+
+
+def _at_least_rounds(
+    one: Ancestor, tags: Sequence[str], rounds: int, last_content: str
+) -> Ancestor:
+    """Returns an ancestor with the recorded rounds, if its ledger does not continue from them.
+
+    A ledger that was restored from a backup has fewer rounds, or other data in the same rounds. The
+    initial model then comes from the recorded rounds.
+
+    Args:
+      one: The ancestor, by its ledger.
+      tags: Tags of the data of the rounds in its ledger, if its noise depends on tags.
+      rounds: Recorded number of rounds.
+      last_content: Recorded tag of the last of them.
+    """
+    if one.header is None or rounds == 0:
+        return one
+    has_same_data = last_content in ("", one.last_content, *tags[rounds - 1 : rounds])
+    if one.rounds >= rounds and has_same_data:
+        return one
+    return dataclasses.replace(one, rounds=rounds, last_content=last_content)
 
 
 def _run_at(earlier: EarlierRun) -> RunDirectory | None:
@@ -167,10 +235,8 @@ def _run_at(earlier: EarlierRun) -> RunDirectory | None:
         return None
     candidates = [RunDirectory(earlier.path), run_of(pathlib.Path(earlier.model))]
     for run in candidates:
-        if run is not None and run.exists():
-            origin = read_origin(run)
-            if (origin.run_id if origin else "") == earlier.run_id:
-                return run
+        if run is not None and run.exists() and id_of_run(run) == earlier.run_id:
+            return run
     return None
 
 
@@ -197,7 +263,12 @@ def ledger_of(model: pathlib.Path) -> pathlib.Path:
 
 
 def rehearses(run: RunDirectory) -> bool:
-    """Checks if the clients of a run may train on text of a general corpus."""
+    """Checks if the clients of a run may train on text of a general corpus.
+
+    The config says so, or, if it is lost, the digests of the corpus's clients.
+    """
+    if run.rehearsed_client_digests.exists():
+        return True
     table = toml.parse(run.config_text()).get("fine_tuning", {}) if run.exists() else {}
     return bool(table.get("general_store"))
 

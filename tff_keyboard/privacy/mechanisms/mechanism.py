@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from tff_keyboard.config.reading import tables
 from tff_keyboard.config.sections import privacy_config
+from tff_keyboard.parts import tables
 from tff_keyboard.privacy.mechanisms import noise_streams
 from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
 from tff_keyboard.privacy.mechanisms.noise_streams import Draw, NoiseOfRounds

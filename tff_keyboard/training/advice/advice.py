@@ -130,7 +130,7 @@ def base_of(language: str) -> str | None:
     Only "models/base" has no language code.
     """
     path = "models/base" if language == "en" else f"models/base_{language}"
-    return path if shipped_files.found(pathlib.Path(path)).exists() else None
+    return path if shipped_files.locate(pathlib.Path(path)).exists() else None
 
 
 def _config(

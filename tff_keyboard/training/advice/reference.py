@@ -1,15 +1,15 @@
-"""Reads `configs/reference.toml`: results of each shipped recipe, and of its baselines."""
+"""Reads `docs/results/recipes.toml`: results of each shipped recipe, and of its baselines."""
 
 import dataclasses
 import pathlib
 from typing import Literal
 
-from tff_keyboard.config.reading.tables import Table, build
+from tff_keyboard.parts.tables import Table, build
 from tff_keyboard.storage import shipped_files, toml
 from tff_keyboard.storage.checks import require
 from tff_keyboard.storage.errors import ConfigError
 
-FILE = shipped_files.ROOT / "configs" / "reference.toml"
+FILE = shipped_files.ROOT / "docs" / "results" / "recipes.toml"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

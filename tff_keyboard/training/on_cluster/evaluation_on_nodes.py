@@ -17,7 +17,8 @@ from tff_keyboard.config.sections.execution_config import ClusterConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
-from tff_keyboard.evaluation.counts.predictor_evaluation import Compute, PartCounts
+from tff_keyboard.evaluation.counts.counter import PartCounts
+from tff_keyboard.evaluation.counts.predictor_evaluation import Compute
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.execution.engine import Job
 from tff_keyboard.predictors.predictor import Predictor

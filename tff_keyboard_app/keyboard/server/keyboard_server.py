@@ -34,7 +34,7 @@ from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import ProgramError, UserError
 from tff_keyboard_app.keyboard.server.server_access import HOST, Key, OwnersOnly
 from tff_keyboard_app.keyboard.server.server_connections import Server
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.strip_events import KeyboardEvents
 from tff_keyboard_app.keyboard.user_history import UserHistory
 
@@ -68,7 +68,7 @@ class KeyboardApplication:
 
     def __init__(
         self,
-        keyboards: Mapping[str, StripKeyboard],
+        keyboards: Mapping[str, AppKeyboard],
         owner: UserHistory | None = None,
         events: Sequence[KeyboardEvents] = (),
     ):
@@ -130,13 +130,13 @@ class KeyboardApplication:
         path = PAGE / endpoint
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
-    def _strips(self, texts: dict[str, str], kept: list[str]) -> list[dict[str, object]]:
+    def _strips(self, texts: dict[str, str], exempt_words: list[str]) -> list[dict[str, object]]:
         strips: list[dict[str, object]] = []
         with self._lock, _told():
             if texts["sent"] and self._owner is not None:
-                self._owner.learn(texts["sent"], kept)
+                self._owner.learn(texts["sent"], exempt_words)
             for keyboard in self._keyboards.values():
-                strip = keyboard.strip_for(texts["text"], texts["after"])
+                strip = keyboard.keyboard_strip(texts["text"], texts["after"])
                 strips.append(
                     {
                         "slots": [slot and dataclasses.asdict(slot) for slot in strip.slots],
@@ -182,13 +182,13 @@ class KeyboardApplication:
                 self._owner.forget_all()
             elif wish is not None:
                 self._owner.forget(wish.words)
-            own = self._owner.personal_dictionary()[:WORDS_SHOWN]
+            personal_words = self._owner.personal_dictionary()[:WORDS_SHOWN]
             return {
                 "learns": True,
                 "remembered": self._owner.num_words,
                 "own": [
                     {"word": word, "times": times, "offered": self._is_offered(word)}
-                    for word, times in own
+                    for word, times in personal_words
                 ],
             }
 
@@ -219,7 +219,7 @@ def _told() -> Iterator[None]:
 
 
 def make_server(
-    keyboards: Mapping[str, StripKeyboard],
+    keyboards: Mapping[str, AppKeyboard],
     port: int,
     owner: UserHistory | None = None,
     events: Sequence[KeyboardEvents] = (),
@@ -244,7 +244,7 @@ def make_server(
         ) from None
 
 
-def _facts(name: str, keyboard: StripKeyboard) -> dict[str, object]:
+def _facts(name: str, keyboard: AppKeyboard) -> dict[str, object]:
     predictor, ngram = keyboard.predictor, keyboard.predictor.manifest.ngram
     return {
         "name": name,
@@ -268,21 +268,21 @@ def _body_of(request: wrappers.Request) -> Mapping[str, Any]:
 
 
 def _texts_of(request: wrappers.Request) -> tuple[dict[str, str], list[str]]:
-    """Returns the texts around the cursor, the message sent before, and its kept words.
+    """Returns the texts around the cursor, the message sent before, and its exempt words.
 
     The message is "" if there is none.
     """
     body = _body_of(request)
     texts = {"text": body.get("text"), "after": body.get("after", ""), "sent": body.get("sent", "")}
-    kept = body.get("kept", [])
-    if not isinstance(kept, list) or not all(
-        isinstance(text, str) for text in (*texts.values(), *kept)
+    exempt_words = body.get("kept", [])
+    if not isinstance(exempt_words, list) or not all(
+        isinstance(text, str) for text in (*texts.values(), *exempt_words)
     ):
         raise exceptions.BadRequest(
             'The body must be {"text": "...", "after": "...", "sent": "...", "kept": ["..."]}.'
         )
-    _check_length(*texts.values(), *kept)
-    return texts, kept
+    _check_length(*texts.values(), *exempt_words)
+    return texts, exempt_words
 
 
 def _wish_of(request: wrappers.Request) -> _Wish:

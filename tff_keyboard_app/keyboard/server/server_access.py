@@ -119,8 +119,8 @@ class OwnersOnly:
     def _inside(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        place, path = self._key.path.rstrip("/"), environ["PATH_INFO"]
-        inner = environ | {"SCRIPT_NAME": place, "PATH_INFO": path.removeprefix(place)}
+        prefix, path = self._key.path.rstrip("/"), environ["PATH_INFO"]
+        inner = environ | {"SCRIPT_NAME": prefix, "PATH_INFO": path.removeprefix(prefix)}
         return self._application(inner, start_response)
 
 

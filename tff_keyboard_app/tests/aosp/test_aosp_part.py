@@ -38,8 +38,8 @@ def scale(p):
 
 
 def test_figures_are_shares_of_the_sums_on_aosps_scale():
-    found = build(counts(i_home=50.0, home_the=6.0), forms=["Singapore"])
-    assert found.words == {
+    actual = build(counts(i_home=50.0, home_the=6.0), forms=["Singapore"])
+    assert actual.words == {
         "I": scale(0.5),
         "the": scale(0.2),
         "home": scale(0.05),
@@ -47,24 +47,24 @@ def test_figures_are_shares_of_the_sums_on_aosps_scale():
         "dont": scale(0.01),  # "don't" is another word, not a form of this one
         "shit": 0,
     }  # no "42", and none of one person alone
-    assert found.bigrams == {"I": {"home": scale(0.5)}, "home": {"the": scale(0.6)}}
-    assert found.header["dictionary"] == "main:en"
-    assert found.header["date"] == "7"
-    assert combined_file.parse(found.to_bytes(["a remark"]).decode()) == found
+    assert actual.bigrams == {"I": {"home": scale(0.5)}, "home": {"the": scale(0.6)}}
+    assert actual.header["dictionary"] == "main:en"
+    assert actual.header["date"] == "7"
+    assert combined_file.parse(actual.to_bytes(["a remark"]).decode()) == actual
 
 
 def test_words_of_one_user_are_not_listed():
-    found = build(counts(i_alone=90.0, alone_the=5.0, i_the=30.0))
-    assert "alone" not in found.to_bytes().decode()
+    actual = build(counts(i_alone=90.0, alone_the=5.0, i_the=30.0))
+    assert "alone" not in actual.to_bytes().decode()
     assert "alone" in build(counts(), min_clients=1).words
     with pytest.raises(ValueError, match="no word was typed by enough clients"):
         build(counts(), min_clients=10)
 
 
 def test_blocked_words_are_known_and_not_suggested():
-    found = build(counts(i_shit=60.0, shit_the=4.0))
-    assert found.words["shit"] == 0
-    assert not found.bigrams
+    actual = build(counts(i_shit=60.0, shit_the=4.0))
+    assert actual.words["shit"] == 0
+    assert not actual.bigrams
 
 
 def test_the_likeliest_three_come_first_then_what_a_bigram_adds():
@@ -92,10 +92,10 @@ def test_a_list_fits_its_bytes():
 
 def test_lexicon_words_share_the_oov_count():
     tail = TailLexicon(["aloha", "shits", "the"], np.array([0.4, 0.1, 0.2]))
-    found = build(counts(), tail=tail)
-    assert found.words["aloha"] == scale(0.05 * 0.4)
-    assert found.words["the"] == scale(0.2)
-    assert found.words["shits"] == 0
+    actual = build(counts(), tail=tail)
+    assert actual.words["aloha"] == scale(0.05 * 0.4)
+    assert actual.words["the"] == scale(0.2)
+    assert actual.words["shits"] == 0
 
 
 def test_a_word_that_the_model_does_not_expect_is_kept():

@@ -12,7 +12,7 @@ from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, PAD, NormalisationRul
 from tff_keyboard.evaluation.counts.predictor_evaluation import evaluate
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard_app.aosp.combined_file import WordList
-from tff_keyboard_app.aosp.engine import AospPredictor, stored
+from tff_keyboard_app.aosp.engine import AospPredictor, bigram_scores
 
 RULES = NormalisationRules()
 LIST = WordList(
@@ -48,13 +48,13 @@ def p_of(words, last, word):
 def strip(words, last, prefix, k=3):
     """Returns the words that the engine shows, best first; ties by length, then by id."""
     place = sorted(words.words, key=lambda w: (-words.words[w], len(w), w))
-    found = []
+    actual = []
     for word, f in words.words.items():
         p, has_bigram = p_of(words, last, word)
         if f and word.startswith(prefix) and (prefix or has_bigram):
             cost = 1.1214 * (255 - p) / 255 + (0.00624 if prefix else 1e-5) * len(word)
-            found.append((round(cost, 5), len(word), place.index(word), word))
-    return [word for *_, word in sorted(found)[:k]]
+            actual.append((round(cost, 5), len(word), place.index(word), word))
+    return [word for *_, word in sorted(actual)[:k]]
 
 
 @st.composite
@@ -70,13 +70,13 @@ def word_lists(draw):
 def test_the_strip_is_that_of_the_rules(words, last, prefix):
     hypothesis.assume(any(words.words.values()))
     known = last if words.words.get(last) else None  # a word of f = 0 has no row, nor bigrams
-    found = AospPredictor(words, RULES).suggest([last], prefix)
-    costs = [-p for _, p in found]
+    actual = AospPredictor(words, RULES).suggest([last], prefix)
+    costs = [-p for _, p in actual]
     assert costs == sorted(costs)
     expected = strip(words, known, prefix)
     exact = {w: p_of(words, known, w)[0] - (1.42 if prefix else 0) * len(w) for w in words.words}
-    assert [exact[w] for w, _ in found] == pytest.approx([exact[w] for w in expected], abs=0.03)
-    assert len(found) == len(expected)
+    assert [exact[w] for w, _ in actual] == pytest.approx([exact[w] for w in expected], abs=0.03)
+    assert len(actual) == len(expected)
 
 
 def test_a_strip_by_hand():
@@ -110,7 +110,7 @@ def test_bigrams_are_rounded_as_makedict_and_the_keyboard_do():
     for one, two in zip(f.tolist(), bigram.tolist(), strict=True):
         words["w"] = one
         expected.append(p_of(WordList({}, words, {"v": {"w": two}}), "v", "w")[0])
-    np.testing.assert_array_equal(stored(f, bigram), expected)
+    np.testing.assert_array_equal(bigram_scores(f, bigram), expected)
 
 
 def test_scores_are_a_distribution_in_the_order_of_the_strip():
@@ -135,11 +135,11 @@ def test_evaluation_types_as_a_person_with_the_strip_would(words, messages):
     engine = AospPredictor(words, RULES)
     typed = hits = 0
     for message in messages:
-        for place, word in enumerate(message):
+        for position, word in enumerate(message):
             shown = [
                 j
                 for j in range(len(word))
-                if word in [w for w, _ in engine.suggest(message[:place], word[:j])]
+                if word in [w for w, _ in engine.suggest(message[:position], word[:j])]
             ]
             typed += min(shown, default=len(word))
             hits += 0 in shown

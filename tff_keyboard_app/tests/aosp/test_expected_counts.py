@@ -53,18 +53,18 @@ MESSAGES = st.lists(st.lists(st.sampled_from([*WORDS, "zz"]), min_size=1, max_si
 def test_sums_match_the_definition(people):
     following = likely_pairs(TwoWords(), 3)
     told = []
-    found = expected_counts(TwoWords(), people, following, summed=told.append)
+    actual = expected_counts(TwoWords(), people, following, summed=told.append)
     u, b = np.zeros(9), np.zeros(following.shape)
     for messages in people:
         own = of_person(messages, following)
         u, b = u + own[0], b + own[1]
-    np.testing.assert_allclose(found.unigrams, u, rtol=1e-5)
-    np.testing.assert_allclose(found.bigrams, b, rtol=1e-5, atol=1e-12)
-    assert found.people == len(people)
+    np.testing.assert_allclose(actual.unigrams, u, rtol=1e-5)
+    np.testing.assert_allclose(actual.bigrams, b, rtol=1e-5, atol=1e-12)
+    assert actual.people == len(people)
     assert told == list(range(1, len(people) + 1))
     typists = [sum(any(word in m for m in p) for p in people) for word in WORDS]
-    assert found.typists[NUM_SPECIAL:].tolist() == typists
-    assert not found.bigrams[:NUM_SPECIAL].any()
+    assert actual.typists[NUM_SPECIAL:].tolist() == typists
+    assert not actual.bigrams[:NUM_SPECIAL].any()
 
 
 def test_pairs_are_the_most_probable_words():

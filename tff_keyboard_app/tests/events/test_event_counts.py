@@ -14,12 +14,12 @@ from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard_app.events import event_counts, replay
 from tff_keyboard_app.events.event_counts import COUNTS
-from tff_keyboard_app.events.event_log import Strip
+from tff_keyboard_app.events.event_log import StripRecord
 from tff_keyboard_app.tests.events.test_event_log import GOOD
 
 
 def strip(**changes):
-    return Strip(**{**GOOD, **changes})
+    return StripRecord(**{**GOOD, **changes})
 
 
 def test_counts_by_hand():
@@ -29,7 +29,7 @@ def test_counts_by_hand():
         strip(prefix=3, rank=0, latency_us=200_000),
         strip(shown=0, match=None, outcome="left", rank=None),  # an empty strip is none
     ]
-    found = dict(zip(COUNTS, event_counts.count(log), strict=True))
+    actual = dict(zip(COUNTS, event_counts.count(log), strict=True))
     expected = {
         **{"strips": 3, "suggestions": 9, "accepted": 2, "deleted": 1},
         **{"next_word_strips": 2, "next_word_matches": 1},
@@ -37,7 +37,7 @@ def test_counts_by_hand():
         **{"accepted_at_1": 1, "accepted_at_3": 1},
         **{"latency_to_1_ms": 1, "latency_to_2_ms": 1, "latency_above": 1},
     }
-    assert {name: value for name, value in found.items() if value} == expected
+    assert {name: value for name, value in actual.items() if value} == expected
     figures = event_counts.figures_of_sums(event_counts.count(log))
     assert figures["click_through_rate"] == pytest.approx(2 / 9)
     assert figures["taken_back"] == 0.5
@@ -88,8 +88,8 @@ def test_a_replay_has_the_impression_recall_of_evaluate(made):
     if isinstance(predictor, HybridPredictor):
         assert not predictor.cache.words
     sums = predictor_evaluation.evaluate(predictor, text).sums
-    found = dict(zip(COUNTS, event_counts.count(log), strict=True))
-    assert found["next_word_strips"] == sums["impressions"][0]
-    assert found["next_word_matches"] == sums["impression_matches"][0]
-    assert found["zero_state_matches"] == sums["zero_state_matches"][0]
-    assert 0 < found["next_word_matches"] < found["next_word_strips"]
+    actual = dict(zip(COUNTS, event_counts.count(log), strict=True))
+    assert actual["next_word_strips"] == sums["impressions"][0]
+    assert actual["next_word_matches"] == sums["impression_matches"][0]
+    assert actual["zero_state_matches"] == sums["zero_state_matches"][0]
+    assert 0 < actual["next_word_matches"] < actual["next_word_strips"]

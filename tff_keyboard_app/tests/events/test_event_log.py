@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard_app.events import event_log
-from tff_keyboard_app.events.event_log import Strip
+from tff_keyboard_app.events.event_log import StripRecord
 
 GOOD = {
     **{"model": "0a1b2c3d4e5f", "hour": "2026-11-21T19", "message": 3, "place": 0, "prefix": 2},
@@ -22,7 +22,7 @@ def strips(draw):
     shown = draw(st.integers(0, 5))
     place = st.integers(0, shown - 1) if shown else st.none()
     accepted = shown > 0 and draw(st.booleans())
-    return Strip(
+    return StripRecord(
         model=draw(st.from_regex(r"[0-9a-f]{12}", fullmatch=True)),
         hour="2026-11-21T19",
         message=draw(st.integers(0, 999)),
@@ -85,7 +85,7 @@ def test_other_files_are_refused(tmp_path):
 
 def test_a_line_cut_by_a_kill_is_left_out(tmp_path):
     path = tmp_path / "log.jsonl"
-    event_log.write_log(path, [Strip(**GOOD)])
+    event_log.write_log(path, [StripRecord(**GOOD)])
     with path.open("a") as file:
         file.write('{"v": 1, "mod')
-    assert list(event_log.read_log(path)) == [Strip(**GOOD)]
+    assert list(event_log.read_log(path)) == [StripRecord(**GOOD)]

@@ -4,14 +4,14 @@ import pytest
 
 from tff_keyboard.storage.errors import DataError, ProgramError, UsageError
 from tff_keyboard_app.events import event_log, live_log
-from tff_keyboard_app.events.live_log import Shown
+from tff_keyboard_app.events.live_log import UnsentStrip
 
 MODEL = "0a1b2c3d4e5f"
 
 
 def shown(**changes):
     fields = {"place": 1, "prefix": 2, "words": ("you", "them", "it"), "outcome": "typed"}
-    return Shown(**{"model": MODEL, **fields, **changes})
+    return UnsentStrip(**{"model": MODEL, **fields, **changes})
 
 
 def test_the_word_typed_in_the_end_is_looked_up_and_not_written(tmp_path):
@@ -25,13 +25,13 @@ def test_the_word_typed_in_the_end_is_looked_up_and_not_written(tmp_path):
             shown(place=2, outcome="left", words=()),
         ]
         assert log.add(strips, ["see", "them"]) == 5
-    found = list(event_log.read_log(path))
-    assert [strip.match for strip in found] == [1, 1, 1, None, None]
-    assert [strip.shown for strip in found] == [3, 3, 3, 1, 0]
-    assert [strip.rank for strip in found] == [None, None, 0, None, None]
-    assert [strip.deleted for strip in found] == [False, False, True, False, False]
-    assert {strip.message for strip in found} == {0}
-    assert found[1].latency_us == 70
+    actual = list(event_log.read_log(path))
+    assert [strip.match for strip in actual] == [1, 1, 1, None, None]
+    assert [strip.shown for strip in actual] == [3, 3, 3, 1, 0]
+    assert [strip.rank for strip in actual] == [None, None, 0, None, None]
+    assert [strip.deleted for strip in actual] == [False, False, True, False, False]
+    assert {strip.message for strip in actual} == {0}
+    assert actual[1].latency_us == 70
     for word in ("see", "them", "yonder"):
         assert word not in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600

@@ -25,13 +25,13 @@ def test_a_vector_that_is_not_finite_is_left_out():
 
 
 def test_noise_matches_the_guarantee():
-    found = released([np.zeros(20_000)] * 3, noise_multiplier=2.0)
-    assert np.std(found.sums) == pytest.approx(20.0, rel=0.03)
-    assert np.mean(found.sums) == pytest.approx(0.0, abs=0.6)
+    actual = released([np.zeros(20_000)] * 3, noise_multiplier=2.0)
+    assert np.std(actual.sums) == pytest.approx(20.0, rel=0.03)
+    assert np.mean(actual.sums) == pytest.approx(0.0, abs=0.6)
     exact = accounting.unsampled_gaussian(noise_multiplier=2.0, participations=1, delta=1e-6)
-    assert found.epsilon == exact.epsilon
+    assert actual.epsilon == exact.epsilon
     other = released([np.zeros(20_000)] * 3, noise_multiplier=2.0, key=KEY[::-1])
-    assert abs(np.corrcoef(found.sums, other.sums)[0, 1]) < 0.05
+    assert abs(np.corrcoef(actual.sums, other.sums)[0, 1]) < 0.05
 
 
 @pytest.mark.parametrize("changes", [{"noise_multiplier": 0.0}, {"clip_norm": 0.0}])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard_app.keyboard.apostrophes import SURE_FROM, Apostrophes
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, TypingSession
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -27,14 +27,14 @@ class Model:
 
 @pytest.fixture(scope="module")
 def keyboard():
-    return StripKeyboard(open_keyboard(BASE))
+    return AppKeyboard(open_keyboard(BASE))
 
 
 def made_of(keyboard, text):
     """The text that a space leaves, word by word, as people type it."""
     session = TypingSession()
     for character in f"{text} ":
-        session.press(character, keyboard.strip_for(session.text).correction)
+        session.press(character, keyboard.keyboard_strip(session.text).correction)
     return session.text
 
 
@@ -80,11 +80,11 @@ def test_what_is_sent(keyboard, typed, sent):
 
 
 def test_a_word_in_front_is_offered_with_its_apostrophe(keyboard):
-    strip = keyboard.strip_for("see were going")
+    strip = keyboard.keyboard_strip("see were going")
     shown = [slot.word for _, slot in sorted(zip(SLOT_RANKS, strip.slots, strict=True)) if slot]
     if strip.correction is not None:
         assert strip.correction.word in shown
-    strip = keyboard.strip_for("were going")
+    strip = keyboard.keyboard_strip("were going")
     slot = strip.correction
     assert (slot.word, slot.replaces) == ("we're going", len("were going"))
     assert slot in strip.slots
@@ -94,7 +94,7 @@ def test_a_word_in_front_is_offered_with_its_apostrophe(keyboard):
 def test_a_moved_apostrophe_can_be_taken_back(keyboard):
     session = TypingSession()
     for character in "does'nt ":
-        session.press(character, keyboard.strip_for(session.text).correction)
+        session.press(character, keyboard.keyboard_strip(session.text).correction)
     assert session.text == "doesn't "
     session.backspace()
     assert session.text == "does'nt "
@@ -105,7 +105,7 @@ def test_what_was_taken_back_stays(keyboard):
 
     def type_keys(keys):
         for character in keys:
-            session.press(character, keyboard.strip_for(session.text).correction)
+            session.press(character, keyboard.keyboard_strip(session.text).correction)
 
     type_keys("were going ")
     assert session.text == "we're going "

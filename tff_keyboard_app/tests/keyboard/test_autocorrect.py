@@ -38,10 +38,10 @@ def test_posterior_of_an_unknown_word():
     letters = max(1e-10, math.exp(LetterModel(WORDS).log_probability("thnks")))
     meant = slip * (0.5 * 0.01 + 0.5 * 0.2) ** autocorrect._TRUST
     so = autocorrect._MEANT_SO * (0.95 * 0.1 * letters) ** autocorrect._TRUST
-    found = AUTOCORRECT.correct("thnks", row)
-    assert found.word == "thanks"
-    assert found.score == pytest.approx(30.0 * slip * 0.01, rel=1e-5)
-    assert found.probability == pytest.approx(meant / (meant + so), rel=1e-5)
+    actual = AUTOCORRECT.correct("thnks", row)
+    assert actual.word == "thanks"
+    assert actual.score == pytest.approx(30.0 * slip * 0.01, rel=1e-5)
+    assert actual.probability == pytest.approx(meant / (meant + so), rel=1e-5)
 
 
 def test_what_is_learned_makes_a_misspelling_likelier():
@@ -101,11 +101,11 @@ def test_a_digit_for_a_letter_below_it(typed, meant, is_sure):
     frequencies = dict.fromkeys(words, 0.1)
     vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules())
     row = np.full(len(vocabulary), 0.1)
-    found = Autocorrect(vocabulary, frequencies).correct(typed, row)
+    actual = Autocorrect(vocabulary, frequencies).correct(typed, row)
     if meant is None:
-        assert found is None
+        assert actual is None
     else:
-        assert (found.word, found.is_sure) == (meant, is_sure)
+        assert (actual.word, actual.is_sure) == (meant, is_sure)
 
 
 def test_forms_that_no_list_has_stay_in_an_agglutinative_language():
@@ -122,8 +122,8 @@ def test_forms_that_no_list_has_stay_in_an_agglutinative_language():
         for is_agglutinative in (True, False)
     )
     typed = "kitaplar"  # a form; "sokkalar" is not one
-    found = turkish.correct(typed, row)
-    assert (found.probability if found else 0.0) < other.correct(typed, row).probability / 2
+    actual = turkish.correct(typed, row)
+    assert (actual.probability if actual else 0.0) < other.correct(typed, row).probability / 2
     assert turkish.correct("sokkalar", row) == other.correct("sokkalar", row)
     assert turkish.correct("sokkalar", row).word == "sokaklar"
 
@@ -171,9 +171,9 @@ def test_a_misspelling_that_no_slip_of_the_finger_explains_is_a_slip_without_con
 
 
 def test_words_near_a_beginning():
-    found = AUTOCORRECT.near("thwn", next_word(thanks=0.2), 9)
-    assert found[0] == ("thanks", pytest.approx(0.2)) or found[0][0] in ("ten", "the")
-    assert {word for word, _ in found} <= set(WORDS)
+    actual = AUTOCORRECT.near("thwn", next_word(thanks=0.2), 9)
+    assert actual[0] == ("thanks", pytest.approx(0.2)) or actual[0][0] in ("ten", "the")
+    assert {word for word, _ in actual} <= set(WORDS)
     assert [word for word, _ in AUTOCORRECT.near("tgank", next_word(), 1)] == ["thanks"]
     # Those that only begin alike stand behind.
     assert [word for word, _ in AUTOCORRECT.near("frpmzz", next_word(**{"from": 1e-6}), 1)] == [

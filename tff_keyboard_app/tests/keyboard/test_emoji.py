@@ -7,7 +7,7 @@ import pytest
 
 from tff_keyboard_app.keyboard.emoji import FOLDER, EmojiWords, is_emoji
 from tff_keyboard_app.keyboard.languages import LANGUAGES
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -22,12 +22,12 @@ def predictor():
 
 @pytest.fixture(scope="module")
 def keyboard(predictor):
-    return StripKeyboard(predictor)
+    return AppKeyboard(predictor)
 
 
 def shown(keyboard, text):
     """Words of the strip, best first."""
-    slots = keyboard.strip_for(text).slots
+    slots = keyboard.keyboard_strip(text).slots
     ranked = sorted(zip(SLOT_RANKS, slots, strict=True), key=lambda pair: pair[0])
     return [slot.word for _, slot in ranked if slot is not None]
 
@@ -50,12 +50,12 @@ def test_an_emoji_has_the_last_place(keyboard, text, emoji):
 
 
 def test_a_tap_types_the_whole_emoji(keyboard):
-    [slot] = [s for s in keyboard.strip_for("I love you ").slots if s and is_emoji(s.word)]
+    [slot] = [s for s in keyboard.keyboard_strip("I love you ").slots if s and is_emoji(s.word)]
     assert slot.applied_to("I love you ") == "I love you ❤️ "
 
 
 def test_a_switch_turns_them_off(predictor):
-    plain = StripKeyboard(predictor, emoji=False)
+    plain = AppKeyboard(predictor, emoji=False)
     assert not any(map(is_emoji, shown(plain, "happy birthday ")))
     assert len(shown(plain, "happy birthday ")) == SLOTS
 

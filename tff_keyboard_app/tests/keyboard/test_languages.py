@@ -15,7 +15,7 @@ from tff_keyboard_app.keyboard.autocorrect import Autocorrect
 from tff_keyboard_app.keyboard.blocklist import Blocklist, packaged_entries
 from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.keyboard.misspellings import Misspellings
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
@@ -96,8 +96,8 @@ def test_a_space_adds_missing_marks(code, typed, meant):
     rules = vocabulary.NormalisationRules(language=code)
     words = vocabulary.Vocabulary((*vocabulary.SPECIAL_WORDS, meant), rules)
     row = np.array([0.0, 0.0, 0.1, 0.1, 0.3])
-    found = Autocorrect(words, {meant: 0.01}, language=LANGUAGES[code]).correct(typed, row)
-    assert (found.word, found.is_sure) == (meant, True)
+    actual = Autocorrect(words, {meant: 0.01}, language=LANGUAGES[code]).correct(typed, row)
+    assert (actual.word, actual.is_sure) == (meant, True)
 
 
 @pytest.fixture(scope="module", params=["de", "tr", "es", "nl"])
@@ -105,11 +105,11 @@ def keyboard(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     run = export_fakes.save_run(folder / "run", language=request.param)
     path = export(run, folder / "keyboard.tflite", ExportOptions()).paths.model
-    return StripKeyboard(KeyboardPredictor(path))
+    return AppKeyboard(KeyboardPredictor(path))
 
 
 def shown(keyboard, text):
-    return [slot.word for slot in keyboard.strip_for(text).slots if slot]
+    return [slot.word for slot in keyboard.keyboard_strip(text).slots if slot]
 
 
 def test_strips_have_the_capitals_of_their_language(keyboard):
@@ -136,7 +136,7 @@ def test_strips_have_the_capitals_of_their_language(keyboard):
 
 
 def test_lists_can_be_turned_off_and_capitals_stay(keyboard):
-    plain = StripKeyboard(keyboard.predictor, "none")
+    plain = AppKeyboard(keyboard.predictor, "none")
     assert plain.language is keyboard.language
     fragment, word = {
         "de": ("Üb", "Übermorgen"),

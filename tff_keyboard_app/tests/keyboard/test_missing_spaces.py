@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard_app.keyboard.missing_spaces import MissingSpaces
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 BASE = pathlib.Path(__file__).parents[3] / "models" / "base" / "keyboard.tflite"
@@ -22,7 +22,7 @@ class Model:
 
 @pytest.fixture(scope="module")
 def keyboard():
-    return StripKeyboard(open_keyboard(BASE))
+    return AppKeyboard(open_keyboard(BASE))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_cut_in_three(spaces):
     ],
 )
 def test_what_a_space_makes(keyboard, typed, sent):
-    correction = keyboard.strip_for(typed).correction
+    correction = keyboard.keyboard_strip(typed).correction
     assert correction is not None
     assert correction.applied_to(typed) == sent
 
@@ -93,7 +93,7 @@ def test_what_a_space_makes(keyboard, typed, sent):
     ],
 )
 def test_words_stay_whole(keyboard, typed):
-    assert keyboard.strip_for(typed).correction is None
+    assert keyboard.keyboard_strip(typed).correction is None
 
 
 @pytest.mark.parametrize(
@@ -101,19 +101,19 @@ def test_words_stay_whole(keyboard, typed):
     [("i want 5p", "to"), ("so 2hat", "what"), ("i want 5he", "the"), ("wha5", "what")],
 )
 def test_a_digit_for_a_letter_is_offered_in_a_short_word(keyboard, typed, meant):
-    strip = keyboard.strip_for(typed)
+    strip = keyboard.keyboard_strip(typed)
     assert meant in {slot.word for slot in strip.slots if slot is not None}
     assert strip.correction is None
 
 
 @pytest.mark.parametrize("typed", ["4th", "mp3", "3d", "5pm", "2day", "b4", "class6", "4ever"])
 def test_words_with_a_digit_stay(keyboard, typed):
-    assert keyboard.strip_for(f"the {typed}").correction is None
+    assert keyboard.keyboard_strip(f"the {typed}").correction is None
 
 
 def test_joined_words_are_not_completed(keyboard):
     for typed in ("alo", "thanky", "eachot"):
-        shown = {slot.word for slot in keyboard.strip_for(typed).slots if slot is not None}
+        shown = {slot.word for slot in keyboard.keyboard_strip(typed).slots if slot is not None}
         assert not shown & {"alot", "thankyou", "eachother"}
 
 
@@ -127,7 +127,7 @@ def test_joined_words_are_not_completed(keyboard):
     ],
 )
 def test_names_of_the_lexicon_have_capitals(keyboard, typed, shown):
-    assert shown in {slot.word for slot in keyboard.strip_for(typed).slots if slot is not None}
+    assert shown in {slot.word for slot in keyboard.keyboard_strip(typed).slots if slot is not None}
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_names_of_the_lexicon_have_capitals(keyboard, typed, shown):
     ],
 )
 def test_a_space_inside_a_word_is_taken_away(keyboard, text, after_space):
-    found = keyboard.strip_for(text).correction
+    actual = keyboard.keyboard_strip(text).correction
     if after_space is None:
-        assert found is None or found.replaces <= len(text.split()[-1])
+        assert actual is None or actual.replaces <= len(text.split()[-1])
     else:
-        assert found.applied_to(text) == after_space
+        assert actual.applied_to(text) == after_space

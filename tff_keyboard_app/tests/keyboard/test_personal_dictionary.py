@@ -6,7 +6,7 @@ import pytest
 
 from tff_keyboard_app.keyboard import terminal_keyboard
 from tff_keyboard_app.keyboard.personal_dictionary import DOUBTED_USES
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.user_history import UserHistory
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -25,7 +25,7 @@ SLIPS = {
 @pytest.fixture(scope="module")
 def opened():
     keyboard = open_keyboard(pathlib.Path("models/messages/keyboard.tflite"))
-    return StripKeyboard(keyboard)
+    return AppKeyboard(keyboard)
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def typed(keyboard, owner, text):
 
 
 def shown(keyboard, text):
-    return [slot.word for slot in keyboard.strip_for(text).slots if slot]
+    return [slot.word for slot in keyboard.keyboard_strip(text).slots if slot]
 
 
 def corrected(keyboard, text):
-    found = keyboard.strip_for(text).correction
-    return found and found.word
+    actual = keyboard.keyboard_strip(text).correction
+    return actual and actual.word
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -84,12 +84,12 @@ def test_the_word_that_is_typed_more_often_wins(keyboard, owner, often):
 
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_correction_that_was_taken_back_is_not_made_again(keyboard, owner, slip):
-    owner.learn(f"ok {slip}", kept=[slip])
+    owner.learn(f"ok {slip}", exempt_words=[slip])
     assert corrected(keyboard, f"ok {slip}") is None
     owner.forget(slip)
-    owner.learn(f"ok {slip}", kept=["another"])
+    owner.learn(f"ok {slip}", exempt_words=["another"])
     keyboard.predictor.cache.forget(["another"])
-    assert keyboard.predictor.cache.kept == set()
+    assert keyboard.predictor.cache.exempt_words == set()
 
 
 def test_a_name_is_learnt_by_its_second_use_and_forgotten(keyboard, owner):
@@ -119,7 +119,7 @@ def test_a_doubted_word_that_is_typed_often_is_the_owners(keyboard, owner):
 def test_no_place_is_empty_behind_three_letters(keyboard, text):
     words = shown(keyboard, text)
     assert len(words) == len({word.lower() for word in words}) == 3
-    if keyboard.strip_for(text).correction:
+    if keyboard.keyboard_strip(text).correction:
         assert text.split()[-1] in words  # and may be declined beforehand
 
 
@@ -197,11 +197,11 @@ def test_command_is_not_corrected_and_reports_its_effect(keyboard, owner):
 
 
 def test_a_pair_that_was_typed_three_times_is_on_the_strip():
-    base = StripKeyboard(open_keyboard(pathlib.Path("models/base/keyboard.tflite")))
+    base = AppKeyboard(open_keyboard(pathlib.Path("models/base/keyboard.tflite")))
     owner = UserHistory([base.predictor], base.predictor.cache)
 
     def shown(text):
-        return {slot.word.lower() for slot in base.strip_for(text).slots if slot is not None}
+        return {slot.word.lower() for slot in base.keyboard_strip(text).slots if slot is not None}
 
     for uses in (1, 2):
         owner.learn("Hello Zbigniew")

@@ -9,7 +9,7 @@ import pytest
 
 from tff_keyboard.training.advice.advice import base_of
 from tff_keyboard_app.keyboard.blocklist import Blocklist, packaged_entries
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 
@@ -84,13 +84,13 @@ PROMPTS = {
 
 @functools.cache
 def keyboard_of(language):
-    return StripKeyboard(open_keyboard(pathlib.Path(base_of(language), "keyboard.tflite")))
+    return AppKeyboard(open_keyboard(pathlib.Path(base_of(language), "keyboard.tflite")))
 
 
 def offered_words(keyboard, prompts):
     for group in prompts.groups.split():
         for template in prompts.templates:
-            for slot in keyboard.strip_for(template.format(group)).slots:
+            for slot in keyboard.keyboard_strip(template.format(group)).slots:
                 if slot is not None:
                     yield template.format(group), slot.word
 
@@ -101,7 +101,7 @@ def test_no_insult_is_offered(language):
     prompts = PROMPTS[language]
     insults = re.compile("|".join(prompts.insults.split()).replace("*", ".*"))
     blocked = Blocklist(packaged_entries(language))
-    found = list(offered_words(keyboard_of(language), prompts))
-    assert len(found) > 2 * len(prompts.groups.split()) * len(prompts.templates)
-    assert [each for each in found if insults.fullmatch(each[1].lower())] == []
-    assert [each for each in found if each[1].lower() in blocked] == []
+    actual = list(offered_words(keyboard_of(language), prompts))
+    assert len(actual) > 2 * len(prompts.groups.split()) * len(prompts.templates)
+    assert [each for each in actual if insults.fullmatch(each[1].lower())] == []
+    assert [each for each in actual if each[1].lower() in blocked] == []

@@ -12,7 +12,7 @@ import pathlib
 
 import pytest
 
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import TypingSession
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -21,19 +21,19 @@ BASE = pathlib.Path(__file__).parents[3] / "models" / "base" / "keyboard.tflite"
 
 @pytest.fixture(scope="module")
 def keyboard():
-    return StripKeyboard(open_keyboard(BASE))
+    return AppKeyboard(open_keyboard(BASE))
 
 
 def sent(keyboard, text):
     """Returns the text after each word's space."""
     session = TypingSession()
     for character in f"{text} ":
-        session.press(character, keyboard.strip_for(session.text).correction)
+        session.press(character, keyboard.keyboard_strip(session.text).correction)
     return session.text.removesuffix(" ")
 
 
 def shown(keyboard, text):
-    return {slot.word for slot in keyboard.strip_for(text).slots if slot is not None}
+    return {slot.word for slot in keyboard.keyboard_strip(text).slots if slot is not None}
 
 
 @pytest.mark.parametrize(
@@ -156,5 +156,5 @@ def test_completions_begin_with_the_letters_or_are_near(keyboard, text):
 
 def test_suggestion_for_an_earlier_word_leaves_one_space(keyboard):
     before, after = "The floo", "r is yours"
-    slot = keyboard.strip_for(before, after).slots[1]
+    slot = keyboard.keyboard_strip(before, after).slots[1]
     assert slot.applied_to(before) + after[slot.replaces_after :] == "The floor is yours"

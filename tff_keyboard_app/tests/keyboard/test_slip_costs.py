@@ -77,15 +77,15 @@ def plain(table, meant, typed):
             return 0.0
         if abs(i - j) > BAND:
             return math.inf
-        found = [math.inf]
+        actual = [math.inf]
         for p in range(min(3, i) + 1):
             for q in range(min(3, j) + 1):
                 if p + q:
                     step = cost_of(table, meant[i - p : i], typed[j - q : j])
                     if (i - p, j - q) == (1, 1) and step > 0:
                         step += table[FIRST_LETTER, ""]
-                    found.append(best(i - p, j - q) + step)
-        return min(found)
+                    actual.append(best(i - p, j - q) + step)
+        return min(actual)
 
     return best(len(meant), len(typed))
 
@@ -103,10 +103,10 @@ def test_costs_are_those_of_all_ways_to_cut(words, typed):
 
 def test_a_word_for_itself_costs_nothing_and_far_or_foreign_words_are_never_meant():
     costs = SlipCosts(TABLE, LETTERS)
-    found = costs.costs("abcd", costs.coded(["abcd", "abcdabcd", "a"]))
-    assert found[0] == 0.0
-    assert found[1] == math.inf
-    assert found[2] > 0.0
+    actual = costs.costs("abcd", costs.coded(["abcd", "abcdabcd", "a"]))
+    assert actual[0] == 0.0
+    assert actual[1] == math.inf
+    assert actual[2] > 0.0
     assert costs.costs("abéd", costs.coded(["abcd"]))[0] == math.inf
     assert costs.costs("abcd", costs.coded([])).shape == (0,)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard.data.sources import synthetic
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import TypingSession
 from tff_keyboard_app.keyboard.user_history import UserHistory
 from tff_keyboard_app.tests.support import slipping_typist
@@ -19,7 +19,7 @@ MAX_CHANGED = 0.005  # of the right words
 
 @pytest.fixture(scope="module")
 def keyboard():
-    return StripKeyboard(open_keyboard(pathlib.Path("models/messages/keyboard.tflite")))
+    return AppKeyboard(open_keyboard(pathlib.Path("models/messages/keyboard.tflite")))
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +50,13 @@ def test_corrections_last(keyboard, messages, count, habitual, mends):
     )
 
     def mended():
-        found = [
+        actual = [
             slipping_typist.correction(keyboard, text, word) for text, word, _, _ in typed.slips
         ]
         return np.array(
             [
                 word is not None and slipping_typist.same(word, meant)
-                for word, (_, _, meant, _) in zip(found, typed.slips, strict=True)
+                for word, (_, _, meant, _) in zip(actual, typed.slips, strict=True)
             ]
         )
 

@@ -10,7 +10,7 @@ from tff_keyboard.storage.errors import DataError
 from tff_keyboard_app.commands import spelling as spelling_task
 from tff_keyboard_app.keyboard import spelling
 from tff_keyboard_app.keyboard.misspellings import packaged_misspellings
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import TypingSession
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -24,7 +24,7 @@ COMMON = {
 
 @pytest.fixture(scope="module")
 def keyboard():
-    return StripKeyboard(open_keyboard(BASE))
+    return AppKeyboard(open_keyboard(BASE))
 
 
 def test_common_misspellings_are_corrected(keyboard):
@@ -45,7 +45,7 @@ def test_slang_names_and_words_stay(keyboard, word):
     ("text", "offered"), [("i knw", "know"), ("we are meetin", "meeting"), ("i jus", "just")]
 )
 def test_short_forms_are_left_and_the_whole_word_is_offered(keyboard, text, offered):
-    strip = keyboard.strip_for(text)
+    strip = keyboard.keyboard_strip(text)
     assert strip.correction is None
     assert offered in {slot.word for slot in strip.slots if slot is not None}
 
@@ -54,21 +54,21 @@ def test_short_forms_are_left_and_the_whole_word_is_offered(keyboard, text, offe
 def test_an_emoji_after_a_misspelt_word_corrects_it(keyboard, emoji):
     session = TypingSession()
     for character in f"did you recieve{emoji}":
-        correction = keyboard.strip_for(session.text).correction
+        correction = keyboard.keyboard_strip(session.text).correction
         session.press(character, correction)
     assert session.text == f"did you receive{emoji}"
 
 
 @pytest.mark.parametrize(("text", "meant"), [("i wil", "will"), ("i tihnk", "think")])
 def test_a_letter_left_out_of_a_double_is_no_short_form(keyboard, text, meant):
-    correction = keyboard.strip_for(text).correction
+    correction = keyboard.keyboard_strip(text).correction
     assert correction is not None
     assert correction.word == meant
 
 
 @pytest.mark.parametrize("typed", ["becau", "definatel", "recei", "belie"])
 def test_misspellings_are_not_offered(keyboard, typed):
-    shown = {slot.word for slot in keyboard.strip_for(typed).slots if slot is not None}
+    shown = {slot.word for slot in keyboard.keyboard_strip(typed).slots if slot is not None}
     assert not shown & packaged_misspellings("en")
 
 
@@ -97,6 +97,6 @@ def test_the_task_prints_counts(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:3]] == [["misspelled", "1"], ["corrected", "1"]]
     assert cli.launch(spelling_task, [*words, "--json"]) == cli.OK
-    found = json.loads(capsys.readouterr().out)
-    assert (found["corrected"], found["right"], found["right_changed"]) == (1, 1, 0)
+    actual = json.loads(capsys.readouterr().out)
+    assert (actual["corrected"], actual["right"], actual["right_changed"]) == (1, 1, 0)
     assert cli.launch(spelling_task, [str(BASE), "--pairs=none.tsv"]) != cli.OK

@@ -23,14 +23,14 @@ def edits(word, typed):
     def best(i, j):
         if not i or not j:
             return i + j
-        found = [
+        actual = [
             best(i - 1, j) + 1,
             best(i, j - 1) + 1,
             best(i - 1, j - 1) + (word[i - 1] != typed[j - 1]),
         ]
         if i > 1 and j > 1 and word[i - 2 : i] == typed[j - 2 : j][::-1]:
-            found.append(best(i - 2, j - 2) + 1)
-        return min(found)
+            actual.append(best(i - 2, j - 2) + 1)
+        return min(actual)
 
     return best(len(word), len(typed))
 
@@ -41,14 +41,14 @@ WORDS = st.text("abeiort", min_size=2, max_size=9)
 @given(st.lists(WORDS, min_size=1, max_size=12, unique=True), WORDS)
 @examples(300)
 def test_all_words_within_the_edits_are_found_with_their_costs(words, typed):
-    found = SpellingIndex(words, COSTS).near(typed)
+    actual = SpellingIndex(words, COSTS).near(typed)
     for word in words:
         cost = float(COSTS.costs(typed, COSTS.coded([word]))[0])
         is_near = 0 < edits(word, typed) <= edits_allowed(len(typed)) and cost <= MAX_COST
         has_like_letters = len(set(typed) ^ set(word)) <= 2
         if is_near and has_like_letters:
-            assert found[word] == pytest.approx(math.exp(-cost), rel=1e-4)
-        elif word in found:
+            assert actual[word] == pytest.approx(math.exp(-cost), rel=1e-4)
+        elif word in actual:
             assert is_near
 
 

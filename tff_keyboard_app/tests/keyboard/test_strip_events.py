@@ -11,7 +11,7 @@ from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_app.events import event_log, live_log
 from tff_keyboard_app.keyboard import terminal_keyboard
 from tff_keyboard_app.keyboard.server import keyboard_server
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.strip_events import Cursor, KeyboardEvents, TypedStrips
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
@@ -26,7 +26,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def keyboard(path):
-    return StripKeyboard(KeyboardPredictor(path))
+    return AppKeyboard(KeyboardPredictor(path))
 
 
 @pytest.fixture
@@ -64,11 +64,13 @@ def test_the_terminal_logs_every_strip_it_showed(keyboard, events, log_path, pat
     typed(keyboard, events, "see y\x7fyo\t\n")
     model = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     texts = ["", "s", "se", "see", "see ", "see y", "see ", "see y", "see yo"]
-    strips = [keyboard.strip_for(text).slots for text in texts]
+    strips = [keyboard.keyboard_strip(text).slots for text in texts]
     accepted = strips[-1][1].word
-    strips.append(keyboard.strip_for(f"see yo{accepted} ").slots)  # how many, whatever is there
-    found = list(event_log.read_log(log_path))
-    assert [(s.place, s.prefix) for s in found] == [
+    strips.append(
+        keyboard.keyboard_strip(f"see yo{accepted} ").slots
+    )  # how many, whatever is there
+    actual = list(event_log.read_log(log_path))
+    assert [(s.place, s.prefix) for s in actual] == [
         (0, 0),
         (0, 1),
         (0, 2),
@@ -80,21 +82,21 @@ def test_the_terminal_logs_every_strip_it_showed(keyboard, events, log_path, pat
         (1, 2),
         (2, 0),
     ]
-    assert [s.shown for s in found] == [sum(map(bool, slots)) for slots in strips]
-    assert [s.outcome for s in found] == ["typed"] * 8 + ["accepted", "left"]
-    assert [s.rank for s in found] == [None] * 8 + [0, None]
+    assert [s.shown for s in actual] == [sum(map(bool, slots)) for slots in strips]
+    assert [s.outcome for s in actual] == ["typed"] * 8 + ["accepted", "left"]
+    assert [s.rank for s in actual] == [None] * 8 + [0, None]
     words = ["see"] * 4 + [accepted.lower()] * 5 + [None]
-    for strip, slots, word in zip(found, strips, words, strict=True):
+    for strip, slots, word in zip(actual, strips, words, strict=True):
         ranked = [slot.word.lower() if slot else None for slot in (slots[1], slots[0], slots[2])]
         assert strip.match == (ranked.index(word) if word in ranked and word else None)
-    assert {strip.model for strip in found} == {model}
-    assert not any(strip.deleted for strip in found)
+    assert {strip.model for strip in actual} == {model}
+    assert not any(strip.deleted for strip in actual)
 
 
 def test_a_suggestion_taken_back_is_marked(keyboard, events, log_path):
     typed(keyboard, events, ["s", "\t", "\x7f", "\x7f", "\x1b", "1", "h", "\x7f", "\n"])
-    found = list(event_log.read_log(log_path))
-    assert [(s.outcome, s.deleted) for s in found] == [
+    actual = list(event_log.read_log(log_path))
+    assert [(s.outcome, s.deleted) for s in actual] == [
         ("typed", False),
         ("accepted", True),
         ("typed", False),  # the key that took it back
@@ -104,7 +106,7 @@ def test_a_suggestion_taken_back_is_marked(keyboard, events, log_path):
         ("typed", False),  # it deleted a letter
         ("left", False),
     ]
-    assert found[4].rank == 1
+    assert actual[4].rank == 1
 
 
 def test_a_command_is_no_message(keyboard, events, log_path):
@@ -115,15 +117,15 @@ def test_a_command_is_no_message(keyboard, events, log_path):
             assert words == " see"
             return ["see"], []
 
-        def learn(self, text, kept=(), *, learn=True):
+        def learn(self, text, exempt_words=(), *, learn=True):
             assert text == "you"
 
     keys = iter([*"/forget see\n", *"you\n", ""])
     terminal_keyboard.run(
         keyboard, lambda: next(keys), lambda _: None, Forgetful(), TypedStrips(events)
     )
-    found = list(event_log.read_log(log_path))
-    assert [(s.message, s.place, s.prefix) for s in found] == [(0, 0, n) for n in range(4)]
+    actual = list(event_log.read_log(log_path))
+    assert [(s.message, s.place, s.prefix) for s in actual] == [(0, 0, n) for n in range(4)]
 
 
 def test_unwritable_log_does_not_stop_typing(keyboard, events, monkeypatch):

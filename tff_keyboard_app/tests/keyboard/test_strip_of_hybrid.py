@@ -5,7 +5,7 @@ import pytest
 from tests.support.keyboard import export_fakes, hybrid_export
 from tests.support.keyboard.export_fakes import export
 from tests.tflite_export.runtime.test_tail import part
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -40,40 +40,40 @@ def test_manners_hold_for_the_owners_words(keyboard):
     for message in [["see", "heckbox"], ["see", "latr"], ["see", "johann"]]:
         keyboard.learn(message)
         keyboard.learn(message)
-    polite = StripKeyboard(keyboard, "en", ["heck*"])
-    assert "johann" in shown(polite.strip_for("see "))
-    assert "heckbox" not in shown(polite.strip_for("see he"))
+    polite = AppKeyboard(keyboard, "en", ["heck*"])
+    assert "johann" in shown(polite.keyboard_strip("see "))
+    assert "heckbox" not in shown(polite.keyboard_strip("see he"))
     assert polite.withheld > 0
-    assert shown(polite.strip_for("j")) == ["johann"]
-    assert shown(polite.strip_for("J")) == ["Johann"]
+    assert shown(polite.keyboard_strip("j")) == ["johann"]
+    assert shown(polite.keyboard_strip("J")) == ["Johann"]
 
 
 def test_a_slip_gives_its_place_unless_its_owner_prefers_it(keyboard):
-    polite = StripKeyboard(keyboard, "en")
+    polite = AppKeyboard(keyboard, "en")
     keyboard.learn(["see", "you", "laterr"])
     keyboard.learn(["see", "you", "later"])
-    assert "laterr" not in shown(polite.strip_for("see you late"))
+    assert "laterr" not in shown(polite.keyboard_strip("see you late"))
     for _ in range(3):
         keyboard.learn(["see", "you", "laterr"])
-    assert "laterr" in shown(polite.strip_for("see you late"))
+    assert "laterr" in shown(polite.keyboard_strip("see you late"))
 
 
 def test_a_slip_is_corrected_to_the_owners_word_and_the_word_to_nothing(keyboard):
-    polite = StripKeyboard(keyboard, "en")
-    assert polite.strip_for("see johnan").correction is None
+    polite = AppKeyboard(keyboard, "en")
+    assert polite.keyboard_strip("see johnan").correction is None
     for _ in range(6):
         keyboard.learn(["see", "johann"])
-    correction = polite.strip_for("see johnan").correction
+    correction = polite.keyboard_strip("see johnan").correction
     assert correction is not None
     assert correction.word == "johann"
-    assert polite.strip_for("see johann").correction is None
+    assert polite.keyboard_strip("see johann").correction is None
 
 
 def test_the_strip_offers_and_leaves_what_is_a_word(with_tail):
-    manners = StripKeyboard(with_tail)
-    words = [slot.word for slot in manners.strip_for("see qui").slots if slot]
+    manners = AppKeyboard(with_tail)
+    words = [slot.word for slot in manners.keyboard_strip("see qui").slots if slot]
     assert words[1:2] == ["quilt"] or "quince" in words
-    assert manners.strip_for("see zebra").correction is None
+    assert manners.keyboard_strip("see zebra").correction is None
     # One letter from a common word, and ten thousand times rarer: never offered.
-    shown = [slot.word for slot in manners.strip_for("see tommorr").slots if slot]
+    shown = [slot.word for slot in manners.keyboard_strip("see tommorr").slots if slot]
     assert "tommorrow" not in shown

@@ -1,10 +1,10 @@
-"""One `StripKeyboard` in eight threads: no crash, and the strips of one thread."""
+"""One `AppKeyboard` in eight threads: no crash, and the strips of one thread."""
 
 import numpy as np
 
 from tests.support.keyboard.threads import in_threads
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.user_history import UserHistory
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -24,13 +24,13 @@ TEXTS = [
 
 
 def shown(keyboard, text):
-    strip = keyboard.strip_for(text)
+    strip = keyboard.keyboard_strip(text)
     correction = strip.correction and strip.correction.word
     return [slot and slot.word for slot in strip.slots], correction
 
 
 def test_strips_are_those_of_one_thread():
-    keyboard = StripKeyboard(open_keyboard(MODEL))
+    keyboard = AppKeyboard(open_keyboard(MODEL))
     alone = {text: shown(keyboard, text) for text in TEXTS}
 
     def work(number):
@@ -44,7 +44,7 @@ def test_strips_are_those_of_one_thread():
 
 def test_two_keyboards_share_words_that_change():
     cache = WordCache()
-    keyboards = [StripKeyboard(open_keyboard(MODEL, cache=cache)) for _ in range(2)]
+    keyboards = [AppKeyboard(open_keyboard(MODEL, cache=cache)) for _ in range(2)]
     history = UserHistory([keyboard.predictor for keyboard in keyboards], cache)
 
     def work(number):

@@ -15,8 +15,8 @@ from tests.support.keyboard.export_fakes import export
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_app.keyboard import terminal_keyboard, typing_session
 from tff_keyboard_app.keyboard.server import keyboard_server
-from tff_keyboard_app.keyboard.strip import StripKeyboard
-from tff_keyboard_app.keyboard.typing_session import Sent, Slot, SlottedStrip, TypingSession
+from tff_keyboard_app.keyboard.strip import AppKeyboard
+from tff_keyboard_app.keyboard.typing_session import KeyboardStrip, Sent, Slot, TypingSession
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
@@ -35,7 +35,7 @@ def predictor(path):
 
 @pytest.fixture(scope="module")
 def keyboard(predictor):
-    return StripKeyboard(predictor)
+    return AppKeyboard(predictor)
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def client(keyboard):
 
 def test_the_best_word_stands_in_the_centre(predictor, keyboard):
     ranked = [word for word, _ in predictor.suggest(["are"], "", 3)]
-    slots = keyboard.strip_for("are ").slots
+    slots = keyboard.keyboard_strip("are ").slots
     assert [slot.word for slot in slots] == [ranked[1], ranked[0], ranked[2]]
 
 
 def test_places_without_a_suggestion_are_empty(keyboard):
-    assert keyboard.strip_for("zzz").slots == (None, None, None)
-    assert keyboard.strip_for("zz").slots == (None, None, None)
-    left, middle, right = keyboard.strip_for("stra").slots
+    assert keyboard.keyboard_strip("zzz").slots == (None, None, None)
+    assert keyboard.keyboard_strip("zz").slots == (None, None, None)
+    left, middle, right = keyboard.keyboard_strip("stra").slots
     # Nothing else begins alike; what is typed may be taken as it is.
     assert (left.word, middle.word, right) == ("stra", "straße", None)
 
@@ -72,7 +72,7 @@ def test_places_without_a_suggestion_are_empty(keyboard):
 def test_a_tap_replaces_the_fragment_in_its_case(keyboard, text, expected):
     slot = next(
         slot
-        for slot in keyboard.strip_for(text).slots
+        for slot in keyboard.keyboard_strip(text).slots
         if slot and slot.applied_to(text).casefold() == expected.casefold()
     )
     assert slot.applied_to(text) == expected
@@ -82,7 +82,7 @@ def test_a_tap_replaces_the_fragment_in_its_case(keyboard, text, expected):
 @examples(150)
 def test_a_tap_leaves_the_words_before_alone(predictor, keyboard, text):
     context, _ = predictor.context_and_prefix(text)
-    for slot in keyboard.strip_for(text).slots:
+    for slot in keyboard.keyboard_strip(text).slots:
         if slot is not None:
             words, prefix = predictor.context_and_prefix(slot.applied_to(text))
             assert words[: len(context)] == context
@@ -94,7 +94,7 @@ def test_counters_count_keys_taps_and_deletions(keyboard):
     session = TypingSession()
     for character in "see you l":
         session.press(character)
-    slot = keyboard.strip_for(session.text).slots[1]
+    slot = keyboard.keyboard_strip(session.text).slots[1]
     session.accept(slot)
     assert session.text == f"see you {slot.word} "
     assert session.keystrokes == 10
@@ -130,14 +130,14 @@ def test_counters_count_keys_taps_and_deletions(keyboard):
     ],
 )
 def test_a_tap_inside_a_word_replaces_all_of_it(keyboard, after, taken):
-    slot = keyboard.strip_for("see you la", after).slots[1]
+    slot = keyboard.keyboard_strip("see you la", after).slots[1]
     assert slot.replaces == 2
     assert slot.replaces_after == taken
 
 
 def test_between_words_only_a_space_behind_the_cursor_goes(keyboard):
-    assert keyboard.strip_for("see ", "you").slots[1].replaces_after == 0
-    assert keyboard.strip_for("see ", " you").slots[1].replaces_after == 1
+    assert keyboard.keyboard_strip("see ", "you").slots[1].replaces_after == 0
+    assert keyboard.keyboard_strip("see ", " you").slots[1].replaces_after == 1
 
 
 DONT = Slot("don't", 1.0, 4, "don't ")
@@ -197,7 +197,7 @@ def test_word_of_an_address_is_not_corrected():
     session.press("s")
     assert (session.text, session.keystrokes) == ("ask jhon.s", 10)
     session.send()
-    assert session.settled(ended=True)[0].kept == frozenset()
+    assert session.settled(ended=True)[0].exempt_words == frozenset()
     for mark, character, text in ((".", " ", "i don't. "), (",", "o", "i don't,o")):
         session = session_of("i dont")
         session.press(mark, DONT)
@@ -240,15 +240,15 @@ def test_words_that_were_typed_against_a_correction_are_kept():
     assert session.text == "i dont "
     session.send()
     [sent] = session.settled()
-    assert sent.kept == {"dont"}
+    assert sent.exempt_words == {"dont"}
     # Or taken from the strip as it is typed.
     session = session_of("dont")
     session.accept(Slot("dont", 0.0, 4, "dont "), DONT)
     session.send()
-    assert session.settled()[0].kept == {"dont"}
+    assert session.settled()[0].exempt_words == {"dont"}
     session = session_of("ok")
     session.send()
-    assert session.settled()[0].kept == frozenset()
+    assert session.settled()[0].exempt_words == frozenset()
 
 
 def test_a_correction_that_was_taken_back_is_not_made_again_in_the_message():
@@ -293,8 +293,8 @@ def test_terminal_types_accepts_and_sends(predictor, keyboard):
 
 
 def test_terminal_shows_no_code_of_a_strangers_vocabulary():
-    strip = SlottedStrip((None, Slot("a\x1b[2J", 1.0, 0, "a\x1b[2J "), None), 0.0)
-    shown = typed(types.SimpleNamespace(strip_for=lambda text: strip), "\t")[1]
+    strip = KeyboardStrip((None, Slot("a\x1b[2J", 1.0, 0, "a\x1b[2J "), None), 0.0)
+    shown = typed(types.SimpleNamespace(keyboard_strip=lambda text: strip), "\t")[1]
     assert "> a[2J " in shown
     assert "\x1b[2J" not in shown
 
@@ -307,7 +307,7 @@ def test_an_arrow_key_types_nothing(keyboard, key):
 
 @pytest.mark.parametrize("place", [1, 2, 3])
 def test_terminal_takes_each_place(keyboard, place):
-    slot = keyboard.strip_for("see ").slots[place - 1]
+    slot = keyboard.keyboard_strip("see ").slots[place - 1]
     session, _ = typed(keyboard, f"see \x1b{place}")
     assert session.messages == [f"see {slot.word}"]
 
@@ -328,7 +328,7 @@ def suggest(client, text, **changes):
 
 def test_server_suggests_what_the_model_does(client, keyboard):
     answer = suggest(client, "see you l")
-    slots = keyboard.strip_for("see you l").slots
+    slots = keyboard.keyboard_strip("see you l").slots
     [strip] = answer.json["models"]
     assert [slot["inserts"] for slot in strip["slots"]] == [slot.inserts for slot in slots]
     assert strip["slots"][1]["probability"] == pytest.approx(slots[1].probability)
@@ -407,7 +407,7 @@ def test_server_survives_any_text(keyboard, text):
 
 def test_keys_at_the_same_time_do_not_mix(client, keyboard):
     texts = [f"{sentence} " for sentence in export_fakes.SENTENCES] * 4
-    expected = [keyboard.strip_for(text).slots[1].word for text in texts]
+    expected = [keyboard.keyboard_strip(text).slots[1].word for text in texts]
     answers: dict[int, str] = {}
 
     def ask(index):

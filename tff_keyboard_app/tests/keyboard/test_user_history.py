@@ -13,7 +13,7 @@ from tff_keyboard.storage.errors import DataError, ExportError, ProgramError
 from tff_keyboard_app.keyboard import cache_file, terminal_keyboard
 from tff_keyboard_app.keyboard.sentences import sentence_of, sentences_of
 from tff_keyboard_app.keyboard.server import keyboard_server
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.user_history import UserHistory, held_cache
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -58,7 +58,7 @@ def test_the_last_sentence_is_the_one_the_strip_reads(text):
 @pytest.mark.parametrize("word", ["hunter2", "b0b", "covid-19", "2fa", "4111111111111111"])
 def test_codes_and_passwords_with_digits_are_never_learnt(owner, tmp_path, word):
     for _ in range(5):
-        owner.learn(f"see {word} later", kept=[word])
+        owner.learn(f"see {word} later", exempt_words=[word])
     assert owner.personal_dictionary() == []
     assert word not in (tmp_path / "words.cache").read_text()
 
@@ -83,17 +83,17 @@ def test_words_with_or_next_to_digits_are_not_learnt(owner, text, gaps):
 
 
 def test_private_message_is_not_learnt(owner, tmp_path):
-    owner.learn("see johann", kept=["johann"], learn=False)
+    owner.learn("see johann", exempt_words=["johann"], learn=False)
     assert owner.cache == WordCache()
     assert not (tmp_path / "words.cache").exists()
 
 
 def test_a_word_typed_against_a_correction_is_learnt_at_once(owner, keyboard):
-    owner.learn("see Johann. ok zoë", kept=["Johann", "elsewhere"])
-    assert owner.cache.kept == {"johann"}
+    owner.learn("see Johann. ok zoë", exempt_words=["Johann", "elsewhere"])
+    assert owner.cache.exempt_words == {"johann"}
     assert list(keyboard.own_ids) == ["johann"]
     owner.forget("johann")
-    assert not owner.cache.kept
+    assert not owner.cache.exempt_words
 
 
 def test_the_file_follows_memory(owner, tmp_path):
@@ -217,7 +217,7 @@ def test_the_largest_cache_that_can_be_is_read_again(tmp_path, size):
 
 @pytest.fixture
 def client(keyboard, owner):
-    application = keyboard_server.KeyboardApplication({"one": StripKeyboard(keyboard)}, owner)
+    application = keyboard_server.KeyboardApplication({"one": AppKeyboard(keyboard)}, owner)
     return werkzeug_test.Client(application)
 
 
@@ -272,7 +272,7 @@ def test_other_sites_cannot_make_it_forget(client, owner):
 
 
 def test_a_keyboard_that_learns_nothing_says_so(keyboard):
-    application = keyboard_server.KeyboardApplication({"one": StripKeyboard(keyboard)})
+    application = keyboard_server.KeyboardApplication({"one": AppKeyboard(keyboard)})
     client = werkzeug_test.Client(application)
     assert words(client)["learns"] is False
     assert post(client, "/api/forget", all=True).status_code == 409
@@ -296,7 +296,7 @@ def test_a_full_disk_reaches_the_page_as_one_line(client, monkeypatch):
 def typed(keyboard, owner, keys):
     keys, shown = iter(keys), []
     session = terminal_keyboard.run(
-        StripKeyboard(keyboard), lambda: next(keys, ""), shown.append, owner
+        AppKeyboard(keyboard), lambda: next(keys, ""), shown.append, owner
     )
     return session, "".join(shown)
 
@@ -326,7 +326,7 @@ def test_terminal_learns_the_correction_by_enter_unless_undone(keyboard, owner):
     owner.forget_all()
     session, _ = typed(keyboard, owner, "see dont\n\x7f\nok\n")
     assert session.messages == ["see dont", "ok"]
-    assert owner.cache.kept == {"dont"}
+    assert owner.cache.exempt_words == {"dont"}
     session, _ = typed(keyboard, owner, "see dont\n")  # and is not corrected again
     assert session.messages == ["see dont"]
 

@@ -48,8 +48,8 @@ def test_recall_is_counted_as_by_hand(path):
     predictor = KeyboardPredictor(path)
     hits = {1: 0, 3: 0}
     for message in later:
-        for place, word in enumerate(message):
-            strip = [suggested for suggested, _ in predictor.suggest(message[:place], "", 3)]
+        for position, word in enumerate(message):
+            strip = [suggested for suggested, _ in predictor.suggest(message[:position], "", 3)]
             hits[1] += word == strip[0]
             hits[3] += word in strip
     settings = on_device.Settings(train_share=0.2, learning_rate=1e-12)

@@ -63,16 +63,16 @@ def test_original_models_match_the_export(path, personaliser):
     _, _, later = SETTINGS.parts(HABIT)
     text = TypedText("later", ("",), (list(later),))
     expected = predictor_evaluation.evaluate(KeyboardPredictor(path), text, max_length=20).sums
-    found = personaliser.person(HABIT).sums[NETWORK]
-    assert set(found) == set(HOST_SUMS)
-    assert found == pytest.approx({name: values[0] for name, values in expected.items()}, rel=1e-5)
+    actual = personaliser.person(HABIT).sums[NETWORK]
+    assert set(actual) == set(HOST_SUMS)
+    assert actual == pytest.approx({name: values[0] for name, values in expected.items()}, rel=1e-5)
 
 
 def test_the_tuned_model_is_that_of_personalise(path, personaliser):
     report = on_device.personalise(KeyboardPredictor(path), HABIT, SETTINGS)
-    found = personaliser.person(HABIT)
-    assert found.sums[TUNED]["hits_at_3"] / report.words == pytest.approx(report.after[3])
-    losses = (found.loss_before, found.loss_after)
+    actual = personaliser.person(HABIT)
+    assert actual.sums[TUNED]["hits_at_3"] / report.words == pytest.approx(report.after[3])
+    losses = (actual.loss_before, actual.loss_after)
     assert report.deciding_losses == pytest.approx(losses, rel=1e-5)
 
 
@@ -168,7 +168,7 @@ def test_the_report_by_hand():
     gains = np.array([p.sums[TUNED]["hits_at_3"] - 20 for p in people]) / 100
     kept = np.array([p.is_kept for p in people])
     assert not kept[1]
-    assert (summary.people, summary.kept, summary.diverged) == (40, kept.sum(), 1)
+    assert (summary.people, summary.num_kept, summary.diverged) == (40, kept.sum(), 1)
     change = summary.change("recall_at_3_no_eos", TUNED, NETWORK)
     assert change.mean.value == pytest.approx(gains.mean())
     assert change.total.value == pytest.approx(gains.mean())  # all typed the same
@@ -231,8 +231,8 @@ def test_the_order_of_the_records_is_that_of_the_names(tmp_path):
         records.add(name, person([number, 2, 3, 4]))
     records.sort()
     whole = path.read_bytes()
-    found = [json.loads(line).get("person") for line in whole.splitlines()]
-    assert found == [None, *sorted(map(pseudonym, ["ann", "bob", "dora"]))]
+    actual = [json.loads(line).get("person") for line in whole.splitlines()]
+    assert actual == [None, *sorted(map(pseudonym, ["ann", "bob", "dora"]))]
     again = Records(path, FACTS, pseudonym)
     assert path.read_bytes() == whole
     assert again.results == records.results

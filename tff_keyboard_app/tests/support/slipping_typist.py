@@ -16,9 +16,9 @@ SLIPS = 0.05  # of the words of two letters and more
 def beside(letter):
     """Keys above, below, left and right, of rows shifted by half a key."""
     row = next(i for i, keys in enumerate(ROWS) if letter in keys)
-    place = ROWS[row].index(letter)
-    near = [(row, place - 1), (row, place + 1), (row - 1, place), (row - 1, place + 1)]
-    near += [(row + 1, place - 1), (row + 1, place)]
+    position = ROWS[row].index(letter)
+    near = [(row, position - 1), (row, position + 1), (row - 1, position), (row - 1, position + 1)]
+    near += [(row + 1, position - 1), (row + 1, position)]
     return [ROWS[r][c] for r, c in near if 0 <= r < 3 and 0 <= c < len(ROWS[r])]
 
 
@@ -55,8 +55,8 @@ class Typed:
 
 def correction(keyboard, before, word):
     """What a space makes of a word, None where it stays."""
-    found = keyboard.strip_for(before + word).correction
-    return found and found.word
+    actual = keyboard.keyboard_strip(before + word).correction
+    return actual and actual.word
 
 
 def same(word, other):
@@ -68,7 +68,7 @@ def type_messages(keyboard, owner, session, messages, rng, *, habitual=False, me
     """Types and sends messages, which the owner learns.
 
     Args:
-      keyboard: A `StripKeyboard`.
+      keyboard: A `AppKeyboard`.
       owner: A `UserHistory`.
       session: A `TypingSession`.
       messages: Lists of words.
@@ -81,16 +81,16 @@ def type_messages(keyboard, owner, session, messages, rng, *, habitual=False, me
     """
     result, habits = Typed(), {}
     for message in messages:
-        for place, word in enumerate(message):
+        for position, word in enumerate(message):
             typed = word
             if rng.random() < SLIPS:
                 typed = slipped(word, rng)
                 if habitual:
                     typed = habits.setdefault(word, typed)
-            end = place == len(message) - 1
+            end = position == len(message) - 1
             _type_word(keyboard, session, result, word, typed, end=end, mends=mends)
         for sent in session.settled(ended=True):
-            owner.learn(sent.text, sent.kept, learn=sent.learn)
+            owner.learn(sent.text, sent.exempt_words, learn=sent.learn)
     return result
 
 
@@ -98,7 +98,7 @@ def _type_word(keyboard, session, result, word, typed, *, end, mends):
     before = session.text
     for character in typed:
         session.press(character)
-    slot = keyboard.strip_for(session.text).correction if mends else None
+    slot = keyboard.keyboard_strip(session.text).correction if mends else None
     made = slot.word if slot else typed
     result.right += typed == word
     if typed == word and not same(made, word):

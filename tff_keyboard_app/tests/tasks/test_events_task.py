@@ -43,6 +43,16 @@ def test_replays_logs_and_reads_them(tmp_path, capsys, monkeypatch):
     private = capsys.readouterr().out
     assert "epsilon = " in private
     assert "5 clients" not in private
+    copy, link = tmp_path / "copy.jsonl", tmp_path / "link.jsonl"
+    copy.write_bytes(logs[1].read_bytes())
+    link.symlink_to(logs[2])
+    for again in (logs[0], copy, link):  # its client would count twice
+        with pytest.raises(UsageError, match="are the same log"):
+            events.run(events.Options(logs=(*logs, again), noise_multiplier=1.0))
+    empty = tuple(tmp_path / f"{name}.jsonl" for name in "ab")
+    for path in empty:
+        path.touch()
+    events.run(events.Options(logs=(*logs, *empty), noise_multiplier=1.0))
 
 
 def test_a_replay_takes_no_store_that_was_cut_by_other_rules(store, tmp_path):

@@ -14,7 +14,7 @@ from tff_keyboard.command_line import cli
 from tff_keyboard_app.commands import play as play_task
 from tff_keyboard_app.events import event_log
 from tff_keyboard_app.keyboard import cache_file
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.tests.support import keyboard_browser
 from tff_keyboard_app.tests.support.keyboard_browser import ROOT, play
 from tflite_export.export.export_options import ExportOptions
@@ -56,11 +56,11 @@ def page(driver, address):
 
 @functools.cache
 def keyboard(path):
-    return StripKeyboard(KeyboardPredictor(path))
+    return AppKeyboard(KeyboardPredictor(path))
 
 
 def expected_strip(path, text, after=""):
-    slots = keyboard(path).strip_for(text, after).slots
+    slots = keyboard(path).keyboard_strip(text, after).slots
     return [slot.word if slot else "" for slot in slots]
 
 
@@ -236,9 +236,9 @@ class TestPageInDetail:
     def test_symbols_of_both_pages(self, page):
         page.press_on_screen("symbols")
         page.find('#keys [data-key="more symbols"]').click()
-        wanted = "%=_~<>[]\u20ac\u00a3{}^|\\"
+        expected = "%=_~<>[]\u20ac\u00a3{}^|\\"
         keys = {key.text for key in page.find_all("#keys .key")}
-        assert set(wanted) <= keys
+        assert set(expected) <= keys
         page.press_on_screen("%", "\u20ac")
         page.find('#keys [data-key="more symbols"]').click()
         page.press_on_screen("7", "letters")
@@ -420,7 +420,7 @@ class TestScreens:
         page.tap(1)
         page.type("\n")
         page.write("are y")
-        found = page.driver.execute_script(
+        actual = page.driver.execute_script(
             """
             const box = (node) => node.getBoundingClientRect();
             const keys = [...document.querySelectorAll(".key")].map(box);
@@ -437,14 +437,14 @@ class TestScreens:
             };
             """
         )
-        assert found["tall"] <= found["height"] or not is_phone
-        assert found["narrowest"] >= 30
-        assert found["bottom"] <= found["height"]
-        assert found["sideways"] <= 0
-        assert (found["border"] == "0px") == is_phone
-        assert (found["top"] == 0) == is_phone
-        assert found["inputMode"] == ("none" if is_phone else "")
-        brightness = [int(part) for part in found["page"][4:-1].split(",")]
+        assert actual["tall"] <= actual["height"] or not is_phone
+        assert actual["narrowest"] >= 30
+        assert actual["bottom"] <= actual["height"]
+        assert actual["sideways"] <= 0
+        assert (actual["border"] == "0px") == is_phone
+        assert (actual["top"] == 0) == is_phone
+        assert actual["inputMode"] == ("none" if is_phone else "")
+        brightness = [int(part) for part in actual["page"][4:-1].split(",")]
         assert (max(brightness) < 64) == (scheme == "dark")
         assert violations(page) == []
         if is_phone:  # one thing at a time
@@ -610,7 +610,7 @@ class TestOwnWords:
         page.type("\n")
         page.wait("document.getElementById('remembered').textContent === '2'", "not learnt")
         assert [sent.text for sent in page.find_all("#messages li")] == ["See dont"]
-        assert cache_file.load(tmp_path / "words.cache").kept == {"dont"}
+        assert cache_file.load(tmp_path / "words.cache").exempt_words == {"dont"}
         page.write("dont")
         assert page.find_all("#strip .correction") == []
         page.write("\b" * 4)
@@ -655,8 +655,8 @@ class TestEvents:
             while len(log.read_bytes().splitlines()) < 13:
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
-        found = list(event_log.read_log(log))
-        message = [strip for strip in found if strip.message == 0]
+        actual = list(event_log.read_log(log))
+        message = [strip for strip in actual if strip.message == 0]
         assert [(s.place, s.prefix) for s in message] == [
             (0, 0),
             (0, 1),
@@ -679,9 +679,9 @@ class TestEvents:
         assert [s.rank for s in message] == [None] * 6 + [0, None, 0, None]
         assert [s.deleted for s in message] == [False] * 6 + [True] + [False] * 3
         assert [message[place].match for place in (6, 8)] == [0, 0]
-        dropped = [strip for strip in found if strip.message == 1]
+        dropped = [strip for strip in actual if strip.message == 1]
         assert [s.outcome for s in dropped] == ["typed", "typed", "left"]
-        assert len(found) == 13
+        assert len(actual) == 13
         said = [entry["message"] for entry in driver.get_log("browser")]
         # The server may have ended before it answered what it has logged.
         assert [line for line in said if "ERR_EMPTY_RESPONSE" not in line] == []

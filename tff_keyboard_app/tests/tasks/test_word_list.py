@@ -23,7 +23,7 @@ def opened_once():
 
 
 @pytest.fixture(scope="module")
-def place(store, tmp_path_factory):
+def data_root(store, tmp_path_factory):
     """Returns a folder with two runs of an untrained CIFG, one of them with a ledger."""
     folder = tmp_path_factory.mktemp("aosp")
     (folder / "store").symlink_to(store)
@@ -46,16 +46,16 @@ def people_of(store, population):
     ]
 
 
-def test_a_list_of_what_several_people_type(place, tmp_path, capsys):
+def test_a_list_of_what_several_people_type(data_root, tmp_path, capsys):
     out = tmp_path / "en.combined"
-    assert launch(place / "run", f"--out={out}") == cli.OK
+    assert launch(data_root / "run", f"--out={out}") == cli.OK
     lines = capsys.readouterr().out.splitlines()
     words = combined_file.read(out)
     assert lines[0] == (
         f"{out}: {len(words.words):,} words, {words.num_bigrams:,} bigrams, "
         f"{out.stat().st_size:,} bytes"
     )
-    store = ClientStore(place / "store")
+    store = ClientStore(data_root / "store")
     people = people_of(store, "train")
     assert lines[1] == (
         f"words that only one client typed: 0 (each word needs at least 2 of {len(people)} clients)"
@@ -71,12 +71,12 @@ def test_a_list_of_what_several_people_type(place, tmp_path, capsys):
     assert {w for b in words.bigrams.values() for w in b} <= set(words.words)
 
 
-def test_a_word_needs_the_minimum_number_of_clients(place, tmp_path, capsys):
+def test_a_word_needs_the_minimum_number_of_clients(data_root, tmp_path, capsys):
     out = tmp_path / "x.combined"
-    arguments = [place / "run", f"--out={out}"]
+    arguments = [data_root / "run", f"--out={out}"]
     assert launch(*arguments, "--min-word-users=3") == cli.OK
     words = combined_file.read(out)
-    people = people_of(ClientStore(place / "store"), "train")
+    people = people_of(ClientStore(data_root / "store"), "train")
     fewest = min(sum(word.lower() in person for person in people) for word in words.words)
     assert fewest == 3
     assert f"at least 3 of {len(people)} clients" in capsys.readouterr().out
@@ -85,32 +85,32 @@ def test_a_word_needs_the_minimum_number_of_clients(place, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_list_is_compared_beside_its_model(place, tmp_path, capsys):
+def test_the_list_is_compared_beside_its_model(data_root, tmp_path, capsys):
     out = tmp_path / "en.combined"
     public = tmp_path / "public.tsv"
     public.write_text("zebra\t2\n")
-    arguments = [place / "run", f"--out={out}", "--tail=200", f"--word-list={public}"]
+    arguments = [data_root / "run", f"--out={out}", "--tail=200", f"--word-list={public}"]
     assert launch(*arguments) == cli.OK
-    store = ClientStore(place / "store")
+    store = ClientStore(data_root / "store")
     people = people_of(store, "train")
     table = set(store.vocabulary.words)
     beyond = {w.lower() for w in combined_file.read(out).words} - table
     several = {w for p in people for w in p if sum(w in other for other in people) >= 2}
     assert beyond
     assert beyond <= several
-    arguments = [str(place / "run"), str(out), "unigram", f"--out={tmp_path / 'c'}"]
+    arguments = [str(data_root / "run"), str(out), "unigram", f"--out={tmp_path / 'c'}"]
     assert cli.launch(compare, arguments) == cli.OK
     assert "en.combined" in capsys.readouterr().out
 
 
-def test_words_beyond_the_table_obey_the_same_rule_of_people(place, tmp_path, capsys):
+def test_words_beyond_the_table_obey_the_same_rule_of_people(data_root, tmp_path, capsys):
     out, public = tmp_path / "en.combined", tmp_path / "public.tsv"
-    store = ClientStore(place / "store")
+    store = ClientStore(data_root / "store")
     people = people_of(store, "train")
     table = set(store.vocabulary.words)
 
     def beyond(*flags):
-        assert launch(place / "run", f"--out={out}", "--tail=200", *flags) == cli.OK
+        assert launch(data_root / "run", f"--out={out}", "--tail=200", *flags) == cli.OK
         return {w.lower() for w in combined_file.read(out).words} - table
 
     def typists(word):
@@ -134,9 +134,9 @@ def test_words_beyond_the_table_obey_the_same_rule_of_people(place, tmp_path, ca
 
 
 @pytest.mark.parametrize("run", ["private", "private/model"])
-def test_private_runs_are_rejected(place, tmp_path, capsys, run):
+def test_private_runs_are_rejected(data_root, tmp_path, capsys, run):
     out = tmp_path / "en.combined"
-    flags = [place / run, f"--out={out}", f"--store={place / 'store'}"]
+    flags = [data_root / run, f"--out={out}", f"--store={data_root / 'store'}"]
     assert launch(*flags) == cli.BAD_INPUT
     assert "was trained with privacy" in capsys.readouterr().err
     assert not out.exists()
@@ -151,9 +151,9 @@ def test_private_runs_are_rejected(place, tmp_path, capsys, run):
         (["--out={folder}/run/config.toml/x.combined"], cli.MACHINE, "Cannot write"),
     ],
 )
-def test_refuses_with_one_line(place, capsys, arguments, code, message):
-    given = [argument.format(folder=place) for argument in arguments]
-    assert launch(place / "run", *given) == code
+def test_refuses_with_one_line(data_root, capsys, arguments, code, message):
+    given = [argument.format(folder=data_root) for argument in arguments]
+    assert launch(data_root / "run", *given) == code
     error = capsys.readouterr().err.strip()
     assert message in error
     assert len(error.splitlines()) == 1

@@ -618,13 +618,65 @@ def test_a_device_enforces_the_separation_of_its_plan(round_num, uploads, tmp_pa
     assert phone.state.first_rounds == {"english": 8 if uploads == 1 else 11}
 
 
-def test_another_population_has_its_own_rounds(phone, server, start_server):
+def change(phone, **fields):
+    store = DeviceStore(phone.directory)
+    store.change(**fields)
+    store.close()
+
+
+def test_a_device_takes_part_in_the_population_of_its_first_seat_only(phone, server, start_server):
+    """A server that renames its population does not get around the device's record."""
     server.seat(weights.sha256(MODEL), round_num=5)
     phone.attempt()
     add_text(phone)
     phone.server = start_server(population="german")
+    assert phone.attempt() == LATER_SECONDS
+    assert "is for the population 'german', but this device belongs to 'english'" in phone.said[-1]
+    assert (phone.state.population, phone.state.first_rounds) == ("english", {"english": 6})
+    change(phone, population="german", not_before=0.0)  # as --population does
     phone.attempt()
     assert phone.state.first_rounds == {"english": 6, "german": 2}
+
+
+def test_a_device_of_an_earlier_version_keeps_its_population(phone, start_server):
+    change(phone, first_rounds={"english": 6})
+    phone.server = start_server(population="german")
+    assert phone.attempt() == LATER_SECONDS
+    assert not phone.server.uploads
+
+
+def test_a_population_of_the_owners_choice_holds_from_the_start(phone, server):
+    change(phone, population="german")
+    assert phone.attempt() == LATER_SECONDS
+    assert not server.uploads
+
+
+@pytest.mark.parametrize("days, takes_part", [(0, False), (6, False), (7, True)])
+def test_a_false_round_number_does_not_lock_a_device_out(phone, server, days, takes_part):
+    """A population has at most one round a minute, and 1,000 rounds of slack."""
+    phone.attempt()
+    assert phone.state.first_rounds == {"english": 2}
+    add_text(phone)
+    phone.now += days * 86_400
+    server.seat(weights.sha256(MODEL), round_num=2 + 1_000 + 7 * 24 * 60)
+    phone.attempt()
+    assert len(server.uploads) == 1 + takes_part
+    assert ("cannot be right" in phone.said[-1]) == (not takes_part)
+
+
+def test_no_round_number_is_above_the_largest(phone, server):
+    server.seat(weights.sha256(MODEL), round_num=1_000_001)
+    assert phone.attempt() == LATER_SECONDS
+    assert not server.uploads
+    assert phone.state.first_rounds == {}
+
+
+def test_a_plan_with_an_endless_separation_is_not_followed(tmp_path, start_server):
+    server = start_server(min_separation_rounds=10_001)
+    phone = Phone(tmp_path / "device", server)
+    assert phone.attempt() == LATER_SECONDS
+    assert "minimum separation of 10001 rounds" in phone.said[-1]
+    assert not server.uploads
 
 
 def test_an_interrupted_upload_of_the_same_seat_is_sent_again(phone, server):

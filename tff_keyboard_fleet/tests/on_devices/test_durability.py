@@ -21,8 +21,8 @@ class Killed(BaseException):
 class Server:
     """Trains in this process, and is killed the third time it reaches `place`."""
 
-    def __init__(self, folder, place=""):
-        self._folder, self._place = folder, place
+    def __init__(self, folder, death_point=""):
+        self._folder, self._place = folder, death_point
         self._times = self.deaths = 0
         self._app = None
         self.seen = {}
@@ -83,19 +83,23 @@ def test_without_a_death(straight):
 @pytest.mark.parametrize("place", PLACES)
 def test_death_changes_nothing(place, straight, tmp_path):
     server = Server(tmp_path / "run", place)
-    found = server.train()
+    actual = server.train()
     assert server.deaths == 1
     assert {n: len(models) for n, models in server.seen.items()} == dict.fromkeys(
         range(1, ROUNDS + 1), 1
     )
     # The digest of a cohort is of its seats, which are drawn.
-    assert _without_cohorts(found) == _without_cohorts(straight)
+    assert _without_cohorts(actual) == _without_cohorts(straight)
 
 
 def _without_cohorts(outcome):
     header, *rows = (line.split(",") for line in outcome["rows.csv"].splitlines())
-    place = header.index("cohort")
-    return [outcome["ledger"], outcome["digest"], [row[:place] + row[place + 1 :] for row in rows]]
+    position = header.index("cohort")
+    return [
+        outcome["ledger"],
+        outcome["digest"],
+        [row[:position] + row[position + 1 :] for row in rows],
+    ]
 
 
 def test_lost_checkpoint_of_a_released_round_is_an_error(tmp_path):
@@ -113,9 +117,14 @@ def test_sigkill_changes_nothing(tmp_path):
     command = [sys.executable, "-m", "tff_keyboard_fleet.tests.support.served_fakes", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=800)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    for place in ("", *PLACES):
-        one = found[place]
-        assert (one["kills"], one["code"]) == (int(bool(place)), 0), (place, done.stderr)
+    actual = json.loads(done.stdout.splitlines()[-1])
+    for death_point in ("", *PLACES):
+        one = actual[death_point]
+        assert (one["kills"], one["code"]) == (int(bool(death_point)), 0), (
+            death_point,
+            done.stderr,
+        )
         assert set(one["models"].values()) == {1}
-        assert _without_cohorts(one["outcome"]) == _without_cohorts(found[""]["outcome"]), place
+        assert _without_cohorts(one["outcome"]) == _without_cohorts(actual[""]["outcome"]), (
+            death_point
+        )

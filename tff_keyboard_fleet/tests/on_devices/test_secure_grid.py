@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tff_keyboard.config.sections import aggregation_config as tables
-from tff_keyboard.config.sections import privacy_config, rule_config
+from tff_keyboard.config.sections import privacy_config
+from tff_keyboard.parts.aggregator import AGGREGATORS
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard_fleet.on_devices.secure_grid import SecureGrid, secure_grid
 from tff_keyboard_fleet.wire.secure_sums.grid import from_grid, to_grid
@@ -30,14 +31,14 @@ def test_the_grid_of_a_mean_and_of_a_private_mean():
 @pytest.mark.parametrize(
     "fields, message",
     [
-        ({"rule": rule_config.FedAttConfig()}, "'fedatt' cannot be used with secure sums"),
-        ({"rule": rule_config.FedMedConfig()}, "'fedmed' cannot be used with secure sums"),
-        ({"rule": rule_config.MedianConfig()}, "'median' cannot be used with secure sums"),
-        ({"rule": rule_config.TrimmedMeanConfig()}, "'trimmed_mean' cannot"),
-        ({"rule": rule_config.BoundedTrimmedMeanConfig()}, "'bounded_trimmed_mean' cannot"),
+        ({"rule": AGGREGATORS["fedatt"]()}, "'fedatt' cannot be used with secure sums"),
+        ({"rule": AGGREGATORS["fedmed"]()}, "'fedmed' cannot be used with secure sums"),
+        ({"rule": AGGREGATORS["median"]()}, "'median' cannot be used with secure sums"),
+        ({"rule": AGGREGATORS["trimmed_mean"]()}, "'trimmed_mean' cannot"),
+        ({"rule": AGGREGATORS["bounded_trimmed_mean"]()}, "'bounded_trimmed_mean' cannot"),
         (
             {
-                "rule": rule_config.PrivateFedAttConfig(),
+                "rule": AGGREGATORS["private_fedatt"](),
                 "privacy": privacy_config.GaussianConfig(**NOISE),
             },
             "'private_fedatt' cannot be used with secure sums",
@@ -74,24 +75,26 @@ def test_a_grid_too_fine_for_64_bits_is_refused():
 
 @pytest.mark.parametrize("fields", [PLAIN, PRIVATE])
 def test_integers_are_the_clipped_deltas_and_no_sum_wraps(fields):
-    found, rng = grid(clients=100, **fields), np.random.default_rng(0)
+    actual, rng = grid(clients=100, **fields), np.random.default_rng(0)
     deltas = [rng.normal(size=30) * scale for scale in (1e-3, 0.05, 10.0)]
-    word = np.dtype(f"<u{found.bits // 8}")
-    steps = [to_grid(x, clip_norm=found.clip_norm, step=found.step) for x in deltas]
+    word = np.dtype(f"<u{actual.bits // 8}")
+    steps = [to_grid(x, clip_norm=actual.clip_norm, step=actual.step) for x in deltas]
     for delta, integers in zip(deltas, steps, strict=True):
-        clipped = delta * min(1, found.clip_norm / np.linalg.norm(delta))
-        np.testing.assert_allclose(integers * found.step, clipped, atol=found.step)
-        assert np.linalg.norm(integers * found.step) <= found.clip_norm
+        clipped = delta * min(1, actual.clip_norm / np.linalg.norm(delta))
+        np.testing.assert_allclose(integers * actual.step, clipped, atol=actual.step)
+        assert np.linalg.norm(integers * actual.step) <= actual.clip_norm
     total = np.zeros(30, word)
     for integers in steps:
         total += integers.astype(word)
-    np.testing.assert_array_equal(from_grid(total, step=found.step), sum(steps) * found.step)
-    worst = to_grid(np.array([-1e9]), clip_norm=found.clip_norm, step=found.step)
+    np.testing.assert_array_equal(from_grid(total, step=actual.step), sum(steps) * actual.step)
+    worst = to_grid(np.array([-1e9]), clip_norm=actual.clip_norm, step=actual.step)
     total = (100 * worst).astype(word)
-    np.testing.assert_allclose(from_grid(total, step=found.step), -100 * found.clip_norm, rtol=1e-6)
+    np.testing.assert_allclose(
+        from_grid(total, step=actual.step), -100 * actual.clip_norm, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
 def test_a_delta_that_is_not_finite_counts_as_zeros(broken):
-    found = to_grid(np.array([1.0, broken]), clip_norm=1.0, step=0.5)
-    np.testing.assert_array_equal(found, [0, 0])
+    actual = to_grid(np.array([1.0, broken]), clip_norm=1.0, step=0.5)
+    np.testing.assert_array_equal(actual, [0, 0])

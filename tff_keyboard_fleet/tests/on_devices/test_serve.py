@@ -153,9 +153,9 @@ def recorded_training(config, directory, monkeypatch):
     batches_of = CohortInputs.batches
 
     def batches(self, round_num, index, rehearsed=None):
-        found = batches_of(self, round_num, index, rehearsed)
-        people[round_num].append((index, found))
-        return found
+        actual = batches_of(self, round_num, index, rehearsed)
+        people[round_num].append((index, actual))
+        return actual
 
     monkeypatch.setattr(CohortInputs, "batches", batches)
     train_federated(config, directory)
@@ -178,7 +178,7 @@ def test_served_rounds_match_train(rule, store, tmp_path, monkeypatch):
     told = sum(map(len, people.values()))
     # Of three clients FedMed's top 60 % are two; the third's delta is never sent.
     assert fleet.uploads == (told if rule != "fedmed" else 2 * len(people))
-    expected, found = weights_of(tmp_path / "train"), weights_of(tmp_path / "served")
-    assert expected.keys() == found.keys()
+    expected, actual = weights_of(tmp_path / "train"), weights_of(tmp_path / "served")
+    assert expected.keys() == actual.keys()
     for name in expected:
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)

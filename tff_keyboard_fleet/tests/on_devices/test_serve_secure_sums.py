@@ -59,6 +59,6 @@ def test_served_secure_sums_match_train(rule, store, tmp_path, monkeypatch):
     serve_federated(config, tmp_path / "served", serve=fleet, graph=Reversed())
     assert fleet.uploads == sum(map(len, people.values()))
     expected = test_serve.weights_of(tmp_path / "train")
-    found = test_serve.weights_of(tmp_path / "served")
+    actual = test_serve.weights_of(tmp_path / "served")
     for name in expected:
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)

@@ -126,8 +126,8 @@ def test_only_the_top_of_a_round_uploads(tmp_path):
         assert c.upload(tasks[2], DELTA, weight=99.0, loss=0.0).accepted == 1
         assert b.verdict(tasks[2], 1.0, 1.0) == "unknown_round"
         assert b.upload(tasks[1], DELTA).accepted == 2
-        found = list(world.store.uploads(1, 1))
-        assert [(upload.weight, upload.loss) for upload in found] == [(30.0, 2.0), (20.0, 1.0)]
+        actual = list(world.store.uploads(1, 1))
+        assert [(upload.weight, upload.loss) for upload in actual] == [(30.0, 2.0), (20.0, 1.0)]
         assert world.store.told_only(1, 1, 1) == [(10.0, 3.0)]
         assert d.verdict(tasks[3], 40.0, 0.0) == "surplus"
 
@@ -285,13 +285,13 @@ def test_before_the_first_round(tmp_path):
 
 def test_only_a_device_with_too_many_requests_is_slowed_down(world):
     a, b = map(world.device, "ab")
-    found = [a.check_in("0" * 64) for _ in range(limits.REQUESTS_A_MINUTE + 1)]
-    assert found[-2:] == ["wrong_plan", "busy"]
+    actual = [a.check_in("0" * 64) for _ in range(limits.REQUESTS_A_MINUTE + 1)]
+    assert actual[-2:] == ["wrong_plan", "busy"]
     assert b.check_in().task
     for _ in range(100):  # it does not listen, and is answered as often as others may ask
         world.now += 0.02
-        found.append(a.check_in("0" * 64))
-    assert 3 <= found[-100:].count("wrong_plan") <= 4  # two a second
+        actual.append(a.check_in("0" * 64))
+    assert 3 <= actual[-100:].count("wrong_plan") <= 4  # two a second
     world.now += 1
     assert a.check_in().task
     world.now -= 3600  # the clock was wrong

@@ -114,24 +114,24 @@ class Served(World):
 
     def answer(self, sent):
         """Returns the answer to some bytes, as far as it arrives soon."""
-        found = b""
+        actual = b""
         with contextlib.suppress(OSError):
             address = ("127.0.0.1", self.server.port)
             with socket.create_connection(address, timeout=20) as client:
                 client.sendall(sent)
                 client.settimeout(0.5)  # where bytes are missing, none comes
                 while piece := client.recv(65536):
-                    found += piece
-        return found
+                    actual += piece
+        return actual
 
     def check(self, sent):
-        found = self.answer(sent)
-        if found:
-            status = int(found.split(None, 2)[1])
+        actual = self.answer(sent)
+        if actual:
+            status = int(actual.split(None, 2)[1])
             self.statuses[status] += 1
             of_cheroot = (501, 505)  # unknown encoding or version of HTTP
-            assert status < 500 or status in of_cheroot or b'"code":"busy"' in found, found
-            assert b"Traceback" not in found
+            assert status < 500 or status in of_cheroot or b'"code":"busy"' in actual, actual
+            assert b"Traceback" not in actual
 
     def held(self):
         """Returns threads, open files, files on disk, and MB of memory."""

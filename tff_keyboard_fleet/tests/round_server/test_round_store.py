@@ -83,9 +83,9 @@ def test_full_disk_is_reported_and_the_call_can_be_repeated(store):
 
 def test_uploads_come_back_in_the_order_of_their_arrival(store):
     seats = {device: seat(store, device)[1] for device in (A, B, C)}
-    for place, device in enumerate((C, A), start=1):
+    for position, device in enumerate((C, A), start=1):
         sent = Upload(seats[device], 1.0, 2.0, "float32", device, "")
-        assert store.accept(1, device, sent) == (Participation("", 1, 1), place)
+        assert store.accept(1, device, sent) == (Participation("", 1, 1), position)
     assert store.round.state == rounds.AGGREGATING
     assert [found.payload for found in store.uploads(1, 1)] == [C, A]
 

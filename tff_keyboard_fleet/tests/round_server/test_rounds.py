@@ -41,8 +41,8 @@ def after(seats, uploads, seconds):
     ],
 )
 def test_states(seats, uploads, seconds, state):
-    found = after(seats, uploads, seconds)
-    assert (found.state, found.seats, found.accepted) == (state, seats, uploads)
+    actual = after(seats, uploads, seconds)
+    assert (actual.state, actual.seats, actual.accepted) == (state, seats, uploads)
 
 
 TOP = RoundSettings(
@@ -65,15 +65,15 @@ TOP = RoundSettings(
     ],
 )
 def test_losses_before_uploads(told, uploads, seconds, state, wanted):
-    found = NEW
+    actual = NEW
     for _ in range(5):
-        found = rounds.with_seat(found, TOP, 1000.0)
+        actual = rounds.with_seat(actual, TOP, 1000.0)
     for _ in range(told):
-        found = rounds.with_loss(found, TOP)
+        actual = rounds.with_loss(actual, TOP)
     for _ in range(uploads):
-        found = rounds.with_upload(found, TOP)
-    found = rounds.at(found, TOP, 1000.0 + seconds)
-    assert (found.state, found.wanted) == (state, wanted)
+        actual = rounds.with_upload(actual, TOP)
+    actual = rounds.at(actual, TOP, 1000.0 + seconds)
+    assert (actual.state, actual.wanted) == (state, wanted)
 
 
 def test_members_include_devices_that_only_sent_a_loss():
@@ -84,13 +84,13 @@ def test_members_include_devices_that_only_sent_a_loss():
 
 
 def test_an_abandoned_round_is_selected_anew():
-    found = rounds.next_attempt(after(4, 1, 100))
-    assert found == Round(number=1, attempt=2, model="m", plan="p")
+    actual = rounds.next_attempt(after(4, 1, 100))
+    assert actual == Round(number=1, attempt=2, model="m", plan="p")
 
 
 def test_clock_restarts_after_a_server_restart():
-    found = rounds.begun_again(after(4, 1, 0), ROUND_SETTINGS, 1090.0)
-    assert rounds.at(found, ROUND_SETTINGS, 1189.0).state == rounds.RUNNING
+    actual = rounds.begun_again(after(4, 1, 0), ROUND_SETTINGS, 1090.0)
+    assert rounds.at(actual, ROUND_SETTINGS, 1189.0).state == rounds.RUNNING
     assert rounds.begun_again(NEW, ROUND_SETTINGS, 5.0) == NEW
     closed = after(3, 3, 0)
     assert rounds.begun_again(closed, ROUND_SETTINGS, 5.0) == closed
@@ -98,9 +98,9 @@ def test_clock_restarts_after_a_server_restart():
 
 def test_a_clock_set_back_starts_anew():
     begun = after(4, 1, 0)
-    found = rounds.at(begun, ROUND_SETTINGS, begun.begun - 3600.0)
-    assert found == dataclasses.replace(begun, begun=begun.begun - 3600.0)
-    assert rounds.seconds_left(found, ROUND_SETTINGS, found.begun + 40.0) == 60
+    actual = rounds.at(begun, ROUND_SETTINGS, begun.begun - 3600.0)
+    assert actual == dataclasses.replace(begun, begun=begun.begun - 3600.0)
+    assert rounds.seconds_left(actual, ROUND_SETTINGS, actual.begun + 40.0) == 60
 
 
 def test_seconds_left():

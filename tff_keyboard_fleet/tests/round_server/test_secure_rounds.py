@@ -91,20 +91,20 @@ class Server:
         self.time += 20
 
     def device(self, number):
-        found = Device(lambda *request: self.app(*request), number, clock=lambda: self.time)
+        actual = Device(lambda *request: self.app(*request), number, clock=lambda: self.time)
         self.blobs.show(self.plan.sha256)
-        return found
+        return actual
 
     def uploads(self, count=10, after=lambda: None):
         """Returns devices with seats, and their deltas."""
-        found, deltas = [], []
+        actual, deltas = [], []
         for number in range(count):
             device = self.device(number)
             task = device.check_in(self.plan.sha256).task
             rng = np.random.default_rng(number)
             deltas.append(rng.uniform(-0.2, 0.2, self.plan.parameters).astype(np.float32))
-            found.append(masked_upload(device, task, self.plan, deltas[-1], after))
-        return found, deltas
+            actual.append(masked_upload(device, task, self.plan, deltas[-1], after))
+        return actual, deltas
 
     def close(self):
         self.store.close()
@@ -246,10 +246,10 @@ def _answer_or_die(server, open_store, place, environ, writing):
         if place == "in":
             put = server.store._db.put
             server.store._db.put = lambda *row: (put(*row), os.kill(os.getpid(), signal.SIGKILL))
-        found = test.run_wsgi_app(server.app, environ)
+        actual = test.run_wsgi_app(server.app, environ)
         if place == "behind":
             os.kill(os.getpid(), signal.SIGKILL)
-        os.write(writing, pickle.dumps((found[1], b"".join(found[0]))))
+        os.write(writing, pickle.dumps((actual[1], b"".join(actual[0]))))
     finally:
         os._exit(1)
 
@@ -382,9 +382,9 @@ def test_an_error_before_the_sum_changed_does_not_cost_the_sum(server):
     assert server.store._sum is kept
 
 
-def _seated(server, numbers):
+def _seated(server, values):
     """Returns arguments of the uploads of devices that check in."""
-    for number in numbers:
+    for number in values:
         device = server.device(number)
         task = device.check_in(server.plan.sha256).task
         yield device, task, server.plan, np.zeros(server.plan.parameters)
@@ -495,9 +495,9 @@ def test_another_plan_begins_a_sum_anew(server):
 
 def test_the_messages_of_the_most_neighbours_fit_json():
     settings = Settings(label=b"one", size=1, bits=32, degree=100, threshold=51)
-    found = [SumDevice(settings, key_of(number)) for number in range(101)]
-    shares = found[0].share([each.advert for each in found[1:]])
-    signed = {each.name: bytes(64) for each in found[1:]}
+    actual = [SumDevice(settings, key_of(number)) for number in range(101)]
+    shares = actual[0].share([each.advert for each in actual[1:]])
+    signed = {each.name: bytes(64) for each in actual[1:]}
     header = messages.UploadHeader(
         assignment="a" * 64,
         weight=1.0,
@@ -506,7 +506,7 @@ def test_the_messages_of_the_most_neighbours_fit_json():
         shape=[10**9],
         included=secure_steps.in_hex(signed),
     )
-    confirmations = Confirmations(device=found[0].name, signatures=signed)
+    confirmations = Confirmations(device=actual[0].name, signatures=signed)
     written = [
         header,
         secure_steps.question(Question(reported=signed, dropped=frozenset())),
@@ -514,7 +514,7 @@ def test_the_messages_of_the_most_neighbours_fit_json():
         secure_steps.confirmed(signed),
         secure_steps.share("a" * 64, shares),
         secure_steps.envelopes(shares.envelopes),
-        secure_steps.neighbours([each.advert for each in found[1:]]),
+        secure_steps.neighbours([each.advert for each in actual[1:]]),
     ]
     assert max(len(messages.encode(each)) for each in written) <= messages.LONGEST_JSON
 
@@ -649,8 +649,8 @@ def _posting(server, number):
         status, data = server.device(number).send("POST", path, messages.encode(message))
         if status != 200:
             return code_of(data)
-        found = messages.decode(secure_steps.Next, data)
-        return "wait" if found.retry_after_s else "done"
+        actual = messages.decode(secure_steps.Next, data)
+        return "wait" if actual.retry_after_s else "done"
 
     return post
 

@@ -3,6 +3,8 @@
 import concurrent.futures
 import contextlib
 import http.client
+import socket
+import time
 
 import pytest
 
@@ -20,10 +22,10 @@ def app(environ, start_response):
 
 @pytest.fixture
 def server():
-    found = RoundServer(app, "127.0.0.1", 0)
-    found.start()
-    yield found
-    found.stop()
+    actual = RoundServer(app, "127.0.0.1", 0)
+    actual.start()
+    yield actual
+    actual.stop()
 
 
 def connected(server):
@@ -59,3 +61,37 @@ def test_long_headers_are_rejected(server):
 def test_port_in_use_raises(server):
     with pytest.raises(ProgramError, match=r"Cannot serve on 127\.0\.0\.1"):
         RoundServer(app, "127.0.0.1", server.port)
+
+
+def test_strangers_do_not_use_up_the_files_of_the_process(monkeypatch):
+    """Silent connections are closed at a limit, and the server answers when they are gone."""
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 8)
+    server = RoundServer(app, "127.0.0.1", 0)
+    server.start()
+    strangers = []
+    try:
+        for _ in range(30):
+            strangers.append(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+        closed = []
+        for stranger in strangers[-10:]:
+            with contextlib.suppress(ConnectionResetError):
+                closed.append(stranger.recv(1))
+        assert set(closed) <= {b""}
+        assert len(server._server.open_connections) <= 8
+        for stranger in strangers:
+            stranger.close()
+        for _ in range(50):
+            with (
+                contextlib.suppress(OSError, http.client.HTTPException),
+                contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port)) as client,
+            ):
+                client.request("GET", "/")
+                assert client.getresponse().read() == b"0"
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail("no answer")
+    finally:
+        for stranger in strangers:
+            stranger.close()
+        server.stop()

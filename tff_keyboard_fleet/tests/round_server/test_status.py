@@ -32,10 +32,10 @@ def test_status_of_a_running_run(tmp_path):
         now[0] += 100
         assert store.round.attempt == 2
         store.take_seat(b"c", "c again")
-        found = status.read_status(tmp_path)  # beside the server
-    assert (found.released, found.abandoned, found.uploads) == (3, 1, 6)
-    assert found.devices == 3  # of this round and the one before it
-    assert (found.seconds_a_round, found.uploads_a_round) == (60.0, 2.0)
+        actual = status.read_status(tmp_path)  # beside the server
+    assert (actual.released, actual.abandoned, actual.uploads) == (3, 1, 6)
+    assert actual.devices == 3  # of this round and the one before it
+    assert (actual.seconds_a_round, actual.uploads_a_round) == (60.0, 2.0)
     assert dict(status.read_status(tmp_path).lines(10, ROUND_SETTINGS.goal)) == {
         "rounds released": "3 of 10",
         "newest round": "4, attempt 2, selecting: 1 seats, 0 of 2 uploads",

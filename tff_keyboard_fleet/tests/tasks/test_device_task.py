@@ -106,3 +106,12 @@ def test_a_device_imports_neither_numpy_nor_tensorflow(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_population_of_the_owners_choice_is_recorded(tmp_path):
+    typed = tmp_path / "typed.jsonl"
+    typed.write_text('{"text": "see you", "category": "chat"}\n')
+    for population in ("english", None):  # the second start keeps it
+        device.run(device.Options(store=tmp_path / "device", typed=typed, population=population))
+        state = json.loads((tmp_path / "device" / "state.json").read_text())
+        assert state["population"] == "english"

@@ -185,15 +185,15 @@ def answered_as_in(path, recorder):
 
 
 def test_every_refusal_is_there_or_cannot_be():
-    found = set()
+    actual = set()
     files = [FILE, FILE.with_name("secure_sum.json")]
     for each in [x for path in files for x in json.loads(path.read_text())["exchanges"]]:
         if each["answer"]["status"] >= 400:
-            found.add(json.loads(bytes.fromhex(each["answer"]["hex"]))["code"])
+            actual.add(json.loads(bytes.fromhex(each["answer"]["hex"]))["code"])
     elsewhere = {"busy", "bad_range", "too_soon", "not_found", "bad_method", "late", "not_finite"}
     elsewhere |= {"length_required"}  # the server answers before the application
-    assert found | elsewhere >= set(messages.REFUSALS)
-    assert "not_finite" in found
+    assert actual | elsewhere >= set(messages.REFUSALS)
+    assert "not_finite" in actual
 
 
 def test_the_plan_is_read_back():

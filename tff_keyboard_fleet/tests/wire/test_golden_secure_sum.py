@@ -174,9 +174,9 @@ def recorder(monkeypatch):
 
 
 def check_total(recorder):
-    found = from_grid(recorder.store.total(recorder.store.round), step=SUMS.step)
+    actual = from_grid(recorder.store.total(recorder.store.round), step=SUMS.step)
     present = [delta for name, delta in DELTAS.items() if name != GONE]
-    np.testing.assert_array_equal(found, np.sum(present, axis=0))
+    np.testing.assert_array_equal(actual, np.sum(present, axis=0))
 
 
 def test_our_devices_reproduce_the_messages(recorder):
@@ -216,9 +216,9 @@ class AsWritten:
         self.context += f"{task['secure_sum']} {task['plan']} {task['model']}".encode()
 
     def bodies(self, name, what, side):
-        wanted = f"{name}: {what}" if what != "seat" else f"{name}: a seat"
-        found = [x for x in self.file["exchanges"] if x["why"] == wanted]
-        return [bytes.fromhex(x[side]["hex"]) for x in found if x["answer"]["status"] == 200]
+        expected = f"{name}: {what}" if what != "seat" else f"{name}: a seat"
+        actual = [x for x in self.file["exchanges"] if x["why"] == expected]
+        return [bytes.fromhex(x[side]["hex"]) for x in actual if x["answer"]["status"] == 200]
 
     def heard(self, name, what, key=None):
         answers = map(json.loads, self.bodies(name, what, "answer"))
@@ -255,19 +255,19 @@ class AsWritten:
     def shares(self, dealer):
         """Returns `{x: (share of own secret, of mask key)}`, as read by the recipients."""
         sent = self.said(dealer, "share")
-        found = {}
-        for place, envelope in enumerate(sorted(sent["envelopes"], key=lambda x: x["other"]), 1):
+        actual = {}
+        for position, envelope in enumerate(sorted(sent["envelopes"], key=lambda x: x["other"]), 1):
             to = next(n for n in self.names if self.names[n].hex() == envelope["other"])
             public = self.public(dealer, "channel").public_bytes_raw()
             key = self.agreed(self.secrets[to]["channel"], public, b" channel")
             sealed = bytes.fromhex(envelope["sealed"])
             data = self.context + self.names[dealer] + self.names[to]
             opened = AESGCM(key).decrypt(sealed[:12], sealed[12:], data)
-            found[place] = own, pair = opened[:66], opened[66:]
+            actual[position] = own, pair = opened[:66], opened[66:]
             assert envelope["own"] == self.digest(b" own", own)
             assert envelope["pair"] == self.digest(b" pair", pair)
         assert sent["own_secret"] == self.digest(b" own", self.secrets[dealer]["own"])
-        return found
+        return actual
 
     def sign(self, purpose, *names):
         keys = b"".join(

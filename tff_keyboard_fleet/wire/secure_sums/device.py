@@ -104,11 +104,11 @@ class Device:
             raise SecureSumError("A device shares its secrets only once, but it was asked again.")
         self._neighbours = {x.device: x for x in sorted(adverts, key=lambda x: x.device)}
         points = range(1, degree + 1)
-        own, pair = (
+        own_shares, pair_shares = (
             shamir.split(secret, threshold=self._settings.threshold, points=points)
             for secret in (self._own_secret, self._mask.private_bytes_raw())
         )
-        envelopes = map(self._sealed, self._neighbours.values(), own, pair)
+        envelopes = map(self._sealed, self._neighbours.values(), own_shares, pair_shares)
         secret = digest(self._context, OWN, self._own_secret)
         return Shares(sender=self.name, own_secret=secret, envelopes=tuple(envelopes))
 
@@ -147,7 +147,7 @@ class Device:
         }
         return Report(device=self.name, masked=masked, included=included)
 
-    def confirm(self, asked: Question) -> Confirmations:
+    def confirm(self, question: Question) -> Confirmations:
         """Step 4: fixes which pairs reported, and returns a confirmation for each of them.
 
         The same question again has the same answer.
@@ -157,8 +157,8 @@ class Device:
             pair did not sign that its vector has the common mask, or if another question was
             answered before.
         """
-        pairs, reported = self._received.keys(), frozenset(asked.reported)
-        if reported & asked.dropped or reported | asked.dropped != pairs:
+        pairs, reported = self._received.keys(), frozenset(question.reported)
+        if reported & question.dropped or reported | question.dropped != pairs:
             raise SecureSumError("Each pair must be named once, as reported or as dropped.")
         if not pairs or len(reported) < self._settings.threshold:
             raise SecureSumError(
@@ -170,7 +170,7 @@ class Device:
             )
         adverts = {other: self._neighbours[other] for other in sorted(reported)}
         for other, advert in adverts.items():
-            if not is_included(asked.reported[other], self._context, advert, self.advert):
+            if not is_included(question.reported[other], self._context, advert, self.advert):
                 raise SecureSumError("A neighbour did not sign that it reported with this device.")
         self._reported = reported
         signatures = {
@@ -205,16 +205,16 @@ class Device:
         shares = {other: share for other, share in opened.items() if share is not None}
         return Reveal(device=self.name, shares=shares)
 
-    def _sealed(self, to: Advert, own: bytes, pair: bytes) -> Envelope:
+    def _sealed(self, to: Advert, own_share: bytes, pair_share: bytes) -> Envelope:
         context, nonce = self._context, secrets.token_bytes(_NONCE_BYTES)
         between = context + self.name + to.device
-        sealed = nonce + self._cipher(to).encrypt(nonce, own + pair, between)
+        sealed = nonce + self._cipher(to).encrypt(nonce, own_share + pair_share, between)
         return Envelope(
             sender=self.name,
             recipient=to.device,
             sealed=sealed,
-            own=digest(context, OWN, own),
-            pair=digest(context, PAIR, pair),
+            own=digest(context, OWN, own_share),
+            pair=digest(context, PAIR, pair_share),
         )
 
     def _opened(self, other: bytes, is_own: bool) -> bytes | None:
@@ -225,11 +225,11 @@ class Device:
             shares = self._cipher(self._neighbours[other]).decrypt(nonce, sealed, between)
         except (InvalidTag, ValueError):
             return None
-        own, pair = shares[: shamir.SHARE_BYTES], shares[shamir.SHARE_BYTES :]
-        told = digest(context, OWN, own), digest(context, PAIR, pair)
+        own_share, pair_share = shares[: shamir.SHARE_BYTES], shares[shamir.SHARE_BYTES :]
+        told = digest(context, OWN, own_share), digest(context, PAIR, pair_share)
         if told != (envelope.own, envelope.pair):
             return None
-        return own if is_own else pair
+        return own_share if is_own else pair_share
 
     def _cipher(self, other: Advert) -> AESGCM:
         context = self._context + b" channel"

@@ -160,9 +160,9 @@ def min_honest_in_sum(degree: int, threshold: int, colluding: int) -> int:
 
 def _tail(population: int, marked: int, drawn: int, least: int) -> float:
     """Returns P(at least `least` marked among those drawn without replacement)."""
-    whole = math.comb(population, drawn)
+    draws = math.comb(population, drawn)
     ways = sum(
         math.comb(marked, i) * math.comb(population - marked, drawn - i)
         for i in range(max(0, least), min(marked, drawn) + 1)
     )
-    return ways / whole
+    return ways / draws

@@ -135,12 +135,14 @@ class Server:
     def questions(self) -> dict[bytes, Question]:
         """Returns, for each device that reported, which of its pairs reported."""
         self._close(_REPORT, len(self.reported), _UNMASK)
-        asked = {}
+        questions = {}
         for device in self.reported:
             pairs = set(self._pairs(device))
             reported = {x: self._included[x][device] for x in sorted(pairs & self.reported)}
-            asked[device] = Question(reported=reported, dropped=frozenset(pairs - self.reported))
-        return asked
+            questions[device] = Question(
+                reported=reported, dropped=frozenset(pairs - self.reported)
+            )
+        return questions
 
     def confirm(self, confirmations: Confirmations) -> None:
         """Step 4: accepts the confirmations of a device."""
@@ -184,9 +186,11 @@ class Server:
         - threshold + 1, less the neighbours that dropped out.
         """
         told = [x for x, shares in self._revealed.items() if shares]
-        asked = collections.Counter(y for x in told for y in self._pairs(x))
+        answers_due = collections.Counter(y for x in told for y in self._pairs(x))
         given, threshold = self._given(), self._settings.threshold
-        return {dealer for dealer in asked if given[dealer] < threshold <= asked[dealer]}
+        return {
+            dealer for dealer in answers_due if given[dealer] < threshold <= answers_due[dealer]
+        }
 
     @property
     def can_sum(self) -> bool:
@@ -210,13 +214,13 @@ class Server:
                 raise _blamed(device, "shared a secret that does not match its mask")
             total -= own_stream(settings, secret)
         for device in self._shares.keys() - self.reported:
-            left = self._left(device)
-            if not left:
+            neighbours = self._left(device)
+            if not neighbours:
                 continue
             key = X25519PrivateKey.from_private_bytes(self._secret(device))
             if key.public_key().public_bytes_raw() != self._adverts[device].mask:
                 raise _blamed(device, "shared a key that differs from the advertised one")
-            for other in left:  # removes the mask that `other` added
+            for other in neighbours:  # removes the mask that `other` added
                 add_pair_stream(total, settings, key, self._adverts[other].mask, other > device)
         return total
 

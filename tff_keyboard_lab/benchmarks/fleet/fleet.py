@@ -108,17 +108,17 @@ class Server:
             db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)
             try:
                 query = "SELECT assignment, number, attempt, place, sha256 FROM seats WHERE place>0"
-                for assignment, *found in db.execute(query):
-                    self.places[assignment] = tuple(found)
+                for assignment, *seat in db.execute(query):
+                    self.places[assignment] = tuple(seat)
                 query = (
                     "SELECT number, state, accepted FROM rounds ORDER BY number DESC, attempt DESC"
                 )
-                found = db.execute(query).fetchone()
+                newest = db.execute(query).fetchone()
             finally:
                 db.close()
         except sqlite3.Error:
             return 0, "", 0
-        return found or (0, "", 0)
+        return newest or (0, "", 0)
 
     def maybe_kill(self, total_rounds: int) -> None:
         """Kills the server if the next kill is due: one in each of some rounds."""
@@ -203,7 +203,7 @@ def main() -> int:
         "kills": server.kills,
         "server exit code": server.process.returncode,
         "participations": dict(shares.counts),
-        "shares": shares.found(),
+        "shares": shares.measured(),
         "devices that began": sum(p.directory.exists() for p in people),
         "said": dict(sorted(said.items())),
         "statuses of attackers": dict(sorted(watch.statuses.items())),
@@ -212,7 +212,7 @@ def main() -> int:
     }
     (out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
-    return int(not judge.is_good(result, len(KILLS), shares.asked))
+    return int(not judge.is_good(result, len(KILLS), shares.targets))
 
 
 def _arguments() -> argparse.Namespace:
@@ -328,10 +328,10 @@ class Attackers:
         return True
 
     def _run(self, attacker: hostile.Attacker, name: str, kills: int) -> None:
-        found = attacker.run(name)
+        errors = attacker.run(name)
         self._said[f"attack: {name}"] += 1
         if len(self._server.kills) == kills:  # else its connections were cut
-            self.lines += found
+            self.lines += errors
 
     def join(self) -> None:
         """Waits for the last attacker."""

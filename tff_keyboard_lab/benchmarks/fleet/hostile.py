@@ -108,9 +108,9 @@ class Attacker:
         """Runs one attack, and returns lines about wrong answers."""
         if self._plan is None:
             return []
-        found = [(code, right | {"busy"}) for code, right in self.attacks()[name]()]
+        answers = [(code, right | {"busy"}) for code, right in self.attacks()[name]()]
         return [
-            f"{name}: {code}, not {sorted(right)}" for code, right in found if code not in right
+            f"{name}: {code}, not {sorted(right)}" for code, right in answers if code not in right
         ]
 
     def _check_in(self, **changes: Any) -> tuple[Code, bytes]:
@@ -203,8 +203,8 @@ class Attacker:
 
     def _flood(self) -> Iterator[tuple[Code, set[Code]]]:
         """Lets one device send as many requests as it can, then many devices one request each."""
-        found = [self._check_in()[0] for _ in range(200)]
-        yield ("slowed down" if "busy" in found else "not slowed down"), {"slowed down"}
+        answers = [self._check_in()[0] for _ in range(200)]
+        yield ("slowed down" if "busy" in answers else "not slowed down"), {"slowed down"}
         for _ in range(50):
             self._key = Ed25519PrivateKey.generate()
             yield self._check_in(token="")[0], {"forged_token", "200", "wrong_plan"}
@@ -214,12 +214,12 @@ def main() -> int:
     """Runs every attack once."""
     connection = Connection(sys.argv[1])
     attacker = Attacker(connection, 0, [])
-    found = [line for name in attacker.attacks() for line in attacker.run(name)]
+    errors = [line for name in attacker.attacks() for line in attacker.run(name)]
     print(
-        "\n".join(found + connection.wrong) or "Every attack was refused with the expected code.",
+        "\n".join(errors + connection.wrong) or "Every attack was refused with the expected code.",
         connection.statuses,
     )
-    return bool(found or connection.wrong)
+    return bool(errors or connection.wrong)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ def judge(
     """Compares FedAvg in float64 over the accepted uploads with the server's weights."""
     rounds = collections.defaultdict(list)
     lost = 0
-    for number, attempt, place, digest in places.values():
+    for number, attempt, position, digest in places.values():
         path = out / "copies" / digest
         lost += not path.exists()
-        rounds[number, attempt].append((place, path))
+        rounds[number, attempt].append((position, path))
     newest = {number: max(a for n, a in rounds if n == number) for number, _ in rounds}
     expected, accepted, median = initial.copy(), 0, 1.0
     for number in sorted(newest):
@@ -57,7 +57,7 @@ def judge(
         expected += total / used
         median = max(1.0, median * np.exp(np.mean(np.array(claims) > median) - 0.5))
         accepted += len(claims)
-    found = model_after(folder, args.rounds)
+    final = model_after(folder, args.rounds)
     rows = [json.loads(line) for line in (out / "run" / names.METRICS).read_text().splitlines()]
     curve = {row["round"]: row["evaluation/perplexity"] for row in rows
              if "evaluation/perplexity" in row}  # fmt: skip
@@ -66,8 +66,8 @@ def judge(
         "rounds": len(newest),
         "accepted uploads": accepted,
         "copies missing": lost,
-        "largest difference of weights": float(np.abs(found - expected).max()),
-        "largest change of weights": float(np.abs(found - initial).max()),
+        "largest difference of weights": float(np.abs(final - expected).max()),
+        "largest change of weights": float(np.abs(final - initial).max()),
         "validation perplexity": curve,
         "tracebacks": log.count("Traceback"),
     }
@@ -75,18 +75,18 @@ def judge(
 
 def left_over(out: pathlib.Path) -> list[str]:
     """Returns processes of this fleet that still run."""
-    found = []
+    processes = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:
             continue
         if str(out) in words and int(path.parent.name) != os.getpid():
-            found.append(words[:200])
-    return found
+            processes.append(words[:200])
+    return processes
 
 
-def is_good(result: Mapping[str, Any], kills: int, asked: Mapping[str, float]) -> bool:
+def is_good(result: Mapping[str, Any], kills: int, target_shares: Mapping[str, float]) -> bool:
     """Returns whether all checks hold and every share is as asked.
 
     Shares may be off by two participations or 1 %.
@@ -97,7 +97,7 @@ def is_good(result: Mapping[str, Any], kills: int, asked: Mapping[str, float]) -
         result["server exit code"] == 0
         and len(result["kills"]) == kills
         and result["copies missing"] == 0
-        and all(abs(result["shares"][kind] - share) <= off for kind, share in asked.items())
+        and all(abs(result["shares"][kind] - share) <= off for kind, share in target_shares.items())
         and result["largest difference of weights"] <= 1e-6
         and len(perplexities) > 1
         and perplexities[-1] < perplexities[0]

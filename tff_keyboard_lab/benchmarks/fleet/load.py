@@ -59,9 +59,9 @@ def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
     memory, began = [], time.process_time()
     for number in range(1, uploads // GOAL + 1):
         store.open_round(number, model, plan)
-        found = store.wait_for_uploads(number)
-        assert found is not None
-        read = sum(1 for _ in store.uploads(number, found.attempt))
+        closed_round = store.wait_for_uploads(number)
+        assert closed_round is not None
+        read = sum(1 for _ in store.uploads(number, closed_round.attempt))
         assert read == GOAL
         store.release(number)
         memory.append(_resident_mb())
@@ -75,7 +75,7 @@ def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
 
 def work(url: str, seconds: float, pipe) -> None:
     """Runs a process of clients that upload: four threads, each with one device after the other."""
-    found: dict[str, list[float]] = {"check-in": [], "upload": []}
+    times: dict[str, list[float]] = {"check-in": [], "upload": []}
     failures: list[str] = []
     payload = weights.to_bytes(np.random.default_rng(os.getpid()).normal(size=PARAMETERS))
 
@@ -84,7 +84,7 @@ def work(url: str, seconds: float, pipe) -> None:
         while time.monotonic() < until:
             client._key = Ed25519PrivateKey.generate()
             try:
-                task = _timed(found["check-in"], client.check_in, MESSAGE).task
+                task = _timed(times["check-in"], client.check_in, MESSAGE).task
                 if task is None:
                     time.sleep(0.05)
                     continue
@@ -93,7 +93,7 @@ def work(url: str, seconds: float, pipe) -> None:
                     shape=[PARAMETERS],
                 )  # fmt: skip
                 body = messages.pack_upload(header, payload)
-                _timed(found["upload"], client.upload, task.round, body)
+                _timed(times["upload"], client.upload, task.round, body)
             except Refused as error:
                 failures.append(error.code)
             except ServerUnavailable:
@@ -104,7 +104,7 @@ def work(url: str, seconds: float, pipe) -> None:
     pipe.recv()
     until = time.monotonic() + seconds
     _in_threads(devices)
-    pipe.send((found, failures))
+    pipe.send((times, failures))
 
 
 def crowd(url: str, is_kept: bool, seconds: float, pipe) -> None:
@@ -117,7 +117,7 @@ def crowd(url: str, is_kept: bool, seconds: float, pipe) -> None:
     failures: list[str] = []
     body = messages.encode(MESSAGE)
     keys_of = (Ed25519PrivateKey.generate() for _ in range(int(MAX_A_SECOND * seconds)))
-    asked = [_signed(key, body) for key in keys_of]
+    requests = [_signed(key, body) for key in keys_of]
     host, port = url.removeprefix("http://").split(":")
 
     def connected() -> socket.socket:
@@ -126,11 +126,11 @@ def crowd(url: str, is_kept: bool, seconds: float, pipe) -> None:
         return plain
 
     def devices() -> None:
-        with contextlib.closing(connected()) as kept:
-            while asked and time.monotonic() < until:
+        with contextlib.closing(connected()) as shared_connection:
+            while requests and time.monotonic() < until:
                 start = time.perf_counter()
-                connection = kept if is_kept else connected()
-                connection.sendall(asked.pop())
+                connection = shared_connection if is_kept else connected()
+                connection.sendall(requests.pop())
                 status = _status(connection)
                 times.append(time.perf_counter() - start)
                 if not is_kept:
@@ -155,10 +155,10 @@ def _signed(key: Ed25519PrivateKey, body: bytes) -> bytes:
 
 def _status(connection: socket.socket) -> bytes:
     """Reads an answer and returns its status."""
-    found = b""
-    while b"\r\n\r\n" not in found:
-        found += connection.recv(65_536)
-    head, _, rest = found.partition(b"\r\n\r\n")
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += connection.recv(65_536)
+    head, _, rest = answer.partition(b"\r\n\r\n")
     size = int(head.lower().partition(b"content-length:")[2].split()[0])
     while len(rest) < size:
         rest += connection.recv(65_536)
@@ -175,9 +175,9 @@ def _in_threads(call) -> None:
 
 def _timed(into: list[float], call, *arguments) -> CheckinResponse:
     start = time.perf_counter()
-    found = call(*arguments)
+    answer = call(*arguments)
     into.append(time.perf_counter() - start)
-    return found
+    return answer
 
 
 def _resident_mb(pid: str = "self") -> float:
@@ -200,13 +200,13 @@ def _clients(call, url: str, *arguments) -> dict:
     start = time.monotonic()
     for pipe in pipes:
         pipe.send(True)
-    found = [pipe.recv() for pipe in pipes]
+    results = [pipe.recv() for pipe in pipes]
     taken = time.monotonic() - start
     for process in processes:
         process.join()
-    figures: dict = {"refused": sum(len(failures) for _, failures in found)}
+    figures: dict = {"refused": sum(len(failures) for _, failures in results)}
     for verb in ("check-in", "upload"):
-        times = np.sort(np.concatenate([of[verb] for of, _ in found]))
+        times = np.sort(np.concatenate([of[verb] for of, _ in results]))
         if len(times):
             figures[verb] = {
                 "count": len(times),
@@ -254,11 +254,11 @@ def main() -> None:
         for name, is_kept in (("kept connections", True), ("new connections", False)):
             ours.send(True)
             before = ours.recv()
-            found = _clients(crowd, url, is_kept, seconds)
+            figures = _clients(crowd, url, is_kept, seconds)
             ours.send(True)
             cpu = ours.recv() - before
-            found["server CPU ms"] = round(1000 * cpu / found["check-in"]["count"], 3)
-            result[f"crowd, {name}"] = found
+            figures["server CPU ms"] = round(1000 * cpu / figures["check-in"]["count"], 3)
+            result[f"crowd, {name}"] = figures
         result["load after"] = os.getloadavg()
         ours.send(False)
         server.join()

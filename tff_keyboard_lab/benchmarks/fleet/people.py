@@ -44,19 +44,19 @@ class Shares:
     """Counts participations of each kind, and chooses the kind of the next one.
 
     Attributes:
-      asked: Kind -> share that is asked for.
+      targets: Kind -> share of participations to reach.
       counts: Kind -> participations; "all" counts every kind.
     """
 
-    def __init__(self, asked: dict[str, float]):
-        self.asked, self.counts = asked, collections.Counter({"all": 0})
+    def __init__(self, targets: dict[str, float]):
+        self.targets, self.counts = targets, collections.Counter({"all": 0})
         self._under_way: collections.Counter[str] = collections.Counter()
         self._seconds = [3.0]  # durations of attempts
 
     def is_due(self, kind: str) -> bool:
         """Returns whether the next participation must be of this kind."""
-        found = self.counts[kind] + self._under_way[kind]
-        return found < self.asked[kind] * (self.counts["all"] + 1)
+        count = self.counts[kind] + self._under_way[kind]
+        return count < self.targets[kind] * (self.counts["all"] + 1)
 
     def begin(self, person: Person, rng: random.Random) -> None:
         """Begins an attempt, without a seat."""
@@ -85,6 +85,6 @@ class Shares:
         """Counts an attack."""
         self.counts.update(("all", "hostile"))
 
-    def found(self) -> dict[str, float]:
+    def measured(self) -> dict[str, float]:
         """Returns the shares of all participations."""
-        return {kind: round(self.counts[kind] / self.counts["all"], 4) for kind in self.asked}
+        return {kind: round(self.counts[kind] / self.counts["all"], 4) for kind in self.targets}

@@ -15,21 +15,21 @@ import pathlib
 import random
 
 from tff_keyboard_app.keyboard.apostrophes import CONTRACTIONS
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_lab.benchmarks.phone.spelling import BASE
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 
-def typed_and_sent(keyboard: StripKeyboard, words: list[str], place: int) -> tuple[str, str]:
-    """Returns the words up to the one after `place`, as typed, and as the keyboard changes them."""
+def typed_and_sent(keyboard: AppKeyboard, words: list[str], position: int) -> tuple[str, str]:
+    """Returns the words up to the one after `position`: as typed, and as sent."""
     text = ""
-    for word in words[: place + 2]:
+    for word in words[: position + 2]:
         text += word
-        if word == words[place] or len(text.split()) > place:
-            correction = keyboard.strip_for(text).correction
+        if word == words[position] or len(text.split()) > position:
+            correction = keyboard.keyboard_strip(text).correction
             text = correction.applied_to(text).rstrip() if correction is not None else text
         text += " "
-    return " ".join(words[: place + 2]), text.rstrip()
+    return " ".join(words[: position + 2]), text.rstrip()
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--text", type=pathlib.Path, action="append", required=True)
     parser.add_argument("--words", type=int, default=100_000, help="number of words of each text")
     flags = parser.parse_args()
-    keyboard = StripKeyboard(open_keyboard(flags.model))
+    keyboard = AppKeyboard(open_keyboard(flags.model))
     plain = CONTRACTIONS["en"]
     without = {contraction: word for word, contraction in plain.items()}
     for path in flags.text:
@@ -52,19 +52,21 @@ def main() -> None:
         for line in lines:
             words = line.split("\t", 1)[1].replace("\u2019", "'").split()
             looked += len(words)
-            for place, word in enumerate(words[:-1]):
+            for position, word in enumerate(words[:-1]):
                 low = word.lower()
                 if low not in without and low not in plain:
                     continue
-                if not words[place + 1].isalpha():
+                if not words[position + 1].isalpha():
                     continue
                 typed_words = list(words)
-                typed_words[place] = word.replace("'", "")
-                typed, sent = typed_and_sent(keyboard, typed_words, place)
-                was_changed = sent.split()[place : place + 1] != typed.split()[place : place + 1]
+                typed_words[position] = word.replace("'", "")
+                typed, sent = typed_and_sent(keyboard, typed_words, position)
+                was_changed = (
+                    sent.split()[position : position + 1] != typed.split()[position : position + 1]
+                )
                 if low in without:
                     meant += 1
-                    restored += sent.split()[place].lower() == low
+                    restored += sent.split()[position].lower() == low
                 else:
                     words_as_meant += 1
                     changed += was_changed

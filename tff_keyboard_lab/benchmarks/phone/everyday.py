@@ -71,7 +71,7 @@ def typed(keyboard, message: str) -> Iterator[Typed]:
     """Yields the words of a message in turn.
 
     Args:
-      keyboard: A `StripKeyboard`.
+      keyboard: A `AppKeyboard`.
       message: The message.
     """
     before = ""
@@ -79,7 +79,7 @@ def typed(keyboard, message: str) -> Iterator[Typed]:
         word = piece.strip("?!,.")
         needed = len(word)
         for letters in range(len(word)):
-            strip = keyboard.strip_for(before + word[:letters])
+            strip = keyboard.keyboard_strip(before + word[:letters])
             if any(slot.word.lower() == word.lower() for slot in strip.slots if slot):
                 needed = letters
                 break
@@ -96,23 +96,23 @@ def main() -> None:
     )
     options = parser.parse_args()
     quiet.import_tensorflow()
-    from tff_keyboard_app.keyboard.strip import StripKeyboard
+    from tff_keyboard_app.keyboard.strip import AppKeyboard
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
-    keyboard = StripKeyboard(open_keyboard(options.model))
+    keyboard = AppKeyboard(open_keyboard(options.model))
     counts: collections.Counter[str] = collections.Counter()
     for message in MESSAGES.splitlines():
-        found = list(typed(keyboard, message))
+        typed_words = list(typed(keyboard, message))
         for name, value in (
-            ("words", len(found)),
-            ("early", sum(word.is_early for word in found)),
-            ("at once", sum(word.needed == 0 for word in found)),
-            ("letters", sum(len(word.word) for word in found)),
-            ("typed", sum(word.needed for word in found)),
+            ("words", len(typed_words)),
+            ("early", sum(word.is_early for word in typed_words)),
+            ("at once", sum(word.needed == 0 for word in typed_words)),
+            ("letters", sum(len(word.word) for word in typed_words)),
+            ("typed", sum(word.needed for word in typed_words)),
         ):
             counts[name] += value
         if options.words:
-            print(" ".join(f"{word.word}:{word.needed}" for word in found))
+            print(" ".join(f"{word.word}:{word.needed}" for word in typed_words))
     print(
         f"{len(MESSAGES.splitlines())} messages, {counts['words']} words: "
         f"{counts['early'] / counts['words']:.1%} on the strip before their last two letters, "

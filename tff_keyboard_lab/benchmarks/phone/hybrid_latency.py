@@ -11,11 +11,11 @@ wall time is printed next to it. The rows:
 
   key              `HybridKeyboard.strip_for`: tokenising, the three parts, the strip
   first of a word  those keys after a space, when all three parts are computed again
-  with manners     `StripKeyboard.strip_for`: capitals, blocklist, autocorrect on top
+  with manners     `AppKeyboard.keyboard_strip`: capitals, blocklist, autocorrect on top
   message learnt   `HybridKeyboard.learn`, a message
 
 Memory is the growth of the resident set from before the files are opened to after all keys; the
-interpreter's own code is loaded before. `StripKeyboard` is opened and timed after memory is read.
+interpreter's own code is loaded before. `AppKeyboard` is opened and timed after memory is read.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def keys_of(message: str) -> Iterator[tuple[str, bool]]:
 
 def measure(model: pathlib.Path, messages: list[str]) -> tuple[list[dict], float]:
     """Returns rows of times, and megabytes."""
-    from tff_keyboard_app.keyboard.strip import StripKeyboard
+    from tff_keyboard_app.keyboard.strip import AppKeyboard
     from tflite_export.runtime import interpreters
     from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
 
@@ -90,10 +90,10 @@ def measure(model: pathlib.Path, messages: list[str]) -> tuple[list[dict], float
         watch.time("message learnt", functools.partial(keyboard.learn, words))
     memory = (resident_bytes() - before) / 1e6
     keyboard.cache.forget_all()
-    mannerly = StripKeyboard(keyboard)
+    mannerly = AppKeyboard(keyboard)
     for message in messages:
         for text, _ in keys_of(message):
-            watch.time("with manners", functools.partial(mannerly.strip_for, text))
+            watch.time("with manners", functools.partial(mannerly.keyboard_strip, text))
         keyboard.learn(keyboard.network.words_of(message))
     return watch.rows(), memory
 
@@ -106,8 +106,8 @@ def messages_of(path: pathlib.Path, people: int) -> list[str]:
     for line in text.split("\n")[:-1]:
         person, _, message = line.partition("\t")
         by_person[person].append(message)
-    chosen = sorted(by_person.values(), key=len, reverse=True)[:people]
-    return [text for lines in chosen for text in lines]
+    selected = sorted(by_person.values(), key=len, reverse=True)[:people]
+    return [text for lines in selected for text in lines]
 
 
 def table(rows: list[dict]) -> str:

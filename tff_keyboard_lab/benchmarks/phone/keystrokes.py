@@ -142,7 +142,7 @@ def main():
         store = ClientStore(flags.store)
         vocabulary = store.vocabulary
         text = typed_text.of_population(store, flags.population)
-        train = store.all_examples("train")
+        train = store.all_messages("train")
     else:
         vocabulary, text = made_up_text(flags.words, flags.seed)
         train = [

@@ -38,18 +38,18 @@ class NativeKeyboard(Libcifg):
 
     def strip_for(self, text: str, k: int = 3) -> tuple[str, list[tuple[str, float]]]:
         """Returns the prefix and the suggestions."""
-        found, prefix = (_Suggestion * k)(), ctypes.c_char_p()
+        buffer, prefix = (_Suggestion * k)(), ctypes.c_char_p()
         typed = text.encode("utf-8", "replace")
-        count = self._checked("strip", typed, k, found, ctypes.byref(prefix))
-        return (prefix.value or b"").decode(), _pairs(found[:count])
+        count = self._checked("strip", typed, k, buffer, ctypes.byref(prefix))
+        return (prefix.value or b"").decode(), _pairs(buffer[:count])
 
     def suggest(
         self, context: Sequence[str], prefix: str = "", k: int = 3
     ) -> list[tuple[str, float]]:
         """See `Predictor.suggest`."""
-        found = (_Suggestion * k)()
+        buffer = (_Suggestion * k)()
         words = "\n".join(context).encode()
-        return _pairs(found[: self._checked("predict", words, prefix.encode(), k, found)])
+        return _pairs(buffer[: self._checked("predict", words, prefix.encode(), k, buffer)])
 
     def logits(self, h: np.ndarray) -> np.ndarray:
         """Returns the logits [V]."""
@@ -57,10 +57,10 @@ class NativeKeyboard(Libcifg):
         self._checked("logits", h.ctypes.data_as(FLOATS), out.ctypes.data_as(FLOATS))
         return out
 
-    def learn(self, words: Sequence[str | None], kept: Sequence[str] = ()) -> None:
+    def learn(self, words: Sequence[str | None], exempt_words: Sequence[str] = ()) -> None:
         """See `HybridPredictor.learn`."""
         text = "\n".join(word or "" for word in words)
-        self._checked("learn", text.encode(), "\n".join(kept).encode())
+        self._checked("learn", text.encode(), "\n".join(exempt_words).encode())
 
     def forget(self, word: str | None = None) -> None:
         """Forgets a word, or all words."""
@@ -75,5 +75,5 @@ class NativeKeyboard(Libcifg):
         self._checked("set_cache", data, ctypes.c_size_t(len(data)))
 
 
-def _pairs(found) -> list[tuple[str, float]]:
-    return [(one.word.decode(), one.probability) for one in found]
+def _pairs(suggestions) -> list[tuple[str, float]]:
+    return [(one.word.decode(), one.probability) for one in suggestions]

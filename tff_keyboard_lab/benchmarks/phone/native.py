@@ -70,11 +70,11 @@ def _key_times(strip_for: Callable) -> dict[str, float]:
                 strip_for(sentence[:end])
                 cpu.append(1000 * (time.thread_time() - start_cpu))
                 clock.append(1000 * (time.perf_counter() - start))
-    found = {}
+    percentiles = {}
     for name, times in (("clock", sorted(clock)), ("cpu", sorted(cpu))):
         for percent in (50, 90, 99):
-            found[f"{name}_p{percent}_ms"] = round(times[len(times) * percent // 100], 4)
-    return found
+            percentiles[f"{name}_p{percent}_ms"] = round(times[len(times) * percent // 100], 4)
+    return percentiles
 
 
 def _compare(native, keyboards: dict, args) -> Iterator[dict]:
@@ -92,12 +92,12 @@ def _compare(native, keyboards: dict, args) -> Iterator[dict]:
             for keyboard in keyboards.values():
                 keyboard.cache.forget_all()
         for message in person:
-            for place, word in enumerate(message):
+            for position, word in enumerate(message):
                 for prefix in ("", word[:1]):
-                    ours = native.suggest(message[:place], prefix)
+                    ours = native.suggest(message[:position], prefix)
                     _count(
                         ours,
-                        [k.suggest(message[:place], prefix) for k in keyboards.values()],
+                        [k.suggest(message[:position], prefix) for k in keyboards.values()],
                         list(keyboards),
                         counts,
                     )

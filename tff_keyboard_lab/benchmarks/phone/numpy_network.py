@@ -29,13 +29,13 @@ class NumpyNetwork:
         """See `tflite_export/format/signatures.py`."""
         (token,) = token
         if token == PAD:
-            return self._found(c, h)
+            return self._suggestions(c, h)
         x = self._rows[token if 0 <= token < len(self._rows) else OOV]
         z = self._times(x, self._kernel) + self._times(h[0], self._recurrent) + self._bias
         z_i, z_g, z_o = np.split(z, 3)
         c = c[0] + (np.tanh(z_g) - c[0]) / (1 + np.exp(-z_i))
         h = self._times(np.tanh(c) / (1 + np.exp(-z_o)), self._projection)
-        return self._found(c[np.newaxis], h[np.newaxis])
+        return self._suggestions(c[np.newaxis], h[np.newaxis])
 
     def predict(self, tokens: np.ndarray) -> dict[str, np.ndarray]:
         """Reads a whole message."""
@@ -50,7 +50,7 @@ class NumpyNetwork:
         scores = self._times(h[0], (self._values.T, 1.0)) * self._row_scales
         return {"logits": scores[np.newaxis]}
 
-    def _found(self, c: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
+    def _suggestions(self, c: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
         scores = self.logits(h)["logits"][0]
         shares = np.exp(scores - scores.max())
         shares /= shares.sum()

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS
 from tff_keyboard_lab.benchmarks.phone.spelling import BASE, letters_of, read_text
 from tff_keyboard_lab.tools import halves
@@ -34,18 +34,18 @@ SOURCE = pathlib.Path(__file__).with_name("presage_strips.cc")
 _MAX_WORDS = 30
 
 
-def best_of(keyboard: StripKeyboard, text: str) -> list[str]:
+def best_of(keyboard: AppKeyboard, text: str) -> list[str]:
     """Returns the words of the strip, best first."""
-    ranked = sorted(zip(SLOT_RANKS, keyboard.strip_for(text).slots, strict=True))
+    ranked = sorted(zip(SLOT_RANKS, keyboard.keyboard_strip(text).slots, strict=True))
     return [slot.word for _, slot in ranked if slot is not None]
 
 
 def letters_needed(suggest: Suggest, before: str, word: str) -> tuple[int, bool]:
     """Returns the letters typed until a word is offered, and if it is best before the first."""
     for letters in range(len(word)):
-        offered = [letters_of(shown, "en") for shown in suggest(before + word[:letters])]
-        if word in offered:
-            return letters, letters == 0 and offered[0] == word
+        suggestions = [letters_of(shown, "en") for shown in suggest(before + word[:letters])]
+        if word in suggestions:
+            return letters, letters == 0 and suggestions[0] == word
     return len(word), False
 
 
@@ -90,16 +90,16 @@ def with_presage(messages: list[list[str]]) -> dict[str, int]:
             bufsize=1,
             env={"HOME": folder, "LANG": "C.UTF-8"},
         ) as running:
-            asked, answers = running.stdin, running.stdout
-            assert asked is not None
+            prompts, answers = running.stdin, running.stdout
+            assert prompts is not None
             assert answers is not None
 
             def suggest(text: str) -> list[str]:
-                asked.write(f"{text}\n")
+                prompts.write(f"{text}\n")
                 return answers.readline().rstrip("\n").split("\t")
 
             counts = type_messages(suggest, messages)
-            asked.close()
+            prompts.close()
     return counts
 
 
@@ -115,7 +115,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
-    keyboard = StripKeyboard(open_keyboard(flags.model))
+    keyboard = AppKeyboard(open_keyboard(flags.model))
     tokenizer = PythonTokenizer(keyboard.predictor.vocabulary.rules)
     result = {}
     for path in flags.text:

@@ -30,7 +30,7 @@ from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.sources import split
 from tff_keyboard.data.text import casing, word_list
 from tff_keyboard_app.keyboard.languages import LANGUAGES
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_lab.benchmarks.phone.spelling import (
     BASE,
     ENGLISH,
@@ -61,9 +61,9 @@ _PAIRS = 2_000
 def beside(letter: str, rows: Sequence[str]) -> list[str]:
     """Returns the keys left and right of a letter, and those above and below."""
     row = next(i for i, keys in enumerate(rows) if letter in keys)
-    place = rows[row].index(letter)
-    near = [(row, place - 1), (row, place + 1), (row - 1, place), (row - 1, place + 1)]
-    near += [(row + 1, place - 1), (row + 1, place)]
+    column = rows[row].index(letter)
+    near = [(row, column - 1), (row, column + 1), (row - 1, column), (row - 1, column + 1)]
+    near += [(row + 1, column - 1), (row + 1, column)]
     return [rows[r][c] for r, c in near if 0 <= r < len(rows) and 0 <= c < len(rows[r])]
 
 
@@ -72,16 +72,16 @@ def slipped(
 ) -> tuple[str, str]:
     """Returns the typed string for a word, and the intended text: one word, or two."""
     rows = LANGUAGES[language].keys
-    place = rng.randrange(len(word))
+    position = rng.randrange(len(word))
     if kind == "letter more":
-        return word[:place] + rng.choice("".join(rows)) + word[place:], word
+        return word[:position] + rng.choice("".join(rows)) + word[position:], word
     if kind == "left out":
-        return word[:place] + word[place + 1 :], word
+        return word[:position] + word[position + 1 :], word
     if kind == "neighbouring key":
-        places = [i for i, letter in enumerate(word) if letter in "".join(rows)]
-        place = rng.choice(places) if places else place
-        near = beside(word[place], rows) if places else [word[place]]
-        return word[:place] + rng.choice(near) + word[place + 1 :], word
+        positions = [i for i, letter in enumerate(word) if letter in "".join(rows)]
+        position = rng.choice(positions) if positions else position
+        near = beside(word[position], rows) if positions else [word[position]]
+        return word[:position] + rng.choice(near) + word[position + 1 :], word
     if kind == _MARK:
         return without_a_mark(word, rng, language), word
     if kind == "digit":
@@ -91,18 +91,18 @@ def slipped(
     if kind in ("no space", "letter for space") and following:
         between = rng.choice(_ABOVE_BAR) if kind == "letter for space" else ""
         return word + between + following, f"{word} {following}"
-    place = max(1, min(place, len(word) - 1))
+    position = max(1, min(position, len(word) - 1))
     if kind == "space inside":
-        return f"{word[:place]} {word[place:]}", word
-    return word[: place - 1] + word[place] + word[place - 1] + word[place + 1 :], word
+        return f"{word[:position]} {word[position:]}", word
+    return word[: position - 1] + word[position] + word[position - 1] + word[position + 1 :], word
 
 
 def without_a_mark(word: str, rng: random.Random, language: str) -> str:
     """Returns a word with one of its marked letters typed without the mark."""
     ways = [
-        word[:place] + plain + word[place + 1 :]
+        word[:position] + plain + word[position + 1 :]
         for plain, marked in LANGUAGES[language].marked.items()
-        for place, letter in enumerate(word)
+        for position, letter in enumerate(word)
         if letter in marked
     ]
     return rng.choice(ways) if ways else word
@@ -113,18 +113,18 @@ def kinds_of(language: str) -> dict[str, int]:
     return KINDS | ({_MARK: 4} if LANGUAGES[language].marked else {})
 
 
-def after_spaces(keyboard: StripKeyboard, before: str, typed: str) -> str:
+def after_spaces(keyboard: AppKeyboard, before: str, typed: str) -> str:
     """Returns the text after `typed` and a space, corrections of each space made."""
     text = before
     for piece in typed.split():
         text += piece
-        made = keyboard.strip_for(text).correction
+        made = keyboard.keyboard_strip(text).correction
         text = made.applied_to(text) if made is not None else f"{text} "
     return text
 
 
 def type_messages(
-    keyboard: StripKeyboard,
+    keyboard: AppKeyboard,
     messages: list[list[str]],
     right: set[str],
     rng: random.Random,
@@ -135,10 +135,10 @@ def type_messages(
     letters = set(LANGUAGES[language].letters)
     kinds = kinds_of(language)
     for message in messages:
-        words, place, before = message[:_MAX_WORDS], 0, ""
-        while place < len(words):
-            word = words[place]
-            following = words[place + 1] if place + 1 < len(words) else ""
+        words, position, before = message[:_MAX_WORDS], 0, ""
+        while position < len(words):
+            word = words[position]
+            following = words[position + 1] if position + 1 < len(words) else ""
             typed = meant = word
             is_plain = set(word) <= letters and word in right
             if is_plain and len(word) > 1 and rng.random() < SLIPS:
@@ -164,24 +164,24 @@ def type_messages(
                 counts["right words changed"] += wrong
                 counts["keys"] += wrong
             before += f"{meant} "
-            place += len(meant.split())
+            position += len(meant.split())
     return dict(counts)
 
 
 def slip_pairs(
-    words: list[str], rng: random.Random, language: str, most: int
+    words: list[str], rng: random.Random, language: str, max_pairs: int
 ) -> list[tuple[str, str]]:
-    """Returns up to `most` distinct (typed, meant) pairs of slips inside single words."""
+    """Returns up to `max_pairs` distinct (typed, meant) pairs of slips inside single words."""
     kinds = {kind: share for kind, share in kinds_of(language).items() if "space" not in kind}
-    found: dict[tuple[str, str], None] = {}
+    pairs: dict[tuple[str, str], None] = {}
     for word in words:
         kind = rng.choices(list(kinds), list(kinds.values()))[0]
         typed, meant = slipped(word, "", kind, rng, language)
         if typed != meant:
-            found[typed, meant] = None
-        if len(found) == most:
+            pairs[typed, meant] = None
+        if len(pairs) == max_pairs:
             break
-    return list(found)
+    return list(pairs)
 
 
 def is_held_out(client: str) -> bool:
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true", help="see above")
     parser.add_argument("--out", type=pathlib.Path)
     flags = parser.parse_args()
-    keyboard = StripKeyboard(open_keyboard(flags.model))
+    keyboard = AppKeyboard(open_keyboard(flags.model))
     rules = keyboard.predictor.vocabulary.rules
     frequencies = word_list.read_word_list(flags.frequencies, rules)
     is_read = is_held_out if flags.held_out else lambda client: halves.is_in(client, "test")
@@ -230,8 +230,8 @@ def main() -> None:
         pairs = [pair for pair in pairs if pair[0] not in right]  # a right word by chance
         flags.pairs_out.write_text("".join(f"{typed}\t{meant}\n" for typed, meant in pairs))
         return
-    found = type_messages(keyboard, messages, right, random.Random(1), rules.language)
-    text = json.dumps(found, indent=1)
+    counts = type_messages(keyboard, messages, right, random.Random(1), rules.language)
+    text = json.dumps(counts, indent=1)
     print(text)
     if flags.out:
         flags.out.write_text(text + "\n")

@@ -32,40 +32,40 @@ from tff_keyboard.data.text import casing, word_list
 from tff_keyboard.storage import shipped_files
 from tff_keyboard_app.keyboard import spelling
 from tff_keyboard_app.keyboard.spelling import Pair
-from tff_keyboard_app.keyboard.strip import StripKeyboard
+from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_lab.tools import halves
 from tff_keyboard_lab.tools.respell import dictionary_of
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 COMMON = 1e-6  # frequency of words that people mean
-BASE = shipped_files.found(pathlib.Path("models/base/keyboard.tflite"))
+BASE = shipped_files.locate(pathlib.Path("models/base/keyboard.tflite"))
 ENGLISH = ["en_US", "en_GB"]  # dictionaries of hunspell
 
 
 def programs(dictionary: str) -> dict[str, list[str]]:
     """Returns the commands of the spelling programs that have a dictionary, such as "de_DE"."""
-    found = {"hunspell": ["hunspell", "-a", "-i", "utf-8", "-d", dictionary]}
+    commands = {"hunspell": ["hunspell", "-a", "-i", "utf-8", "-d", dictionary]}
     listed = subprocess.run(["aspell", "dicts"], capture_output=True, text=True, check=True)
     language = dictionary.partition("_")[0]
     for name in (dictionary, language):
         if name in listed.stdout.split():
             command = ["aspell", "-a", f"--lang={name}", "--encoding=utf-8", "--sug-mode=normal"]
-            return {"aspell": command} | found
-    return found
+            return {"aspell": command} | commands
+    return commands
 
 
 def of_program(command: list[str], pairs: list[Pair], language: str) -> dict[str, float]:
     """Returns the shares of pairs whose meant word a program suggests first, and among three."""
-    asked = "".join(f"^{pair.typed}\n" for pair in pairs)
-    answers = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
+    prompts = "".join(f"^{pair.typed}\n" for pair in pairs)
+    answers = subprocess.run(command, input=prompts, capture_output=True, text=True, check=True)
     blocks = answers.stdout.split("\n", 1)[1].split("\n\n")
     first = three = 0
     for pair, block in zip(pairs, blocks, strict=False):
         answer = casing.lower(block.partition(": ")[2], language)
-        found = answer.split(", ") if block.startswith("&") else []
+        suggestions = answer.split(", ") if block.startswith("&") else []
         meant = casing.lower(pair.meant, language)
-        first += found[:1] == [meant]
-        three += meant in found[:3]
+        first += suggestions[:1] == [meant]
+        three += meant in suggestions[:3]
     return {"first": first / len(pairs), "among_three": three / len(pairs)}
 
 
@@ -77,13 +77,13 @@ def of_symspellpy(pairs: list[Pair]) -> dict[str, float] | None:
         from symspellpy import SymSpell, Verbosity
     except ImportError:
         return None
-    found = SymSpell(max_dictionary_edit_distance=2)
-    found.load_dictionary(
+    checker = SymSpell(max_dictionary_edit_distance=2)
+    checker.load_dictionary(
         str(files("symspellpy") / "frequency_dictionary_en_82_765.txt"), term_index=0, count_index=1
     )
     first = three = 0
     for pair in pairs:
-        answers = found.lookup(pair.typed.lower(), Verbosity.ALL, max_edit_distance=2)
+        answers = checker.lookup(pair.typed.lower(), Verbosity.ALL, max_edit_distance=2)
         terms = [answer.term for answer in answers]
         first += terms[:1] == [pair.meant.lower()]
         three += pair.meant.lower() in terms[:3]
@@ -108,24 +108,24 @@ def read_text(path: pathlib.Path, is_read: Callable[[str], bool]) -> list[list[s
     """Returns the words of each message of the clients that are read, in a fixed random order."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [line.split("\t", 1) for line in file.read().splitlines()]
-    kept = [text.split() for client, text in lines if is_read(client)]
-    random.Random(2).shuffle(kept)
-    return kept
+    messages = [text.split() for client, text in lines if is_read(client)]
+    random.Random(2).shuffle(messages)
+    return messages
 
 
 def changes_of_right(
-    keyboard: StripKeyboard, messages: list[list[str]], right: set[str], words: int
+    keyboard: AppKeyboard, messages: list[list[str]], right: set[str], words: int
 ) -> dict[str, int]:
     """Counts right words of clients, and how many of them a space changes."""
     looked = changed = 0
     language = keyboard.code
     for typed in messages:
-        for place, word in enumerate(typed):
+        for position, word in enumerate(typed):
             if casing.lower(word, language) not in right:
                 continue
             looked += 1
-            text = " ".join(typed[: place + 1])
-            made = keyboard.strip_for(text).correction
+            text = " ".join(typed[: position + 1])
+            made = keyboard.keyboard_strip(text).correction
             if made is not None:
                 became = letters_of(made.applied_to(text), language)
                 changed += became != letters_of(text, language)
@@ -166,7 +166,7 @@ def main() -> None:
     dictionaries = flags.dictionary or ENGLISH
     if flags.right and not flags.frequencies:
         parser.error("--right needs --frequencies: they decide which strings are words")
-    keyboard = StripKeyboard(open_keyboard(flags.model))
+    keyboard = AppKeyboard(open_keyboard(flags.model))
     rules = keyboard.predictor.vocabulary.rules
     result: dict = {"pairs": {}, "right": {}}
     misspelt = set()
@@ -195,8 +195,8 @@ def main() -> None:
             right = right_words(
                 messages, frequencies, misspelt, dictionaries=dictionaries, language=rules.language
             )
-            found = changes_of_right(keyboard, messages, right, flags.right_words)
-            result["right"][path.parent.name] = found
+            changes = changes_of_right(keyboard, messages, right, flags.right_words)
+            result["right"][path.parent.name] = changes
     text = json.dumps(result, indent=1)
     print(text)
     if flags.out:

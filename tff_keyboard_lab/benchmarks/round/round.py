@@ -133,7 +133,7 @@ def run(
     from tff_keyboard_lab.benchmarks.round import stock_tff
 
     before = tff.framework.get_context_stack().current
-    own = local_context(threads=threads)
+    context = local_context(threads=threads)
     start = time.perf_counter()
     clients = make_clients()
     data_seconds = time.perf_counter() - start
@@ -149,7 +149,7 @@ def run(
             prepared = prepare_process(process)
             sizes = [num_tokens([client]) for client in clients]
             data = prepared.batcher(clients, sizes)
-            return TffRound(prepared.process, data, own, [], initial)
+            return TffRound(prepared.process, data, context, [], initial)
 
         # TFF's context and its server with their defaults: no limits, all threads.
         local = tff.backends.native.create_sync_local_cpp_execution_context()

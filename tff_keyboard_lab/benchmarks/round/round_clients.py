@@ -13,20 +13,20 @@ def store_clients(store, num_clients, messages, batch_size, longest, seed):
     """
     from tff_keyboard.data import batches
 
-    counts = zip(store.client_ids("train"), store.num_examples("train"), strict=True)
-    chosen = [client for client, count in counts if count >= messages][:num_clients]
-    if len(chosen) < num_clients:
-        raise SystemExit(f"{len(chosen)} clients have {messages} messages, not {num_clients}.")
+    counts = zip(store.client_ids("train"), store.num_messages("train"), strict=True)
+    selected = [client for client, count in counts if count >= messages][:num_clients]
+    if len(selected) < num_clients:
+        raise SystemExit(f"{len(selected)} clients have {messages} messages, not {num_clients}.")
     clients = [
         batches.client_batches(
-            store.examples("train", client),
+            store.messages("train", client),
             batch_size=batch_size,
             max_length=longest,
             max_examples=messages,
             epochs=1,
             seed=(seed, index),
         )
-        for index, client in enumerate(chosen)
+        for index, client in enumerate(selected)
     ]
     return sorted(clients, key=lambda client: -num_tokens([client]))
 

@@ -54,19 +54,19 @@ def importable(python: str | None) -> tuple[list[str], dict[str, str]]:
 
     An error is the last line of its message.
     """
-    found, errors = [], {}
+    names, errors = [], {}
     for name, module in _OTHERS.items():
         if python is None:
             errors[name] = "no --python given"
             continue
-        asked = subprocess.run(
+        process = subprocess.run(
             [python, "-c", f"import {module}"], capture_output=True, text=True, check=False
         )
-        if asked.returncode:
-            errors[name] = (asked.stderr.strip().splitlines() or ["no message"])[-1]
+        if process.returncode:
+            errors[name] = (process.stderr.strip().splitlines() or ["no message"])[-1]
         else:
-            found.append(name)
-    return found, errors
+            names.append(name)
+    return names, errors
 
 
 def command(size: Size, store: pathlib.Path, repeats: int, out: pathlib.Path) -> list[str]:

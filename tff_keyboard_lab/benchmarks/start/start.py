@@ -85,15 +85,15 @@ def main() -> None:
         signal.SIGINT, signal.default_int_handler
     )  # a script's background jobs ignore SIGINT
     checkout = arguments.checkout.resolve()
-    found = {}
+    costs = {}
     with tempfile.TemporaryDirectory() as name:
         places = inputs(checkout, pathlib.Path(name))
         for number, command in enumerate(arguments.only.split(",")):
             words, useful = COMMANDS[command]
             places["new"] = f"{name}/new{number}"
-            found[command] = row = cost(checkout, [w.format(**places) for w in words], useful)
+            costs[command] = row = cost(checkout, [w.format(**places) for w in words], useful)
             print(f"{command:20}", json.dumps(row), flush=True)
-            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+            arguments.out.write_text(json.dumps(costs, indent=1) + "\n")
 
 
 def inputs(checkout: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
@@ -141,12 +141,12 @@ def cost(checkout: pathlib.Path, words: Sequence[str], useful: str) -> dict[str,
         start_new_session=True,
     )
     os.close(theirs)
-    said, first, most, cpu = "", 0.0, 0.0, 0.0
+    said, first, max_megabytes, cpu = "", 0.0, 0.0, 0.0
     try:
         for text in _output(ours):
             said += text
             tree = [process.pid, *process_tree.descendants(process.pid)]
-            most = max(most, sum(map(process_tree.resident_megabytes, tree)))
+            max_megabytes = max(max_megabytes, sum(map(process_tree.resident_megabytes, tree)))
             cpu = max(cpu, sum(map(_with_ended_children, tree)))
             first = first or (cpu if text else 0.0)
             if useful and re.search(useful, said):
@@ -164,7 +164,7 @@ def cost(checkout: pathlib.Path, words: Sequence[str], useful: str) -> dict[str,
         os.close(ours)
     return {
         "cpu_seconds": round(cpu, 2),
-        "megabytes": round(most),
+        "megabytes": round(max_megabytes),
         "cpu_seconds_until_first_line": round(first, 2),
         "seconds": round(seconds, 1),
         "exit_code": process.returncode,

@@ -72,12 +72,12 @@ def runs_of(
     """
     _require_arms(study, arms)
     trainings = list(dict.fromkeys(_trainings(study)))
-    chosen = [each for each in trainings if not seeds or each[2] in seeds]
+    selected = [each for each in trainings if not seeds or each[2] in seeds]
     if arms:
-        chosen = [each for each in chosen if each[0] in (*arms, study.control)]
-    _require_control(study, chosen, seeds)
-    needed = {_after(study, each, trainings) for each in chosen} - {None}
-    order = [each for each in trainings if each in chosen or each in needed]
+        selected = [each for each in selected if each[0] in (*arms, study.control)]
+    _require_control(study, selected, seeds)
+    needed = {_after(study, each, trainings) for each in selected} - {None}
+    order = [each for each in trainings if each in selected or each in needed]
     ranks = {seed: rank for rank, seed in enumerate(dict.fromkeys(seed for *_, seed in order))}
     order.sort(key=lambda each: (each not in needed, ranks[each[2]], each[1] != ""))
     return [_run(study, folder, workdir, overrides, each, trainings) for each in order]
@@ -89,25 +89,26 @@ def directories(study: Study, workdir: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _require_arms(study: Study, arms: Sequence[str]) -> None:
-    known = [arm.name for arm in study.arms]
+    names = [arm.name for arm in study.arms]
     for name in arms:
-        if name not in known:
-            raise UsageError(f"--arm: the study has no arm {name}; it has {', '.join(known)}.")
+        if name not in names:
+            raise UsageError(f"--arm: the study has no arm {name}; it has {', '.join(names)}.")
 
 
-def _require_control(study: Study, chosen: Sequence[_Training], seeds: Sequence[int]) -> None:
+def _require_control(study: Study, selected: Sequence[_Training], seeds: Sequence[int]) -> None:
     """Checks that the control is among the chosen runs.
 
     Without the control no run can be judged: its config names the text, and its runs are the
     reference.
     """
-    named = ", ".join(map(str, seeds))
-    if not chosen:
-        raise UsageError(f"--seeds: the study has none of {named}.")
-    if study.control not in {name for name, *_ in chosen}:
-        known = ", ".join(map(str, study.arm(study.control).seeds))
+    requested_seeds = ", ".join(map(str, seeds))
+    if not selected:
+        raise UsageError(f"--seeds: the study has none of {requested_seeds}.")
+    if study.control not in {name for name, *_ in selected}:
+        control_seeds = ", ".join(map(str, study.arm(study.control).seeds))
         raise UsageError(
-            f"--seeds: the control {study.control} has none of {named}. Also pass one of {known}."
+            f"--seeds: the control {study.control} has none of {requested_seeds}. "
+            f"Also pass one of {control_seeds}."
         )
 
 

@@ -22,18 +22,18 @@ def find(study: pathlib.Path) -> pathlib.Path:
     if study.is_file() or study.suffix or len(study.parts) > 1:
         return study  # `study_file.load` reports what is wrong with it
     folders = (shipped_files.ROOT / _FOLDER, _FOLDER)  # files of the later folder win
-    known = {path.stem: path for folder in folders for path in folder.rglob("*.toml")}
+    paths = {path.stem: path for folder in folders for path in folder.rglob("*.toml")}
     name = str(study)
-    if name in known:
-        return known[name]
-    if not known:
+    if name in paths:
+        return paths[name]
+    if not paths:
         raise UsageError(
             f"No study is named {name!r}: there is no {_FOLDER} here. Pass the path of a study's "
             "TOML file."
         )
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, paths, n=1, cutoff=0.5)
     suggestion = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"No study is named {name!r}.{suggestion} Studies: {', '.join(sorted(known))}. Or pass "
+        f"No study is named {name!r}.{suggestion} Studies: {', '.join(sorted(paths))}. Or pass "
         "the path of a study's TOML file."
     )

@@ -32,9 +32,9 @@ import re
 import typing
 from typing import Literal
 
-from tff_keyboard.config.reading import tables
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.model_specs import references
+from tff_keyboard.parts import tables
 from tff_keyboard.storage import checks, toml
 from tff_keyboard.storage.errors import ConfigError
 
@@ -80,10 +80,10 @@ class Model(tables.Table, path="models"):
         super().__post_init__()
         _require_name("models.name", self.name)
         path = references.path_of(self.model)
-        known = path is None or (
+        is_allowed = path is None or (
             references.is_hybrid(self.model) and bool(_OF_ARM.fullmatch(str(path)))
         )
-        self.require(known, "model", "must be a baseline or hybrid:{ARM}")
+        self.require(is_allowed, "model", "must be a baseline or hybrid:{ARM}")
 
     @property
     def arm(self) -> str:
@@ -153,7 +153,7 @@ class Study(tables.Table):
     def __post_init__(self) -> None:
         super().__post_init__()
         names = [arm.name for arm in self.arms]
-        known = f"must be one of {', '.join(names)}"
+        rule_of_arms = f"must be one of {', '.join(names)}"
         checks.require(
             len(set(names)) == len(names), "arms.name", "must differ from arm to arm", names
         )
@@ -163,21 +163,21 @@ class Study(tables.Table):
         for model in self.models:
             rule = f"must name one of {', '.join(names)} in {{}}"
             checks.require(model.arm in ("", *names), "models.model", rule, model.model)
-        self.require(self.control in names, "control", known)
+        self.require(self.control in names, "control", rule_of_arms)
         if self.before:
-            self.require(self.before in names, "before", known)
+            self.require(self.before in names, "before", rule_of_arms)
             seeds = self.arm(self.before).seeds or self.seeds
             self.require(len(seeds) == 1, "before", "must have one seed, its own `seeds`")
             followed = any(arm.after == self.before for arm in self.arms)
             self.require(followed, "before", "must be an arm that another arm comes `after`")
-        for place, arm in enumerate(self.arms):
+        for index, arm in enumerate(self.arms):
             for key in ("after", "step_from"):
                 other = getattr(arm, key)
-                earlier = other in ("", *names[:place])
+                earlier = other in ("", *names[:index])
                 checks.require(earlier, f"arms.{key}", "must name an earlier arm", other)
         for sweep in self.sweeps:
             for name in sweep.arms:
-                checks.require(name in names, "sweeps.arms", known, name)
+                checks.require(name in names, "sweeps.arms", rule_of_arms, name)
         for name in self.metrics:
             rule = "must be in evaluation/metrics/metric_table.py"
             checks.require(name in METRICS, "metrics", rule, name)

@@ -87,6 +87,6 @@ def _uploaded(row: Mapping[str, Any]) -> int:
     def measured(name: str, otherwise: float) -> float:
         return next((x for key, x in row.items() if key.endswith(f"/{name}")), otherwise)
 
-    whole = measured("uncompressed_bytes", row["bytes_up"])
-    spared = measured("bytes_not_uploaded", 0) / whole if whole else 0.0
-    return math.floor(measured("uploaded_bytes", whole) * (1 - spared))
+    uncompressed = measured("uncompressed_bytes", row["bytes_up"])
+    spared = measured("bytes_not_uploaded", 0) / uncompressed if uncompressed else 0.0
+    return math.floor(measured("uploaded_bytes", uncompressed) * (1 - spared))

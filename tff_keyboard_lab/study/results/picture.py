@@ -27,8 +27,8 @@ _DASHES = ("-", "--", ":")
 
 def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
     """Writes a PNG, if any run has validated."""
-    shown = {key: _mean(found) for key, found in curves.items() if key[0] != study.before}
-    shown = {key: found for key, found in shown.items() if len(found[0])}
+    shown = {key: _mean(mean_curve) for key, mean_curve in curves.items() if key[0] != study.before}
+    shown = {key: mean_curve for key, mean_curve in shown.items() if len(mean_curve[0])}
     points = list(dict.fromkeys(point for _, point in shown))
     if not points:
         return
@@ -65,12 +65,12 @@ def _legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) ->
 
 
 def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str], tuple]) -> None:
-    for place, arm in enumerate(study.arms):
+    for index, arm in enumerate(study.arms):
         if (arm.name, point) not in shown:
             continue
         tokens, mean, low, high = shown[arm.name, point]
-        colour = charts.colour(place)
-        dashes = _DASHES[place // len(charts.COLOURS) % len(_DASHES)]  # where colours repeat
+        colour = charts.colour(index)
+        dashes = _DASHES[index // len(charts.COLOURS) % len(_DASHES)]  # where colours repeat
         label, marker = arm.label or arm.name, "o" if len(tokens) == 1 else ""
         axes.plot(
             tokens, mean, color=colour, linestyle=dashes, linewidth=1.7, marker=marker, label=label

@@ -76,5 +76,5 @@ def _command(run: Run) -> str:
 
 def _short(file: pathlib.Path) -> pathlib.Path:
     """Returns a path without `..`, relative to the current directory if it is inside."""
-    whole, here = file.resolve(), pathlib.Path.cwd().resolve()
-    return whole.relative_to(here) if whole.is_relative_to(here) else whole
+    absolute, here = file.resolve(), pathlib.Path.cwd().resolve()
+    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute

@@ -46,18 +46,18 @@ class Results:
 
     def write(self, directory: pathlib.Path) -> str:
         """Writes all three files atomically, and returns the tables."""
-        found = rows.rows_of(self._study, self._evaluations, self._facts)
-        text = tables.markdown(self._study, found)
+        table_rows = rows.rows_of(self._study, self._evaluations, self._facts)
+        text = tables.markdown(self._study, table_rows)
         files.make_directory(directory)
-        content = json.dumps(self._json(found), indent=1, allow_nan=False)
+        content = json.dumps(self._json(table_rows), indent=1, allow_nan=False)
         files.write_atomically(directory / file_names.STUDY, [content.encode(), b"\n"])
         page = f"{self._study.question}\n\n{text}\n"
         files.write_atomically(directory / file_names.STUDY_TABLES, [page.encode()])
         picture.draw(self._study, _curves(self._runs), directory / file_names.STUDY_CURVES)
         return text
 
-    def _json(self, found: Sequence[rows.Row]) -> dict[str, object]:
-        origins = [fact.origin for row in found for fact in row.facts.values() if fact]
+    def _json(self, table_rows: Sequence[rows.Row]) -> dict[str, object]:
+        origins = [fact.origin for row in table_rows for fact in row.facts.values() if fact]
         return {
             "question": self._study.question,
             "control": self._study.control,
@@ -68,7 +68,7 @@ class Results:
                 "commit": environment.describe()["commit"],
             },
             "intervals": "95 % jackknife over clients, differences paired and over seeds",
-            "rows": [self._with_origin(row) for row in found],
+            "rows": [self._with_origin(row) for row in table_rows],
         }
 
     def _with_origin(self, row: rows.Row) -> dict[str, object]:
@@ -86,12 +86,12 @@ class Results:
 
 
 def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:
-    found: dict[tuple[str, str], list[curve.Curve]] = {}
+    curves: dict[tuple[str, str], list[curve.Curve]] = {}
     for run in runs:
         try:
             rows_of_run = RunDirectory(run.path).all_rows()
         except errors.RunDirectoryError:
             continue
         if rows_of_run:
-            found.setdefault((run.arm, run.point), []).append(curve.of_rows(rows_of_run))
-    return found
+            curves.setdefault((run.arm, run.point), []).append(curve.of_rows(rows_of_run))
+    return curves

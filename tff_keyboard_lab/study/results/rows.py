@@ -190,8 +190,8 @@ def _verdicts(
     return _table(study, together)
 
 
-def _to_json(found: Mapping[str, Mapping[str, Interval | Difference]]) -> dict[str, object]:
+def _to_json(by_people: Mapping[str, Mapping[str, Interval | Difference]]) -> dict[str, object]:
     return {
         people: {name: value.to_json() for name, value in by_metric.items()}
-        for people, by_metric in found.items()
+        for people, by_metric in by_people.items()
     }

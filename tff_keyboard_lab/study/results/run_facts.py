@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from tff_keyboard.privacy.claims import guarantee
+from tff_keyboard.privacy.claims import guarantee, own_rehearsal
 from tff_keyboard.privacy.ledger import ledger
 from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -52,8 +52,8 @@ class RunFacts:
         of_some = {"effective_clients", "adaptive_rounds", "privacy"}
         if not study.target:
             of_some.add("rounds_to_target")
-        kept = {k: v for k, v in content.items() if v is not None or k not in of_some}
-        return kept | origin
+        facts = {k: v for k, v in content.items() if v is not None or k not in of_some}
+        return facts | origin
 
 
 def facts_of(run: Run, study: Study) -> RunFacts:
@@ -97,6 +97,8 @@ def _mean(rows: Sequence[metrics_rows.Row], name: str) -> float | None:
 def _privacy(directory: RunDirectory) -> PrivacyFacts:
     header, rounds = ledger.read_ledger(directory.privacy_ledger)
     total = guarantee.total_guarantee(header, len(rounds))
+    if own_rehearsal.rehearsed_own_clients(directory, header):
+        total = None
     claimed = total is not None and math.isfinite(total.epsilon)
     return PrivacyFacts(
         noise_multiplier=header.noise_multiplier,

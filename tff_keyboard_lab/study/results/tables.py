@@ -25,12 +25,12 @@ def _tables(study: Study, rows: Sequence[Row]) -> list[str]:
     ordered = sorted(rows, key=lambda row: (row.point != "", row.arm != study.control))
     if any(row.point for row in rows):
         ordered = list(rows)  # a sweep stays in the order of its values
-    found = [_table(study, ordered, people) for people in study.populations]
+    parts = [_table(study, ordered, people) for people in study.populations]
     if any(row.since for row in ordered):
-        found.append(_since(study, ordered))
+        parts.append(_since(study, ordered))
     if any(row.step for row in ordered):
-        found.append(_steps(study, ordered))
-    return [*found, _facts(study, ordered)]
+        parts.append(_steps(study, ordered))
+    return [*parts, _facts(study, ordered)]
 
 
 def _table(study: Study, rows: Sequence[Row], people: str) -> str:
@@ -83,11 +83,11 @@ def _side_by_side(
     for people, metric in places:
         unit = {"percent": ", points", "perplexity": ", factor"}.get(metric.kind, "")
         head.append(f"{_PEOPLE[people]}: {metric.label}{unit}")
-    found = [head]
+    rows = [head]
     for cells, compared in lines:
         values = (_difference(compared, people, metric) for people, metric in places)
-        found.append([*cells, ", ".join(map(str, compared.of_seeds)), *values])
-    return _markdown(found)
+        rows.append([*cells, ", ".join(map(str, compared.of_seeds)), *values])
+    return _markdown(rows)
 
 
 def _difference_head(metric: Metric) -> str:
@@ -168,8 +168,8 @@ _FACTS_OF_SOME: Mapping[str, tuple[str, _Cell]] = {
 }
 
 
-def _interval(found: Interval, metric: Metric, *, signed: bool = False) -> str:
-    ends = (found.value, found.low, found.high)
+def _interval(interval: Interval, metric: Metric, *, signed: bool = False) -> str:
+    ends = (interval.value, interval.low, interval.high)
     value, low, high = (_number(end, metric, signed=signed) for end in ends)
     return f"{value} [{low}, {high}]"
 

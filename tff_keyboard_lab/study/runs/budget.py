@@ -36,7 +36,7 @@ def used_up(budget: Budget, used: Amount) -> list[str]:
     >>> used_up(Budget(hours=2.0, tokens_m=5.0), Amount(2.1, 4.9))
     ['budget.hours']
     """
-    return [f"budget.{key}" for key, _, most, used in _limits(budget, used) if used >= most]
+    return [f"budget.{key}" for key, _, limit, used in _limits(budget, used) if used >= limit]
 
 
 def describe(budget: Budget, used: Amount) -> str:
@@ -46,7 +46,7 @@ def describe(budget: Budget, used: Amount) -> str:
     '2.10 of 2.00 hours and 4.90 of 5.00 M tokens'
     """
     return " and ".join(
-        f"{used:,.2f} of {most:,.2f} {unit}" for _, unit, most, used in _limits(budget, used)
+        f"{used:,.2f} of {limit:,.2f} {unit}" for _, unit, limit, used in _limits(budget, used)
     )
 
 
@@ -57,20 +57,20 @@ def compare(budget: Budget, used: Amount, to_go: Amount) -> str:
     'Budget: 0.50 of 2.00 hours used, 1.75 to go: 0.25 hours too few.'
     """
     parts = []
-    for key, unit, most, spent in _limits(budget, used):
+    for key, unit, limit, spent in _limits(budget, used):
         needed = getattr(to_go, key)
-        short = spent + needed - most
+        short = spent + needed - limit
         verdict = f"{short:,.2f} {unit} too few" if short > 0 else "enough"
-        parts.append(f"{spent:,.2f} of {most:,.2f} {unit} used, {needed:,.2f} to go: {verdict}")
+        parts.append(f"{spent:,.2f} of {limit:,.2f} {unit} used, {needed:,.2f} to go: {verdict}")
     return f"Budget: {'; '.join(parts)}."
 
 
 def _limits(budget: Budget, used: Amount) -> Iterator[tuple[str, str, float, float]]:
     """Yields `(key, unit, limit, used)` of each limit."""
     for key, unit in (("hours", "hours"), ("tokens_m", "M tokens")):
-        most = getattr(budget, key)
-        if most:
-            yield key, unit, most, getattr(used, key)
+        limit = getattr(budget, key)
+        if limit:
+            yield key, unit, limit, getattr(used, key)
 
 
 def seconds_by_round(run: pathlib.Path) -> dict[int, float]:

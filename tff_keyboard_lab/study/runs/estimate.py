@@ -40,13 +40,13 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
 
     `stores`, texts by path, is a cache that is filled here.
     """
-    config, own = run.config, _text(run.config.data.store, stores)
+    config, text = run.config, _text(run.config.data.store, stores)
     clients = config.train.clients_per_round
     if run.task == "train":
-        tokens = _tokens_of_client(config, own, stores) * config.client.epochs
+        tokens = _tokens_of_client(config, text, stores) * config.client.epochs
     else:  # a round of pooled training has as many messages as the clients of a round may have
-        messages = config.client.max_examples or own.people.mean(float)
-        tokens = messages * own.tokens
+        messages = config.client.max_examples or text.people.mean(float)
+        tokens = messages * text.tokens
         method = config.fine_tuning.method
         if isinstance(method, RehearsalMethod):
             general = _text(config.fine_tuning.general_store, stores)
@@ -55,27 +55,31 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
     return config.train.rounds * clients * tokens
 
 
-def _tokens_of_client(config: config_lib.RunConfig, own: Text, stores: dict[str, Text]) -> float:
+def _tokens_of_client(config: config_lib.RunConfig, text: Text, stores: dict[str, Text]) -> float:
     """Returns the tokens of a client in an epoch.
 
     This is the average effect of `algorithms/client_inputs.py` and `fine_tuning/rehearsal.py`.
     """
     method, longest = config.fine_tuning.method, config.data.max_length
-    most = config.client.max_examples or math.inf
+    max_sequences = config.client.max_examples or math.inf
 
     def tokens(messages: float) -> float:
         if not isinstance(method, RehearsalMethod):
-            return min(messages * own.tokens, most * min(own.tokens, longest))
+            return min(messages * text.tokens, max_sequences * min(text.tokens, longest))
         general = _text(config.fine_tuning.general_store, stores)
-        chosen = min(messages, most)
-        added = min(chosen * method.portion / (1 - method.portion), general.people.messages)
-        found = chosen * own.tokens + added * general.tokens
+        user_sequences = min(messages, max_sequences)
+        added = min(user_sequences * method.portion / (1 - method.portion), general.people.messages)
+        tokens_of_all = user_sequences * text.tokens + added * general.tokens
         # With `max_examples`, a client trains on as many sequences as it has messages.
-        return min(found, (chosen + added) * longest) if config.client.max_examples else found
+        return (
+            min(tokens_of_all, (user_sequences + added) * longest)
+            if config.client.max_examples
+            else tokens_of_all
+        )
 
     if config.train.client_sampling == "uniform":
-        return own.people.mean(tokens)
-    return own.people.mean(tokens, most, config.train.max_sampling_ratio)
+        return text.people.mean(tokens)
+    return text.people.mean(tokens, max_sequences, config.train.max_sampling_ratio)
 
 
 def plan_text(
@@ -89,15 +93,15 @@ def plan_text(
     stores: dict[str, Text] = {}
     tokens = {run.path: tokens_of(run, stores) for run in runs}
     finished = {run.path for run in runs if runner.is_finished(run)}
-    left = {
+    remaining = {
         run.path: tokens[run.path] * max(0, 1 - runner.rounds_done(run) / run.config.train.rounds)
         for run in runs
         if run.path not in finished
     }
     rate = measured_rate(runs)
-    hours = {path: number / (rate or ASSUMED_RATE) / 3600 for path, number in left.items()}
+    hours = {path: number / (rate or ASSUMED_RATE) / 3600 for path, number in remaining.items()}
     pace = f"{rate:,.0f} tokens/s as measured here" if rate else f"{ASSUMED_RATE:,.0f} tokens/s"
-    to_go = budget.Amount(math.fsum(hours.values()), math.fsum(left.values()) / 1e6)
+    to_go = budget.Amount(math.fsum(hours.values()), math.fsum(remaining.values()) / 1e6)
     at_a_time = f", {jobs} at a time" if jobs > 1 else ""
     text = (
         f"{_table(runs, tokens, finished)}\n\n{len(runs)} runs{at_a_time}, {len(finished)} "

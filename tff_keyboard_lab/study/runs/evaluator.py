@@ -51,22 +51,23 @@ class StudyEvaluator:
         self,
         open_model: Callable[[], Predictor],
         facts: ModelFacts,
-        kept_at: Callable[[str], pathlib.Path],
+        cache_file: Callable[[str], pathlib.Path],
     ) -> dict[str, Evaluation]:
         """Returns population -> evaluation of a model.
 
         Args:
           open_model: Opens the model. It is not called if all evaluations are stored.
           facts: Facts about the model.
-          kept_at: Returns the file that stores an evaluation, given a word for text and population.
+          cache_file: Returns the file that stores an evaluation, given a word for text and
+            population.
 
         Raises:
           DataError: If the model has another vocabulary than the text.
         """
-        predictor, found = None, dict[str, Evaluation]()
+        predictor, evaluations = None, dict[str, Evaluation]()
         for name, (store, text) in self._texts.items():
-            kept = kept_at(f"{name}_whole_{store.card_hash[:8]}_{text.num_words}")
-            evaluation = run_evaluation.read_kept(kept)
+            file = cache_file(f"{name}_whole_{store.card_hash[:8]}_{text.num_words}")
+            evaluation = run_evaluation.read_cached_evaluation(file)
             if evaluation is None:
                 predictor = predictor or open_model()
                 if predictor.vocabulary != store.vocabulary:
@@ -76,9 +77,9 @@ class StudyEvaluator:
                         "(`tff-keyboard merge-vocabulary`)."
                     )
                 evaluation = run_evaluation.evaluate_named(predictor, facts, text, store=store)
-                run_evaluation.write_evaluation(kept, evaluation)
-            found[name] = evaluation
-        return found
+                run_evaluation.write_evaluation(file, evaluation)
+            evaluations[name] = evaluation
+        return evaluations
 
 
 def _text(study: Study, control: config_lib.RunConfig, name: str) -> tuple[ClientStore, TypedText]:

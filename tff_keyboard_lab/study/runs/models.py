@@ -73,8 +73,8 @@ class Models:
             if run is None:
                 return baselines.open_baseline(word, model.name, spec, text, store).predictor
             network = KerasPredictor(*load_model(run.path))
-            named = NamedPredictor(model.name, "keras", network, {}, word)
-            return baselines.join_hybrid(named, spec, text, store).predictor
+            network_model = NamedPredictor(model.name, "keras", network, {}, word)
+            return baselines.join_hybrid(network_model, spec, text, store).predictor
 
         files.make_directory(self._folder)
         return self._evaluator.evaluate(

@@ -40,10 +40,12 @@ def is_finished(run: Run) -> bool:
         done = directory.rows()
     except (errors.ConfigError, errors.RunDirectoryError, OSError):
         return False
-    wanted = config_lib.to_dict(run.config)
-    for values in (before, wanted):
+    requested = config_lib.to_dict(run.config)
+    for values in (before, requested):
         values.pop("execution")  # changes no results beyond rounding
-    return before == wanted and directory.weights.is_file() and _has_ended(done, run.config.train)
+    return (
+        before == requested and directory.weights.is_file() and _has_ended(done, run.config.train)
+    )
 
 
 def _has_ended(rows: Sequence[metrics_rows.Row], train: TrainConfig) -> bool:

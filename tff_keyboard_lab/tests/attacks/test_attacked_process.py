@@ -15,7 +15,7 @@ from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.training import build
+from tff_keyboard.training import build, process_transforms
 from tff_keyboard_lab.attacks import attackers
 from tff_keyboard_lab.attacks.attack_names import COLLUDING
 
@@ -29,7 +29,7 @@ def test_server_does_not_learn_from_a_client_that_sends_nan():
     config = run_config("fine_tuning.server.text=generated")
     process = chain(
         build.build_process(config, tiny_model(0), wrap_client_work=wrap),
-        build.round_transforms(config, tiny_model(0), None),
+        process_transforms.round_transforms(config, tiny_model(0), None),
     )
     datasets = [client_dataset(seed) for seed in range(8)]
     output = process.next(process.initialize(), datasets)

@@ -7,10 +7,10 @@ import tensorflow_federated as tff
 
 from tests.support.bigram_model import SGD, BigramModel, batches, dataset, fed_avg, step_of
 from tff_keyboard.aggregators.fedatt.aggregator import FedAttFactory
+from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.rule_config import FedAttConfig
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.training.aggregation import build_aggregator
 from tff_keyboard_lab.attacks import attackers
 
 
@@ -35,11 +35,11 @@ def test_each_attack_sends_its_update(attack, factor):
     honest, _ = step_of(fed_avg(), clients)
     mean = tff.aggregators.MeanFactory()
     attacked, _ = step_of(attacked_process(attack, 1.0, mean), clients)
-    for got, wanted in zip(attacked, honest, strict=True):
-        np.testing.assert_allclose(got, factor * wanted, rtol=1e-4, atol=1e-5)
+    for got, expected in zip(attacked, honest, strict=True):
+        np.testing.assert_allclose(got, factor * expected, rtol=1e-4, atol=1e-5)
     spared, _ = step_of(attacked_process(attack, 0.0, mean), clients)
-    for got, wanted in zip(spared, honest, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-7)
+    for got, expected in zip(spared, honest, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ TRIGGER, TARGET, VOCABULARY = 7, 9, 12
 MESSAGES = {f"p{i}": [np.arange(4, 4 + i % 5)] for i in range(130)}  # of no word to four
 STORE = types.SimpleNamespace(
     client_ids=lambda population: list(MESSAGES),
-    examples=lambda population, person: MESSAGES[person],
+    messages=lambda population, person: MESSAGES[person],
 )
 
 

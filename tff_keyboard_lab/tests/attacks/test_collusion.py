@@ -84,9 +84,9 @@ def test_a_backdoor_replaces_the_model_within_the_honest_lengths():
 def test_a_quiet_backdoor_stays_within_the_honest_quartiles():
     low, high = np.percentile(HONEST, [25, 75], axis=0)
     lengths = np.linalg.norm(OWN, axis=1, keepdims=True)
-    wanted = np.mean(OWN * np.minimum(5, LONGEST / lengths), axis=0)
+    directions = np.mean(OWN * np.minimum(5, LONGEST / lengths), axis=0)
     np.testing.assert_allclose(
-        sent("quiet_backdoor"), np.clip(wanted, low, high), rtol=1e-4, atol=1e-5
+        sent("quiet_backdoor"), np.clip(directions, low, high), rtol=1e-4, atol=1e-5
     )
 
 

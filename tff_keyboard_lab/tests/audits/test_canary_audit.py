@@ -12,7 +12,7 @@ from tff_keyboard.config.sections.privacy_config import BltConfig, GaussianConfi
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.mechanisms.mechanism import optimal_mechanism
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
-from tff_keyboard.training.build import build_aggregator
+from tff_keyboard.training.aggregation import build_aggregator
 
 DIM, ROUNDS, PER_ROUND, CLIP, DELTA = 4000, 6, 40, 0.5, 1e-5
 NUM = ROUNDS * PER_ROUND
@@ -61,27 +61,27 @@ def audited(name, z, *, noise_factor=1.0, length=1.0, clip_norm=CLIP):
         sums.append(np.asarray(output.result[0], np.float64) * PER_ROUND)
     column = None if mechanism.matrix() is None else mechanism.matrix().column(ROUNDS)
     arguments = {"clip_norm": CLIP, "column": column}
-    found = canary_audit.estimate(
+    actual = canary_audit.estimate(
         canary_audit.statistics(np.stack(sums), rounds, sent, **arguments),
         canary_audit.statistics(np.stack(sums), rounds, never, **arguments),
         delta=DELTA,
     )
-    return found, stated(mechanism, z).epsilon if z else 0.0
+    return actual, stated(mechanism, z).epsilon if z else 0.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("z", [0.5, 1.0, 4.0])
 def test_the_lower_bound_is_below_what_is_stated(name, z):
-    found, claim = audited(name, z, length=3.0)  # canaries that clipping must shorten
-    assert found.epsilon_low <= claim
-    assert found.epsilon >= 0.5 * claim  # and the audit has power
+    actual, claim = audited(name, z, length=3.0)  # canaries that clipping must shorten
+    assert actual.epsilon_low <= claim
+    assert actual.epsilon >= 0.5 * claim  # and the audit has power
 
 
 @pytest.mark.slow
 def test_without_noise_it_is_far_above():
-    found, _ = audited("gaussian", 0.0)
-    assert found.epsilon_low > 50
+    actual, _ = audited("gaussian", 0.0)
+    assert actual.epsilon_low > 50
 
 
 @pytest.mark.slow
@@ -92,8 +92,8 @@ def test_without_noise_it_is_far_above():
     ids=["half the noise", "no clipping"],
 )
 def test_a_bug_is_caught(name, bug):
-    found, claim = audited(name, 1.0, **bug)
-    assert found.epsilon_low > claim
+    actual, claim = audited(name, 1.0, **bug)
+    assert actual.epsilon_low > claim
 
 
 @pytest.mark.slow
@@ -103,9 +103,9 @@ def test_an_estimate_of_known_normals():
     lows = []
     for _ in range(300):
         inside, outside = 1 + rng.normal(size=400), rng.normal(size=400)
-        found = canary_audit.estimate(inside, outside, delta=DELTA)
-        assert found.epsilon_low < found.epsilon
-        lows.append(found.epsilon_low)
+        actual = canary_audit.estimate(inside, outside, delta=DELTA)
+        assert actual.epsilon_low < actual.epsilon
+        lows.append(actual.epsilon_low)
     assert 0.9 < np.mean(np.array(lows) <= true) <= 0.985  # a 95 % bound covers 95 %
     same = canary_audit.estimate(np.zeros(3), np.zeros(3) - 1.0, delta=DELTA)
     assert same.epsilon_low == np.inf

@@ -31,8 +31,8 @@ def secret(seed):
 def test_a_planted_secret_is_found_and_refutes_the_tail():
     for seed in range(5):
         sample, opposite = secret(seed)
-        found = direct_bounds.direct_epsilon_lower_bound(opposite, DELTA)
-        assert 6.0 < found <= TRUE_EPSILON
+        actual = direct_bounds.direct_epsilon_lower_bound(opposite, DELTA)
+        assert 6.0 < actual <= TRUE_EPSILON
         fit = tail_statistics.fit_tail(sample, seed=seed, trials=200).fit
         if fit is None:
             continue
@@ -73,14 +73,14 @@ def test_epsilon_is_a_lower_bound_as_often_as_it_says():
 
     truth = max(e for e in np.linspace(0, 5, 5001) if true_delta(e) > delta)
     rng = np.random.default_rng(0)
-    found = [
+    actual = [
         direct_bounds.direct_epsilon_lower_bound(
             -rng.normal(spread**2 / 2, spread, size=2000), delta
         )
         for _ in range(trials)
     ]
-    assert np.mean(np.array(found) > truth) < 0.06
-    assert np.median(found) > 0.6 * truth  # and not empty caution
+    assert np.mean(np.array(actual) > truth) < 0.06
+    assert np.median(actual) > 0.6 * truth  # and not empty caution
 
 
 @examples(100)

@@ -13,15 +13,15 @@ def test_exposure_is_the_rank_in_bits():
     random = rng.normal(size=1023)
     for phrase in (-3.0, 0.0, 2.0):
         rank = 1 + np.sum(random >= phrase)
-        found = exposure(phrase, random, words=4)
-        assert found.bits == pytest.approx(math.log2(1024) - math.log2(rank))
-        assert not found.is_bound
-        assert found.nats_per_word == -phrase / 4
+        actual = exposure(phrase, random, words=4)
+        assert actual.bits == pytest.approx(math.log2(1024) - math.log2(rank))
+        assert not actual.is_bound
+        assert actual.nats_per_word == -phrase / 4
 
 
 def test_a_phrase_above_all_others_has_the_bound():
-    found = exposure(1.0, np.zeros(1023), words=3)
-    assert (found.bits, found.is_bound) == (10.0, True)
+    actual = exposure(1.0, np.zeros(1023), words=3)
+    assert (actual.bits, actual.is_bound) == (10.0, True)
 
 
 def test_a_phrase_of_no_training_has_few_bits():

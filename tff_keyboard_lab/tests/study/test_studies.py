@@ -37,8 +37,8 @@ def test_a_rule_differs_from_its_control_in_aggregation_only(path):
     configs = {run.arm: run.config for run in runs}
     for name, config in configs.items():
         if name.startswith(("fedatt", "fedmed")):
-            own = f"fedavg_epsilon{name[6:]}"  # of a model of another size
-            control = configs.get(own, configs["fedavg_epsilon"])
+            tables = f"fedavg_epsilon{name[6:]}"  # of a model of another size
+            control = configs.get(tables, configs["fedavg_epsilon"])
             assert control.aggregation.rule.type == "mean"
             assert control.aggregation.client_weighting == "uniform"
             assert config.aggregation.client_weighting == "uniform", name

@@ -150,12 +150,12 @@ def test_variants_drop_protection_where_there_is_some():
         "mean": config_lib.loads("", ["train.early_stop_patience=3"]),
         "median": config_lib.loads("", ["aggregation.rule.type=median"]),
     }
-    found = attack_study.variants(configs, True)
-    assert list(found) == ["mean", "mean_unprotected", "median"]
-    assert found["mean"].aggregation == configs["mean"].aggregation
-    assert found["mean_unprotected"].aggregation.resolved_protection == NoClipping()
-    assert all(config.train.final_model == "last" for config in found.values())
-    assert found["mean"].train.early_stop_patience == 0
+    actual = attack_study.variants(configs, True)
+    assert list(actual) == ["mean", "mean_unprotected", "median"]
+    assert actual["mean"].aggregation == configs["mean"].aggregation
+    assert actual["mean_unprotected"].aggregation.resolved_protection == NoClipping()
+    assert all(config.train.final_model == "last" for config in actual.values())
+    assert actual["mean"].train.early_stop_patience == 0
     assert list(attack_study.variants(configs, False)) == ["mean", "median"]
 
 

@@ -133,9 +133,9 @@ def test_two_models_give_figures_a_file_and_the_claim(pair, tmp_path, capsys):
     result = json.loads(out.read_text())
     assert result["claim"] == CLAIM
     assert (result["num_texts"], result["num_words"], result["seed"]) == (2000, 4, 2)
-    (found,) = result["pairs"]
-    assert found["rounds_joined"] is None  # saved models know no rounds
-    for facts in found["directions"].values():
+    (actual,) = result["pairs"]
+    assert actual["rounds_joined"] is None  # saved models know no rounds
+    for facts in actual["directions"].values():
         assert facts["outcome"] == "estimate"
         tail = facts["tail"]
         assert tail["num_samples"] == 2000
@@ -147,11 +147,11 @@ def test_two_models_give_figures_a_file_and_the_claim(pair, tmp_path, capsys):
         # Without a tail, from the other model's texts: within the error of 2,000 of them.
         error = 4 * np.sqrt(facts["delta_at_epsilon"] / 2000)
         assert abs(facts["delta_at_epsilon_direct"] - facts["delta_at_epsilon"]) < error
-    epsilons = [facts["epsilon"] for facts in found["directions"].values()]
-    assert result["worst"]["epsilon"] == found["epsilon"] == max(epsilons)
+    epsilons = [facts["epsilon"] for facts in actual["directions"].values()]
+    assert result["worst"]["epsilon"] == actual["epsilon"] == max(epsilons)
     output = capsys.readouterr().out
     assert output.index("NOT A GUARANTEE") < output.index("epsilon")
-    assert f"{found['epsilon']:.4f}" in output
+    assert f"{actual['epsilon']:.4f}" in output
     assert "Formal guarantee: none" in output
 
 
@@ -237,10 +237,10 @@ def test_a_tail_without_a_mean_is_no_estimate():
 
 
 def test_one_direction_without_estimate_leaves_the_pair_without():
-    found = {"outcome": "estimate", "epsilon": 0.5, "epsilon_conservative": 0.7}
+    actual = {"outcome": "estimate", "epsilon": 0.5, "epsilon_conservative": 0.7}
     none = {"outcome": "no estimate", "epsilon": None, "epsilon_conservative": None}
     pairs = [
-        tail_audit.Pair(name="a", directions={}, epsilon_direct=0.2, **found),
+        tail_audit.Pair(name="a", directions={}, epsilon_direct=0.2, **actual),
         tail_audit.Pair(name="b", directions={}, epsilon_direct=0.1, **none),
     ]
     assert tail_audit.worst(pairs) == tail_audit.WorstResult(

@@ -20,13 +20,13 @@ RNG = np.random.default_rng(1)
 
 def test_rounded_rows_have_few_values_and_a_bounded_error():
     value = RNG.normal(0, [[0.01], [1.0], [0.0]], (3, 2_000)).astype(np.float32)
-    found = base_model.rounded(value)
-    assert found.dtype == np.float32
-    assert all(len(np.unique(row)) <= 255 for row in found)
+    actual = base_model.rounded(value)
+    assert actual.dtype == np.float32
+    assert all(len(np.unique(row)) <= 255 for row in actual)
     bound = np.abs(value).max(axis=1) / 127
-    assert (np.abs(found - value).max(axis=1) <= bound).all()
-    assert (found[2] == 0).all()
-    np.testing.assert_array_equal(base_model.rounded(found), found)
+    assert (np.abs(actual - value).max(axis=1) <= bound).all()
+    assert (actual[2] == 0).all()
+    np.testing.assert_array_equal(base_model.rounded(actual), actual)
 
 
 def test_a_bias_is_not_rounded():
@@ -41,10 +41,10 @@ def test_the_rounded_model_loads_and_takes_less_space(tmp_path):
     model = build_model("cifg", vocabulary_size=500, seed=1, units=32, embedding_size=16)
     save_model(tmp_path / "run" / "model", model, words, rounds=3)
     base_model.write_initial_model(tmp_path / "run", tmp_path / "model")
-    found, vocabulary = load_model(tmp_path / "model")
+    actual, vocabulary = load_model(tmp_path / "model")
     assert vocabulary.words == words.words
     for name, value in weights_by_name(model).items():
-        np.testing.assert_array_equal(weights_by_name(found)[name], base_model.rounded(value))
+        np.testing.assert_array_equal(weights_by_name(actual)[name], base_model.rounded(value))
     sizes = [(tmp_path / at / "weights.npz").stat().st_size for at in ("run/model", "model")]
     assert sizes[1] < 0.4 * sizes[0]
     base_model.write_initial_model(tmp_path / "run", tmp_path / "again")
@@ -61,9 +61,9 @@ def test_sentences_with_an_example_name_are_left_out(tmp_path):
         "b\tist das Toms Hut?",
         "b\tja, Tom!",
     ]
-    whole, out = tmp_path / "whole.gz", tmp_path / "out.gz"
-    whole.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
-    base_model.write_text_without(("Tom", "Mary"), whole, out)
+    source, out = tmp_path / "whole.gz", tmp_path / "out.gz"
+    source.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    base_model.write_text_without(("Tom", "Mary"), source, out)
     kept = gzip.decompress(out.read_bytes()).decode().splitlines()
     assert kept == ["a\tTomaten", "Tom\tich bin da", "b\tist das Toms Hut?"]
 

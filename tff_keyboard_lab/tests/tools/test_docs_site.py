@@ -49,10 +49,10 @@ def test_a_method_takes_the_docstring_of_its_base():
 
 def test_every_public_name_has_a_place_in_the_reference():
     surface = {"data": {"Store": "a.b.Store", "batches": "a.c.batches"}}
-    found = pages.of_reference(surface, {"data": "Text."})
-    assert list(found) == ["reference/data.md"]
-    assert "::: a.b.Store\n" in found["reference/data.md"]
-    assert "heading: tk.data.batches" in found["reference/data.md"]
+    actual = pages.of_reference(surface, {"data": "Text."})
+    assert list(actual) == ["reference/data.md"]
+    assert "::: a.b.Store\n" in actual["reference/data.md"]
+    assert "heading: tk.data.batches" in actual["reference/data.md"]
 
 
 SOURCE = "import this\n# %% [markdown]\n# # Title\n#\n# Prose.\n\n# %%\nx = 1  # one\n"

@@ -35,10 +35,10 @@ ROWS = [
 
 
 def test_a_mechanism_is_a_line_from_small_epsilon_to_large():
-    found = epsilon_picture.points(ROWS, "recall_at_1_no_eos")
-    assert list(found) == ["no privacy", "tree"]
-    assert found["no privacy"][0].epsilon == float("inf")
-    small, large = found["tree"]
+    actual = epsilon_picture.points(ROWS, "recall_at_1_no_eos")
+    assert list(actual) == ["no privacy", "tree"]
+    assert actual["no privacy"][0].epsilon == float("inf")
+    small, large = actual["tree"]
     assert (small.epsilon, large.epsilon) == (2.0, 9.0)
     assert large[1:4] == pytest.approx((22.0, 21.0, 24.0))
     assert large.of_seeds == pytest.approx((20.0, 24.0))

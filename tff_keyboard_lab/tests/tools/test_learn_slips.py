@@ -43,7 +43,7 @@ def all_cuts(meant, typed, ahead=0):
 def test_expected_uses_are_those_of_all_ways_to_cut(meant, typed):
     meant, typed = f"^{meant}$", f"^{typed}$"
     cut = learn_slips.pieces_of(meant, typed)
-    found = learn_slips.expected_uses([cut], [(len(meant), len(typed))], SHARES)
+    actual = learn_slips.expected_uses([cut], [(len(meant), len(typed))], SHARES)
     total, expected = 0.0, {}
     for pieces in all_cuts(meant, typed):
         edits = [piece for piece in pieces if piece[0] != piece[1]]
@@ -52,8 +52,8 @@ def test_expected_uses_are_those_of_all_ways_to_cut(meant, typed):
         for piece in edits:
             expected[piece] = expected.get(piece, 0.0) + chance
     for piece, uses in expected.items():
-        assert found[piece] == pytest.approx(uses / total, rel=1e-9)
-    assert set(found) == set(expected)
+        assert actual[piece] == pytest.approx(uses / total, rel=1e-9)
+    assert set(actual) == set(expected)
 
 
 def test_what_is_alike_at_both_ends_is_left_out():

@@ -16,14 +16,14 @@ def _hunspell(monkeypatch):
 
 def test_a_word_is_known_in_any_case_from_a_list_or_as_slang():
     strings = {"receive", "london", "nato", "tbh", "colour", "recieve", "ankara"}
-    found = respell.dictionary_of(strings, ["en"], {"colour", "Ankara"}, frozenset({"tbh"}), "en")
-    assert found.words == strings - {"recieve"}
-    assert found.names == {"london", "ankara"}
+    actual = respell.dictionary_of(strings, ["en"], {"colour", "Ankara"}, frozenset({"tbh"}), "en")
+    assert actual.words == strings - {"recieve"}
+    assert actual.names == {"london", "ankara"}
 
 
 def test_capitals_are_those_of_the_language():
-    found = respell.dictionary_of({"istanbul"}, ["tr"], {"İstanbul"}, frozenset(), "tr")
-    assert found.names == {"istanbul"}
+    actual = respell.dictionary_of({"istanbul"}, ["tr"], {"İstanbul"}, frozenset(), "tr")
+    assert actual.names == {"istanbul"}
 
 
 def test_a_slip_is_near_a_much_more_frequent_word():
@@ -39,7 +39,7 @@ def test_a_slip_is_near_a_much_more_frequent_word():
 def test_a_lexicon_keeps_shares_and_has_the_most_frequent_words():
     old = TailLexicon(["alpaca", "beta"], np.array([0.02, 0.01]))
     frequencies = {"alpaca": 2e-6, "beta": 1e-6, "gamma": 4e-6, "delta": 1e-8}
-    found = respell.lexicon_of(["alpaca", "gamma", "delta"], frequencies, old, 2)
-    assert found.words == ("alpaca", "gamma")
-    assert found.share_of("gamma") == pytest.approx(0.04, rel=0.13)  # steps of e^(1/8)
-    assert found.share_of("alpaca") == pytest.approx(0.02, rel=0.13)
+    actual = respell.lexicon_of(["alpaca", "gamma", "delta"], frequencies, old, 2)
+    assert actual.words == ("alpaca", "gamma")
+    assert actual.share_of("gamma") == pytest.approx(0.04, rel=0.13)  # steps of e^(1/8)
+    assert actual.share_of("alpaca") == pytest.approx(0.02, rel=0.13)

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md are those of configs/reference.toml."""
+"""The tables of docs/results.md are those of docs/results/recipes.toml."""
 
 from tff_keyboard_lab.tools import results
 

@@ -23,7 +23,7 @@ def files(tmp_path):
 
 def test_bits_are_those_of_witten_bell():
     train, test = np.array([2, 3, 0, 2, 2, 0]), np.array([2, 3, 0])
-    found = select_text.bits(train, test, 5)
+    actual = select_text.bits(train, test, 5)
     unigram = (np.bincount(train, minlength=5) + 1) / (len(train) + 5)
     # Behind the edge: 2 twice, one distinct word. Behind 2: 3, 2 and the edge. Behind 3: the edge.
     expected = [
@@ -31,15 +31,15 @@ def test_bits_are_those_of_witten_bell():
         (1 + 3 * unigram[3]) / (3 + 3),
         (1 + 1 * unigram[0]) / (1 + 1),
     ]
-    np.testing.assert_allclose(found, -np.log2(expected))
+    np.testing.assert_allclose(actual, -np.log2(expected))
 
 
 def test_a_model_sums_to_one_behind_every_word():
     train = np.append(np.random.default_rng(0).integers(0, 6, size=200), 0)
     for before in range(6):
         test = np.array([[before, word] for word in range(6)]).ravel()
-        found = select_text.bits(train, test, 6)[1::2]
-        assert np.sum(2**-found) == pytest.approx(1)
+        actual = select_text.bits(train, test, 6)[1::2]
+        assert np.sum(2**-actual) == pytest.approx(1)
 
 
 def test_messages_similar_to_phone_text_are_kept(files, tmp_path, capsys):
@@ -56,5 +56,5 @@ def test_nothing_or_all_can_be_kept(files):
     ids_of = {}
     near, rest = (select_text.read_text([path], ids_of) for path in files)
     for keep, expected in ((0.0, 0), (1.0, len(REST))):
-        kept, _ = select_text.select(near, rest, len(ids_of) + 2, keep)
-        assert kept.sum() == expected
+        is_selected, _ = select_text.select(near, rest, len(ids_of) + 2, keep)
+        assert is_selected.sum() == expected

@@ -6,13 +6,12 @@ The text comes from the dataclasses in `tff_keyboard/config/sections/`, so it ag
 import dataclasses
 import inspect
 import itertools
-import re
 import typing
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from tff_keyboard.config.reading.tables import tag_of, variants
 from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.parts.tables import meanings, own_class, tag_of, variants
 from tff_keyboard.storage.checks import Range
 
 PATH = "reference/config.md"
@@ -21,7 +20,6 @@ _HEAD = """# All config keys
 Every key of a config with its default, its allowed values and its meaning. [Write a
 config](../docs/configs.md) explains how to use them.
 """
-_ENTRY = re.compile(r"(\w+): (.*)")
 
 
 def page() -> str:
@@ -41,6 +39,8 @@ def _section(path: str, hint: Any, default: Any) -> Iterator[str]:
     else:
         tag = tag_of(type(default))
         yield f'`{tag}` selects a variant. The default is `"{getattr(default, tag)}"`.\n'
+        if own_class(hint) is not None:
+            yield "It can also name [your own part](../docs/own_parts.md).\n"
         for name, variant in family.items():
             yield f'### `{tag} = "{name}"`\n'
             yield _description(variant) + "\n"
@@ -68,10 +68,10 @@ def _tables_in(cls: Any) -> list[tuple[str, Any, Any]]:
 def _keys(cls: Any, skip: str = "") -> Iterator[str]:
     """Yields the table of a dataclass's own keys."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    meanings = _meanings(cls)
+    texts = {key: text.replace("|", r"\|") for key, text in meanings(cls).items()}
     rows = [
         f"| `{field.name}` | {_shown(_default(field))} | {_values(hints[field.name])} | "
-        f"{meanings.get(field.name, '')} |"
+        f"{texts.get(field.name, '')} |"
         for field in dataclasses.fields(cls)
         if field.name != skip and not _is_table(hints[field.name])
     ]
@@ -119,18 +119,3 @@ def _description(cls: Any) -> str:
     text, _, _ = inspect.cleandoc(cls.__doc__).partition("Attributes:\n")
     paragraphs = text.strip().split("\n\n")
     return "\n\n".join(one.replace("\n", " ") for one in paragraphs if one[:3] != ">>>")
-
-
-def _meanings(cls: Any) -> dict[str, str]:
-    """Returns key -> meaning, from the sections "Attributes:" of a class and its bases."""
-    found: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
-        key = ""
-        for line in section.splitlines():
-            entry = _ENTRY.match(line.strip()) if re.match(r"  \w", line) else None
-            if entry:
-                key, found[entry[1]] = entry[1], entry[2]
-            elif key and line.startswith("   "):
-                found[key] += f" {line.strip()}"
-    return {key: text.replace("|", r"\|") for key, text in found.items()}

@@ -39,8 +39,8 @@ def with_mathml(page: str) -> str:
     """Returns a page's HTML with MathML for the equations that `pymdownx.arithmatex` marks."""
     from latex2mathml.converter import convert  # only the environment of `make docs` has it
 
-    def replace(found: re.Match[str]) -> str:
-        tag, latex = found.groups()
+    def replace(match: re.Match[str]) -> str:
+        tag, latex = match.groups()
         display = "block" if tag == "div" else "inline"
         mathml = convert(html.unescape(latex).strip(), display=display)
         return f'<{tag} class="equation">{mathml}</{tag}>'
@@ -73,51 +73,51 @@ def latex_of_text(text: str) -> str:
     >>> latex_of_text("clip(x) = e^(-a / b)  for x in a layer")
     '\\operatorname{clip}(x) = e^{-a / b}\\quad \\text{for }x\\text{ in a layer}'
     """
-    latex, place = "", 0
-    while found := _TOKEN.match(text, place):
-        token, place = found.group(), found.end()
-        if found["group"]:
-            end = _closing(text, place)
-            inner = text[place : end + 1] if token == "_" else text[place + 1 : end]
+    latex, position = "", 0
+    while match := _TOKEN.match(text, position):
+        token, position = match.group(), match.end()
+        if match["group"]:
+            end = _closing(text, position)
+            inner = text[position : end + 1] if token == "_" else text[position + 1 : end]
             latex += f"{_GROUPS[token]}{{{latex_of_text(inner)}}}"
-            place = end + 1
-        elif found["script"]:
-            latex += f"{found['script']}{{{found['value']}}}" if found["value"] else token
-        elif found["text"]:
+            position = end + 1
+        elif match["script"]:
+            latex += f"{match['script']}{{{match['value']}}}" if match["value"] else token
+        elif match["text"]:
             latex += rf"\text{{{token}}}"
-        elif found["command"]:
+        elif match["command"]:
             latex += f"\\{token} "
-        elif found["operator"]:
+        elif match["operator"]:
             latex += rf"\{'text' if '_' in token else 'operatorname'}{{{token}}}"
         else:
-            latex += r"\quad " if found["gap"] else _SIGNS.get(token, token)
+            latex += r"\quad " if match["gap"] else _SIGNS.get(token, token)
     return latex
 
 
 def _closing(text: str, start: int) -> int:
     """Returns the place of the parenthesis that closes the one at `start`."""
     depth = 0
-    for place in range(start, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[place], 0)
+    for position in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
         if not depth:
-            return place
+            return position
     raise ValueError(f"A parenthesis is not closed: {text[start:]!r}.")
 
 
 def _with_symbols(prose: str) -> str:
-    return _IN_PROSE.sub(lambda found: f"${latex_of_text(found.group())}$", prose)
+    return _IN_PROSE.sub(lambda match: f"${latex_of_text(match.group())}$", prose)
 
 
 def _displayed(block: str) -> str:
     """Returns a block as LaTeX, aligned at the columns that begin in several of its lines."""
     lines = [line[4:].rstrip() for line in block.split("\n") if line.strip()]
-    gaps = [{found.end() for found in re.finditer(r" {2,}(?=\S)", line)} for line in lines]
-    used = collections.Counter(end for own in gaps for end in own)
+    gaps = [{match.end() for match in re.finditer(r" {2,}(?=\S)", line)} for line in lines]
+    used = collections.Counter(end for line_gaps in gaps for end in line_gaps)
     inside = {end for i, line in enumerate(lines) for end in gaps[i] if line[:end].strip()}
     columns = {end for end in inside if used[end] > 1}
     rows = []
-    for line, own in zip(lines, gaps, strict=True):
-        starts = [0, *sorted(own & columns), len(line)]
+    for line, line_gaps in zip(lines, gaps, strict=True):
+        starts = [0, *sorted(line_gaps & columns), len(line)]
         cells = [line[i:j].rstrip() for i, j in itertools.pairwise(starts)]
         rows.append(r" & ".join(map(latex_of_text, cells)))
     width = 1 + max(row.count(" & ") for row in rows)

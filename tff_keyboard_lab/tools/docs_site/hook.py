@@ -28,10 +28,12 @@ def on_files(files: Any, config: Any) -> Any:
     """Adds all files with their paths in the checkout."""
     for file in [file for file in files if file.src_dir == config.docs_dir]:
         files.remove(file)
-    found = pages.in_checkout(ROOT)
-    links = [pages.linked_files(page, (ROOT / page).read_text("utf-8"), ROOT) for page in found]
+    page_paths = pages.in_checkout(ROOT)
+    links = [
+        pages.linked_files(page, (ROOT / page).read_text("utf-8"), ROOT) for page in page_paths
+    ]
     links += [pages.linked_files(page, str(text), ROOT) for page, text in TUTORIALS.items()]
-    for path in dict.fromkeys([*found, *itertools.chain(*links), STYLE]):
+    for path in dict.fromkeys([*page_paths, *itertools.chain(*links), STYLE]):
         files.append(File(path, str(ROOT), config.site_dir, config.use_directory_urls))
     for path, content in {**TUTORIALS, **REFERENCE, **CONFIG_KEYS}.items():
         given = {"content": content} if isinstance(content, str) else {"abs_src_path": str(content)}

@@ -20,8 +20,8 @@ _CODE = re.compile(r"(?<=<code>)[^<]{16,}(?=</code>)")
 
 def in_checkout(root: pathlib.Path) -> list[str]:
     """Returns the paths of the pages in the checkout."""
-    found = [page for pattern in _PAGES for page in root.glob(pattern)]
-    return sorted(page.relative_to(root).as_posix() for page in found)
+    page_paths = [page for pattern in _PAGES for page in root.glob(pattern)]
+    return sorted(page.relative_to(root).as_posix() for page in page_paths)
 
 
 def of_tutorials(root: pathlib.Path) -> dict[str, str | pathlib.Path]:
@@ -29,17 +29,17 @@ def of_tutorials(root: pathlib.Path) -> dict[str, str | pathlib.Path]:
 
     The page is the output of `make tutorials`, if it exists, else prose and code of the source.
     """
-    found: dict[str, str | pathlib.Path] = {}
+    contents: dict[str, str | pathlib.Path] = {}
     built = root / "build" / "tutorials"
     for source in sorted(root.glob(f"{_TUTORIALS}/*.py")):
         page = built / f"{source.stem}.md"
         is_built = page.exists()
         text = (page if is_built else source).read_text(encoding="utf-8")
-        found[f"{_TUTORIALS}/{page.name}"] = text if is_built else from_cells(text)
+        contents[f"{_TUTORIALS}/{page.name}"] = text if is_built else from_cells(text)
         for link in _LINK.findall(text) if is_built else ():
             if "/" not in link and (built / link).suffix == ".png":
-                found[f"{_TUTORIALS}/{link}"] = built / link
-    return found
+                contents[f"{_TUTORIALS}/{link}"] = built / link
+    return contents
 
 
 def from_cells(source: str) -> str:
@@ -89,14 +89,14 @@ def navigation(nav: list[Any], reference: list[str], tutorials: list[str]) -> li
 
     Tutorials, if any, come before "Python", and the reference is inside it.
     """
-    found: list[Any] = []
+    parts: list[Any] = []
     for part in nav:
         if "Python" in part:
             if tutorials:
-                found.append({"Tutorials": tutorials})
+                parts.append({"Tutorials": tutorials})
             part = {"Python": [*part["Python"], *reference]}
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 def with_breaks(html: str) -> str:
@@ -117,15 +117,15 @@ def four_spaces(text: str) -> str:
 
     GitHub asks for the width of the marker, and for no empty line before the next item.
     """
-    found: list[str] = []
+    lines: list[str] = []
     width, is_code, is_loose = 0, False, False
     for line in text.splitlines():
         if not width and line.startswith("```"):
             is_code = not is_code
         item = None if is_code else _ITEM.match(line)
         if item:
-            if width and is_loose and found[-1]:
-                found.append("")
+            if width and is_loose and lines[-1]:
+                lines.append("")
             width, is_loose = item.end(), False
         elif width and not line:
             is_loose = True
@@ -133,5 +133,5 @@ def four_spaces(text: str) -> str:
             line = " " * 4 + line[width:]
         else:
             width = 0
-        found.append(line)
-    return "\n".join(found)
+        lines.append(line)
+    return "\n".join(lines)

@@ -53,17 +53,17 @@ def fenced(text: str) -> str:
     >>> fenced("Adds one.\\n\\n>>> f(1)\\n2")
     'Adds one.\\n\\n```python\\n>>> f(1)\\n2\\n```'
     """
-    return _EXAMPLE.sub(lambda found: f"```python\n{found.group()}\n```", text)
+    return _EXAMPLE.sub(lambda match: f"```python\n{match.group()}\n```", text)
 
 
 def _inherit_attributes(value: griffe.Class) -> None:
-    own = _attributes(value)
+    attributes = _attributes(value)
     for base in value.mro():
         if base.docstring:
-            known = {attribute.name for attribute in own.value}
-            own.value += [one for one in _attributes(base).value if one.name not in known]
-    if own.value and own not in value.docstring.parsed:
-        value.docstring.parsed.append(own)
+            names = {attribute.name for attribute in attributes.value}
+            attributes.value += [one for one in _attributes(base).value if one.name not in names]
+    if attributes.value and attributes not in value.docstring.parsed:
+        value.docstring.parsed.append(attributes)
 
 
 def _attributes(value: griffe.Class) -> Any:

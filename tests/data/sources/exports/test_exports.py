@@ -17,7 +17,7 @@ from tests.support.own_seconds import own_seconds
 from tff_keyboard.data.sources import formats
 from tff_keyboard.data.sources.exports import sms_backup, whatsapp
 from tff_keyboard.data.sources.messages import ParserState, clean_text
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError, UserError
 
 
@@ -25,10 +25,10 @@ def read_file(source, path, on_bad_line="error"):
     """Returns `(user, text)` in the order of the file, and the counts."""
     reading = ParserState(on_bad_line)
     if source in formats.EXPORTS:
-        found = list(formats.EXPORTS[source](path, reading))
+        actual = list(formats.EXPORTS[source](path, reading))
     else:
-        found = list(formats.TABLES[source](path, reading, WantedColumns()))
-    return [(user, text) for _, user, text in found], dict(reading.skipped)
+        actual = list(formats.TABLES[source](path, reading, ColumnOptions()))
+    return [(user, text) for _, user, text in actual], dict(reading.skipped)
 
 
 def read(directory, source, content, name="export", on_bad_line="error"):
@@ -40,8 +40,8 @@ def read(directory, source, content, name="export", on_bad_line="error"):
 
 
 def test_whatsapp_of_android(tmp_path):
-    found, skipped = read(tmp_path, "whatsapp", exported_chats.ANDROID)
-    assert found == [
+    actual, skipped = read(tmp_path, "whatsapp", exported_chats.ANDROID)
+    assert actual == [
         ("Anna", "happy new year everyone and the best for all of you see you on monday"),
         ("+65 5550 1234", "thanks: same to you"),
         ("Ben", "the fireworks from our roof"),
@@ -51,8 +51,8 @@ def test_whatsapp_of_android(tmp_path):
 
 
 def test_whatsapp_of_an_iphone(tmp_path):
-    found, skipped = read(tmp_path, "whatsapp", gzip.compress(exported_chats.IPHONE.encode()))
-    assert found == [
+    actual, skipped = read(tmp_path, "whatsapp", gzip.compress(exported_chats.IPHONE.encode()))
+    assert actual == [
         ("Anna", "happy new year everyone and the best for all of you"),
         ("Cleo", "thanks: same to you"),
         ("Ben", "see you soon"),
@@ -82,8 +82,8 @@ def test_whatsapp_of_an_iphone(tmp_path):
     ],
 )
 def test_dates_of_other_languages(tmp_path, stamp):
-    found, _ = read(tmp_path, "whatsapp", f"{stamp}Anna: hello\nagain\n{stamp}Ben: bye\n")
-    assert found == [("Anna", "hello again"), ("Ben", "bye")]
+    actual, _ = read(tmp_path, "whatsapp", f"{stamp}Anna: hello\nagain\n{stamp}Ben: bye\n")
+    assert actual == [("Anna", "hello again"), ("Ben", "bye")]
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_whatsapp_with_something_before(tmp_path):
     with pytest.raises(DataError, match=":1: the line does not begin like a message") as caught:
         read(tmp_path, "whatsapp", content)
     assert "zebra" not in str(caught.value)
-    found, skipped = read(tmp_path, "whatsapp", content, on_bad_line="skip")
-    assert (len(found), skipped["not_whatsapp"]) == (4, 1)
+    actual, skipped = read(tmp_path, "whatsapp", content, on_bad_line="skip")
+    assert (len(actual), skipped["not_whatsapp"]) == (4, 1)
     with pytest.raises(DataError, match="no line begins like a message"):
         read(tmp_path, "whatsapp", "zebra\n", on_bad_line="skip")
 
@@ -122,8 +122,8 @@ def _stamp_of(draw):
 def test_any_date_begins_a_message(tmp_path_factory, stamp):
     """mtln/chat-export #28 and #30, open-chat-studio #221, rwhatsapp #8, whats-reader #78."""
     directory = tmp_path_factory.mktemp("dates")
-    found, _ = read(directory, "whatsapp", f"{stamp}Anna: hello\nagain\n{stamp}Ben: bye\n")
-    assert found == [("Anna", "hello again"), ("Ben", "bye")]
+    actual, _ = read(directory, "whatsapp", f"{stamp}Anna: hello\nagain\n{stamp}Ben: bye\n")
+    assert actual == [("Anna", "hello again"), ("Ben", "bye")]
 
 
 @pytest.mark.parametrize(
@@ -156,18 +156,18 @@ LINES = st.text(st.characters(categories=["L", "N", "P", "So"]), min_size=1, max
 @examples(200)
 def test_any_chat_that_whatsapp_writes_is_read(tmp_path_factory, messages, stamp):
     content = "".join(f"{stamp}{name}: {chr(10).join(typed)}\n" for name, typed in messages)
-    found, _ = read(tmp_path_factory.mktemp("chat"), "whatsapp", content)
-    assert [(user.split(), text) for user, text in found] == [
+    actual, _ = read(tmp_path_factory.mktemp("chat"), "whatsapp", content)
+    assert [(user.split(), text) for user, text in actual] == [
         (name.split(), " ".join(typed)) for name, typed in messages
     ]
 
 
 def test_telegram(tmp_path):
-    found, skipped = read(tmp_path, "telegram", exported_chats.TELEGRAM)
-    assert found == [("user2", "look at https://example.com please"), ("user1", "happy new year")]
+    actual, skipped = read(tmp_path, "telegram", exported_chats.TELEGRAM)
+    assert actual == [("user2", "look at https://example.com please"), ("user1", "happy new year")]
     assert skipped == {"event_of_the_chat": 1, "forwarded": 1, "no_text": 1}
     account = {"about": "", "chats": {"about": "", "list": [exported_chats.TELEGRAM] * 2}}
-    assert read(tmp_path, "telegram", account)[0] == found * 2
+    assert read(tmp_path, "telegram", account)[0] == actual * 2
     with pytest.raises(DataError, match=r"is not Telegram's result\.json"):
         read(tmp_path, "telegram", {"a": 1})
     with pytest.raises(DataError, match=":1: the message is not a JSON object"):
@@ -175,8 +175,8 @@ def test_telegram(tmp_path):
 
 
 def test_sms_backup(tmp_path):
-    found, skipped = read(tmp_path, "sms_backup", exported_chats.SMS)
-    assert found == [
+    actual, skipped = read(tmp_path, "sms_backup", exported_chats.SMS)
+    assert actual == [
         ("+6555501234", "see you at 7 bring cake 😀"),
         (sms_backup.OWNER, "when do we meet"),
         ("+6555505678", "our new car"),
@@ -217,32 +217,32 @@ def test_halves_of_surrogate_pairs_wherever_chunks_end(pieces, size):
 
 
 def test_discord_channel_and_data_package(tmp_path):
-    found, skipped = read(tmp_path, "discord", exported_chats.DISCORD)
-    assert [(user, text.split()) for user, text in found] == [
+    actual, skipped = read(tmp_path, "discord", exported_chats.DISCORD)
+    assert [(user, text.split()) for user, text in actual] == [
         ("7", ["happy", "new", "year"]),
         ("8", ["same", "to", "you"]),
     ]
     assert skipped == {"bot_or_event": 2}
     channel = tmp_path / "messages" / "c123"
     channel.mkdir(parents=True)
-    found, skipped = read(channel, "discord", exported_chats.DISCORD_PACKAGE, "messages.json")
-    assert found == [("c123", "see you soon"), ("c123", "happy new year")]
+    actual, skipped = read(channel, "discord", exported_chats.DISCORD_PACKAGE, "messages.json")
+    assert actual == [("c123", "see you soon"), ("c123", "happy new year")]
     assert skipped == {"no_text": 1}
     with pytest.raises(DataError, match="neither a JSON file of DiscordChatExporter"):
         read(tmp_path, "discord", {"a": 1})
 
 
 def test_messenger(tmp_path):
-    found, skipped = read(tmp_path, "messenger", exported_chats.MESSENGER)
-    assert found == [("Anna", "thanks 😀"), ("René", "happy new year")]
+    actual, skipped = read(tmp_path, "messenger", exported_chats.MESSENGER)
+    assert actual == [("Anna", "thanks 😀"), ("René", "happy new year")]
     assert skipped == {"no_text": 2}
     with pytest.raises(DataError, match=r"is not message_1\.json of Messenger"):
         read(tmp_path, "messenger", {"a": 1})
 
 
 def test_slack(tmp_path):
-    found, skipped = read(tmp_path, "slack", exported_chats.SLACK)
-    assert found == [("U1", "happy & healthy"), ("U2", "read https://example.com/a please")]
+    actual, skipped = read(tmp_path, "slack", exported_chats.SLACK)
+    assert actual == [("U1", "happy & healthy"), ("U2", "read https://example.com/a please")]
     assert skipped == {"bot_or_event": 2}
     with pytest.raises(DataError, match="is not a file of a Slack export"):
         read(tmp_path, "slack", {"a": 1})
@@ -424,7 +424,7 @@ WRITERS = [
 def test_any_chat_that_a_program_writes_is_read(tmp_path_factory, source, write, rows, is_gzip):
     content = write(rows).encode()
     directory = tmp_path_factory.mktemp("written")
-    found, skipped = read(directory, source, gzip.compress(content) if is_gzip else content)
+    actual, skipped = read(directory, source, gzip.compress(content) if is_gzip else content)
     end = "@example.org" if source == "sms_backup" else ""
-    assert found == [(user + end, clean_text(text)) for user, text, _ in rows]
+    assert actual == [(user + end, clean_text(text)) for user, text, _ in rows]
     assert not skipped

@@ -204,8 +204,8 @@ def test_emoji_and_addresses_of_slack(tmp_path):
     (tmp_path / "general").mkdir()
     path = tmp_path / "general" / "2023-12-31.json"
     path.write_text(json.dumps([message]))
-    ((_, found),) = users_and_texts(tmp_path)
-    assert found.split() == ["ok", "at", "10:30:15", "a@b.org", "a:b:c", ":)"]
+    ((_, actual),) = users_and_texts(tmp_path)
+    assert actual.split() == ["ok", "at", "10:30:15", "a@b.org", "a:b:c", ":)"]
 
 
 def test_deleted_posts_of_reddit_are_no_clients(tmp_path):

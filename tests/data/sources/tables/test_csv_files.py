@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables import csv_files
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError
 
 
-def read(path, on_bad_line="error", **wanted):
+def read(path, on_bad_line="error", **options):
     reading = ParserState(on_bad_line)
-    found = list(csv_files.read_messages(path, reading, WantedColumns(**wanted)))
-    return [(user, text) for _, user, text in found], reading
+    actual = list(csv_files.read_messages(path, reading, ColumnOptions(**options)))
+    return [(user, text) for _, user, text in actual], reading
 
 
 def write(directory, content, name="chat.csv"):
@@ -46,13 +46,13 @@ def test_round_trip_with_csv_writer(tmp_path_factory, rows, separator, line_end,
     writer.writerows([text, n, user] for n, (user, text) in enumerate(rows))
     content = out.getvalue().encode("utf-8-sig" if has_mark else "utf-8")
     path = write(tmp_path_factory.mktemp("csv"), gzip.compress(content) if is_gzip else content)
-    found, reading = read(path)
+    actual, reading = read(path)
 
     def words(text):
         # A blank line inside a field is lost, which does not change the words.
         return clean_text(text).split()
 
-    assert [(words(user), words(text)) for user, text in found] == [
+    assert [(words(user), words(text)) for user, text in actual] == [
         (words(user), words(text)) for user, text in rows
     ]
     assert reading.skipped["header"] == 1
@@ -60,12 +60,12 @@ def test_round_trip_with_csv_writer(tmp_path_factory, rows, separator, line_end,
 
 def test_columns_are_guessed_and_named_in_one_line(tmp_path):
     path = write(tmp_path, "id,body,author_id,author\n1,hello,7,Anna\n")
-    found, reading = read(path)
-    assert found == [("7", "hello")]
+    actual, reading = read(path)
+    assert actual == [("7", "hello")]
     (line,) = reading.columns
     assert "client 'author_id', text 'body' (guessed)" in line
-    found, reading = read(path, client="author", text="body")
-    assert found == [("Anna", "hello")]
+    actual, reading = read(path, client="author", text="body")
+    assert actual == [("Anna", "hello")]
     assert "guessed" not in reading.columns[0]
 
 
@@ -116,8 +116,8 @@ def test_bad_row_is_an_error_or_a_count(tmp_path, bad, reason, says):
         read(path)
     assert "zebra" not in str(caught.value)
     assert "skip" in str(caught.value)
-    found, reading = read(path, "skip")
-    assert found == [("a", "x"), ("b", "y")]
+    actual, reading = read(path, "skip")
+    assert actual == [("a", "x"), ("b", "y")]
     assert reading.skipped[reason] == 1
 
 
@@ -125,8 +125,8 @@ def test_a_row_is_named_by_its_first_line(tmp_path):
     path = write(tmp_path, 'user,text\na,"one\ntwo"\n,"three\nfour"\nb,never closed "\nc,"zebra\n')
     with pytest.raises(DataError, match=":4: the client column is empty"):
         read(path)
-    found, reading = read(path, "skip")
-    assert found == [("a", "one two"), ("b", 'never closed "')]
+    actual, reading = read(path, "skip")
+    assert actual == [("a", "one two"), ("b", 'never closed "')]
     assert (reading.skipped["empty_user"], reading.skipped["quotes"]) == (1, 1)
 
 
@@ -150,6 +150,6 @@ def test_missing_columns_are_errors(tmp_path, content, wanted, says):
 def test_time(tmp_path):
     path = write(tmp_path, "user,text,at\na,x,1704058860\nb,y,2023-12-31T21:41:00Z\nc,z,zebra\n")
     reading = ParserState("skip")
-    found = list(csv_files.read_messages(path, reading, WantedColumns(time="at")))
-    assert found == [Typed(1704058860, "a", "x"), Typed(1704058860, "b", "y")]
+    actual = list(csv_files.read_messages(path, reading, ColumnOptions(time="at")))
+    assert actual == [Typed(1704058860, "a", "x"), Typed(1704058860, "b", "y")]
     assert reading.skipped["bad_time"] == 1

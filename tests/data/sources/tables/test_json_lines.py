@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables import json_lines
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError
 
 
-def read(path, on_bad_line="error", **wanted):
+def read(path, on_bad_line="error", **options):
     reading = ParserState(on_bad_line)
-    return list(json_lines.read_messages(path, reading, WantedColumns(**wanted))), reading
+    return list(json_lines.read_messages(path, reading, ColumnOptions(**options))), reading
 
 
 def write(directory, content, name="chat.jsonl"):
@@ -46,8 +46,8 @@ def test_keys_inside_objects_and_numbers_as_clients(tmp_path):
     path = write(tmp_path, '{"author": {"id": 7}, "text": "hi", "meta": {"ts": 5}}\n')
     with pytest.raises(DataError, match=r"has an object.*--client-column=author.id"):
         read(path)
-    found, reading = read(path, client="author.id", time="meta.ts")
-    assert found == [Typed(5.0, "7", "hi")]
+    actual, reading = read(path, client="author.id", time="meta.ts")
+    assert actual == [Typed(5.0, "7", "hi")]
     assert "client 'author.id', text 'text'" in reading.columns[0]
 
 
@@ -69,8 +69,8 @@ def test_bad_line_is_an_error_or_a_count(tmp_path, bad, reason, says):
     with pytest.raises(DataError, match=says) as caught:
         read(path)
     assert "zebra" not in str(caught.value)
-    found, reading = read(path, "skip")
-    assert found == [Typed(0.0, "a", "x"), Typed(0.0, "b", "y")]
+    actual, reading = read(path, "skip")
+    assert actual == [Typed(0.0, "a", "x"), Typed(0.0, "b", "y")]
     assert reading.skipped == {reason: 1}
 
 

@@ -11,16 +11,16 @@ from tests.support.examples import examples
 from tff_keyboard.data.sources import formats
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables import parquet_files
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage.errors import DataError
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
-def read(path, on_bad_line="error", **wanted):
+def read(path, on_bad_line="error", **options):
     reading = ParserState(on_bad_line)
-    return list(parquet_files.read_messages(path, reading, WantedColumns(**wanted))), reading
+    return list(parquet_files.read_messages(path, reading, ColumnOptions(**options))), reading
 
 
 def write(directory, **columns):
@@ -41,10 +41,10 @@ def test_round_trip_with_pyarrow(tmp_path_factory, rows, batch):
     path = write(directory, text=list(texts), n=list(range(len(rows))), user=list(users))
     kept, parquet_files._BATCH_ROWS = parquet_files._BATCH_ROWS, batch
     try:
-        found, _ = read(path)
+        actual, _ = read(path)
     finally:
         parquet_files._BATCH_ROWS = kept
-    assert found == [Typed(0.0, clean_text(user), clean_text(text)) for user, text in rows]
+    assert actual == [Typed(0.0, clean_text(user), clean_text(text)) for user, text in rows]
 
 
 def test_types_of_real_tables(tmp_path):
@@ -57,8 +57,8 @@ def test_types_of_real_tables(tmp_path):
         body=pyarrow.array(["hi", None, "zebra"], pyarrow.large_string()),
         created=[at, at, at],
     )
-    found, reading = read(path, "skip", time="created")
-    assert found == [Typed(at.timestamp(), "7", "hi")]
+    actual, reading = read(path, "skip", time="created")
+    assert actual == [Typed(at.timestamp(), "7", "hi")]
     assert reading.skipped == {"no_text": 1, "empty_user": 1}
     with pytest.raises(DataError, match=r"chat\.parquet:2: the text column has no text"):
         read(path)
@@ -69,7 +69,7 @@ def test_position_ends_at_the_size_of_the_file(tmp_path):
     path = write(tmp_path, user=["a", "b"], text=["x", "y"])
     positions = []
     reading = ParserState(on_position=positions.append)
-    list(parquet_files.read_messages(path, reading, WantedColumns(), bytes_before=5))
+    list(parquet_files.read_messages(path, reading, ColumnOptions(), bytes_before=5))
     assert positions == [5 + path.stat().st_size]
 
 
@@ -111,8 +111,8 @@ def test_times_of_any_resolution(tmp_path, unit):
     at = [1704058860 * per_second, None, 1704058861 * per_second - (unit == "ns")]
     times = pyarrow.array(at, pyarrow.timestamp(unit, "Asia/Singapore"))
     path = write(tmp_path, user=["a", "b", "a"], text=["x", "y", "z"], at=times)
-    found, reading = read(path, "skip", time="at")
-    assert [row.time for row in found] == pytest.approx([1704058860, 1704058861], abs=1e-5)
+    actual, reading = read(path, "skip", time="at")
+    assert [row.time for row in actual] == pytest.approx([1704058860, 1704058861], abs=1e-5)
     assert reading.skipped == {"bad_time": 1}
 
 
@@ -121,8 +121,8 @@ def test_text_that_is_not_marked_as_text(tmp_path):
     binary = pyarrow.binary()
     texts = pyarrow.array(["é".encode(), b"\xff zebra"], binary)
     path = write(tmp_path, user=pyarrow.array([b"ann", b"\xff\xfe"], binary), text=texts)
-    found, reading = read(path, "skip")
-    assert (found, reading.skipped) == ([Typed(0, "ann", "é")], {"no_text": 1})
+    actual, reading = read(path, "skip")
+    assert (actual, reading.skipped) == ([Typed(0, "ann", "é")], {"no_text": 1})
     path = write(tmp_path, user=pyarrow.array([b"\xff\xfe", b"\xfe\xff"], binary), text=["x", "y"])
     assert [user for _, user, _ in read(path)[0]] == ["fffe", "feff"]
 
@@ -133,8 +133,11 @@ def test_fields_inside_columns(tmp_path):
     path = write(tmp_path, author=authors, text=["x", "y", "z"])
     with pytest.raises(DataError, match=r"--client-column=author\.id"):
         read(path)
-    found, reading = read(path, "skip", client="author.id")
-    assert (found, reading.skipped) == ([Typed(0, "7", "x"), Typed(0, "8", "z")], {"empty_user": 1})
+    actual, reading = read(path, "skip", client="author.id")
+    assert (actual, reading.skipped) == (
+        [Typed(0, "7", "x"), Typed(0, "8", "z")],
+        {"empty_user": 1},
+    )
     assert read(path, "skip", client="author.name.first")[0] == [Typed(0, "ann", "x")]
     with pytest.raises(DataError, match=r"none of the 2 columns is 'writer\.id'"):
         read(path, client="writer.id")

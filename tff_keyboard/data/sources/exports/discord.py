@@ -23,8 +23,10 @@ _REFERENCES = re.compile(r"<(?:a?:\w+:|[@#][!&]?|/[^:<>]+:|t:)-?\d+(?::\w)?>")
 
 def package_files(folder: pathlib.Path) -> list[pathlib.Path]:
     """Returns the sorted files of a data package, given its folder or its folder `messages`."""
-    places = (f"{above}*/messages.{end}" for above in ("", "*essages/") for end in ("json", "csv"))
-    return sorted({path for place in places for path in folder.glob(place)})
+    patterns = (
+        f"{above}*/messages.{end}" for above in ("", "*essages/") for end in ("json", "csv")
+    )
+    return sorted({path for pattern in patterns for path in folder.glob(pattern)})
 
 
 def read_messages(

@@ -22,9 +22,9 @@ _EDITED = " (edited)"  # Instagram's mark
 def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
     """Returns the chats of an unpacked archive, or of one chat's folder, sorted."""
     inbox = "inbox/*/message_*.json"
-    places = ("message_*.json", inbox, f"*/{inbox}", f"*/*/{inbox}")
-    found = {path for place in places for path in folder.glob(place)}
-    return sorted(found) or sorted(filter(_is_encrypted_chat, folder.glob("*.json")))
+    patterns = ("message_*.json", inbox, f"*/{inbox}", f"*/*/{inbox}")
+    chats = {path for pattern in patterns for path in folder.glob(pattern)}
+    return sorted(chats) or sorted(filter(_is_encrypted_chat, folder.glob("*.json")))
 
 
 def read_messages(

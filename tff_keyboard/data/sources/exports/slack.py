@@ -53,7 +53,7 @@ def read_messages(
     reading.on_position(bytes_before + path.stat().st_size)
 
 
-def _link(found: re.Match[str]) -> str:
+def _link(match: re.Match[str]) -> str:
     """Returns the address of a link, or a space for a member or channel."""
-    target = found["target"].removeprefix("mailto:").removeprefix("tel:")
+    target = match["target"].removeprefix("mailto:").removeprefix("tel:")
     return " " if target[:1] in ("@", "#", "!") else target

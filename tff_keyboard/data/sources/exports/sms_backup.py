@@ -139,11 +139,11 @@ def _joined_surrogates(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield _REFERENCES.sub(_reference, rest)
 
 
-def _reference(found: re.Match[bytes]) -> bytes:
+def _reference(match: re.Match[bytes]) -> bytes:
     """Returns one valid character reference for a reference or the two of a surrogate pair."""
     codes = [
         int(text[1:], 16) if text.startswith(b"x") else int(text)
-        for text in found.group()[2:-1].split(b";&#")
+        for text in match.group()[2:-1].split(b";&#")
     ]
     if len(codes) == 2:
         codes = [0x10000 + ((codes[0] - 0xD800) << 10) + codes[1] - 0xDC00]

@@ -20,13 +20,13 @@ def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
     Raises:
       DataError: If the folder contains an export as web pages, which is Telegram's default.
     """
-    found = sorted({*folder.glob("result.json"), *folder.glob("*/result.json")})
-    if not found and any(folder.glob("messages*.html")):
+    exports = sorted({*folder.glob("result.json"), *folder.glob("*/result.json")})
+    if not exports and any(folder.glob("messages*.html")):
         raise errors.DataError(
             f"{folder}: is a Telegram export in HTML. Export the chat again, in the format "
             '"machine-readable JSON".'
         )
-    return found
+    return exports
 
 
 def read_messages(

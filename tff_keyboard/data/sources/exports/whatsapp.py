@@ -77,8 +77,8 @@ def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
     Each chat is in the folder itself or in its own subfolder.
     """
     names = ("_chat.txt", "WhatsApp Chat *.txt")
-    places = (*names, *(f"*/{name}" for name in names))
-    return sorted({path for place in places for path in folder.glob(place)})
+    patterns = (*names, *(f"*/{name}" for name in names))
+    return sorted({path for pattern in patterns for path in folder.glob(pattern)})
 
 
 def is_beginning(line: str) -> bool:
@@ -103,8 +103,8 @@ def read_messages(
     parts: list[str] = []
     is_begun = False
     for number, line in lines.read_lines(path, reading, bytes_before=bytes_before):
-        found = _BEGINNING.match(_BLANKS.sub(" ", line))
-        if found is None:
+        beginning = _BEGINNING.match(_BLANKS.sub(" ", line))
+        if beginning is None:
             if not is_begun:
                 reading.bad_line(
                     path,
@@ -118,7 +118,7 @@ def read_messages(
             continue
         yield from _message(user, parts, reading)
         is_begun, user, parts = True, "", []
-        said = _SENDER.match(found["rest"])
+        said = _SENDER.match(beginning["rest"])
         name = _INVISIBLE.sub("", said["name"]).strip().lstrip("~").strip() if said else ""
         if not said or not name:
             reading.skip("line_of_whatsapp")

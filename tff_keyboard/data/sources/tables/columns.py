@@ -23,7 +23,7 @@ TEXT_NAMES = (
 BadRow = Callable[[str, str], None]  # reason, message
 
 
-class WantedColumns(NamedTuple):
+class ColumnOptions(NamedTuple):
     """The columns that the user named: by name, or by position from 1; "" to guess.
 
     `time` is never guessed. Without it, rows stay in the order of the file.
@@ -71,15 +71,15 @@ class Columns:
             return None
         seconds = 0.0
         if self.time is not None:
-            found = seconds_of(time)
-            if found is None:
+            parsed_time = seconds_of(time)
+            if parsed_time is None:
                 bad(
                     "bad_time",
                     "the time column has neither a number nor an ISO 8601 time such as "
                     "2023-12-31T21:41:05Z. Leave --time-column out if the rows are sorted by time.",
                 )
                 return None
-            seconds = found
+            seconds = parsed_time
         return Typed(seconds, clean_text(user), clean_text(text))
 
 
@@ -87,30 +87,30 @@ FIELDS = "--client-column=author.id names a field inside an object"
 
 
 def choose_columns(
-    names: Sequence[str], wanted: WantedColumns, place: str, hint: str = FIELDS
+    names: Sequence[str], options: ColumnOptions, origin: str, hint: str = FIELDS
 ) -> Columns:
     """Finds the wanted columns among `names`, or guesses them.
 
     Raises:
       DataError: If a column is missing, occurs twice, or cannot be guessed. The message begins with
-        `place` and quotes no name in the file, because a file without a header line begins with
+        `origin` and quotes no name in the file, because a file without a header line begins with
         private text. If nothing can be guessed, it ends with `hint`.
     """
-    client, client_index = _choose(names, wanted.client, CLIENT_NAMES, "client", place, hint)
-    text, text_index = _choose(names, wanted.text, TEXT_NAMES, "text", place, hint)
+    client, client_index = _choose(names, options.client, CLIENT_NAMES, "client", origin, hint)
+    text, text_index = _choose(names, options.text, TEXT_NAMES, "text", origin, hint)
     if client_index == text_index:
         raise errors.DataError(
-            f"{place}: --client-column and --text-column are the same column, {client!r}."
+            f"{origin}: --client-column and --text-column are the same column, {client!r}."
         )
     time, time_index = None, None
-    if wanted.time:
-        time, time_index = _choose(names, wanted.time, (), "time", place, hint)
-    return Columns(client_index, text_index, time_index, description(client, text, time, wanted))
+    if options.time:
+        time, time_index = _choose(names, options.time, (), "time", origin, hint)
+    return Columns(client_index, text_index, time_index, description(client, text, time, options))
 
 
-def description(client: str, text: str, time: str | None, wanted: WantedColumns) -> str:
+def description(client: str, text: str, time: str | None, options: ColumnOptions) -> str:
     """Returns one line with the columns that are read, and whether they were guessed."""
-    guess = "" if wanted.client and wanted.text else " (guessed)"
+    guess = "" if options.client and options.text else " (guessed)"
     order = (
         f"ordered by {time!r}" if time else "in the order of the file (--time-column sorts them)"
     )
@@ -145,32 +145,40 @@ def field_of(row: dict[str, object], key: int | str) -> object:
 
 
 def _choose(
-    names: Sequence[str], wanted: str, known: Sequence[str], what: str, place: str, hint: str
+    names: Sequence[str],
+    requested_name: str,
+    common_names: Sequence[str],
+    what: str,
+    origin: str,
+    hint: str,
 ) -> tuple[str, int]:
     """Returns the name and the index of one column."""
     normal = [normal_name(name) for name in names]
-    if wanted:
-        places = [index for index, name in enumerate(names) if name.strip() == wanted]
-        places = places or [i for i, name in enumerate(normal) if name == normal_name(wanted)]
-        if not places:
+    if requested_name:
+        matches = [index for index, name in enumerate(names) if name.strip() == requested_name]
+        matches = matches or [
+            i for i, name in enumerate(normal) if name == normal_name(requested_name)
+        ]
+        if not matches:
             raise errors.DataError(
-                f"{place}: none of the {len(names)} columns is {wanted!r}. Check "
+                f"{origin}: none of the {len(names)} columns is {requested_name!r}. Check "
                 f"--{what}-column; its first line must name the columns."
             )
     else:
-        guess = next((name for name in known if name in normal), "")
-        places = [index for index, name in enumerate(normal) if guess and name == guess]
-        if not places:
+        guess = next((name for name in common_names if name in normal), "")
+        matches = [index for index, name in enumerate(normal) if guess and name == guess]
+        if not matches:
             raise errors.DataError(
-                f"{place}: cannot find the {what} column. Choose the columns "
+                f"{origin}: cannot find the {what} column. Choose the columns "
                 f"(--client-column=NAME --text-column=NAME); {hint}."
             )
-    if len(places) > 1:
+    if len(matches) > 1:
+        name = requested_name or normal[matches[0]]
         raise errors.DataError(
-            f"{place}: {len(places)} columns have the name {(wanted or normal[places[0]])!r}. "
-            f"Choose another one with --{what}-column, or rename them."
+            f"{origin}: {len(matches)} columns have the name {name!r}. Choose "
+            f"another one with --{what}-column, or rename them."
         )
-    return names[places[0]].strip(), places[0]
+    return names[matches[0]].strip(), matches[0]
 
 
 def seconds_of(value: object) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tff_keyboard.data.sources import lines
 from tff_keyboard.data.sources.messages import ParserState, Typed
 from tff_keyboard.data.sources.tables import columns
-from tff_keyboard.data.sources.tables.columns import Columns, WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions, Columns
 from tff_keyboard.storage import errors
 
 _SEPARATORS = ",;\t|"
@@ -25,11 +25,11 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\Z", re.IGNORECASE)  # a line that Excel w
 
 
 def read_messages(
-    path: pathlib.Path, reading: ParserState, wanted: WantedColumns, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, options: ColumnOptions, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the messages of a UTF-8 CSV file, plain or gzip.
 
-    The first line names the columns, unless `wanted` gives positions. The separator is the one of
+    The first line names the columns, unless `options` gives positions. The separator is the one of
     comma, semicolon, tab and bar with which that line contains the columns. A row may span several
     lines, which are joined to one. Raises the errors of `lines.read_lines` and
     `columns.choose_columns`. If bad lines are errors, also raises `DataError` for a row with
@@ -38,12 +38,12 @@ def read_messages(
     numbered = lines.read_lines(path, reading, bytes_before=bytes_before)
     first = next(numbered, None)
     separator = ""
-    if first is not None and (named := _SEPARATOR_LINE.match(first[1].strip('"'))):
-        separator = named[1]
+    if first is not None and (separator_line := _SEPARATOR_LINE.match(first[1].strip('"'))):
+        separator = separator_line[1]
         first = next(numbered, None)
     if first is None:
         return
-    separator = separator or _separator(first[1], wanted)
+    separator = separator or _separator(first[1], options)
     source = _Lines(itertools.chain([first], numbered))
     # TSV corpora do not quote fields, and contain stray quotation marks. Spreadsheets do quote.
     is_quoted = separator != "\t" or first[1].startswith('"')
@@ -68,9 +68,9 @@ def read_messages(
             continue
         if table is None:
             num_columns = len(row)
-            table = _table(row, wanted, f"{path}:{source.first}")
+            table = _table(row, options, f"{path}:{source.first}")
             reading.note_columns(table.description)
-            if not wanted.are_positions:
+            if not options.are_positions:
                 reading.skip("header")
                 continue
         bad = functools.partial(reading.bad_line, path, source.first)
@@ -97,7 +97,7 @@ def is_header(line: str) -> bool:
     >>> is_header("id;author;body"), is_header("anna,hello")
     (True, False)
     """
-    return any(_is_table(line, separator, WantedColumns()) for separator in _SEPARATORS)
+    return any(_is_table(line, separator, ColumnOptions()) for separator in _SEPARATORS)
 
 
 def is_in_quotes(client: str) -> bool:
@@ -122,41 +122,41 @@ class _Lines:
         return text + "\n"
 
 
-def _table(row: list[str], wanted: WantedColumns, place: str) -> Columns:
-    """Returns the positions of the columns, from the first row or from `wanted`."""
-    if not wanted.are_positions:
-        return columns.choose_columns(row, wanted, place, _POSITIONS)
-    indexes = [int(text) - 1 for text in (wanted.client, wanted.text)]
-    if wanted.time:
-        if not wanted.time.isdecimal():
+def _table(row: list[str], options: ColumnOptions, origin: str) -> Columns:
+    """Returns the positions of the columns, from the first row or from `options`."""
+    if not options.are_positions:
+        return columns.choose_columns(row, options, origin, _POSITIONS)
+    indexes = [int(text) - 1 for text in (options.client, options.text)]
+    if options.time:
+        if not options.time.isdecimal():
             raise errors.DataError(
-                f"{place}: --time-column = {wanted.time!r} must be a number, because the other "
+                f"{origin}: --time-column = {options.time!r} must be a number, because the other "
                 "columns are numbers."
             )
-        indexes.append(int(wanted.time) - 1)
+        indexes.append(int(options.time) - 1)
     if not all(0 <= index < len(row) for index in indexes):
         raise errors.DataError(
-            f"{place}: the row has {len(row)} columns. Count --client-column, --text-column and "
+            f"{origin}: the row has {len(row)} columns. Count --client-column, --text-column and "
             f"--time-column from 1 to {len(row)}."
         )
     if indexes[0] == indexes[1]:
-        raise errors.DataError(f"{place}: --client-column and --text-column are the same column.")
-    said = columns.description(wanted.client, wanted.text, wanted.time or None, wanted)
-    return Columns(indexes[0], indexes[1], indexes[2] if wanted.time else None, said)
+        raise errors.DataError(f"{origin}: --client-column and --text-column are the same column.")
+    said = columns.description(options.client, options.text, options.time or None, options)
+    return Columns(indexes[0], indexes[1], indexes[2] if options.time else None, said)
 
 
-def _separator(line: str, wanted: WantedColumns) -> str:
+def _separator(line: str, options: ColumnOptions) -> str:
     """Returns the separator with which the first line has the wanted, or the most, columns."""
     for separator in _SEPARATORS:
-        if _is_table(line, separator, wanted):
+        if _is_table(line, separator, options):
             return separator
     return max(_SEPARATORS, key=line.count)
 
 
-def _is_table(line: str, separator: str, wanted: WantedColumns) -> bool:
+def _is_table(line: str, separator: str, options: ColumnOptions) -> bool:
     try:
         (names,) = csv.reader([line], delimiter=separator)
-        _table(names, wanted, "")
+        _table(names, options, "")
     except (csv.Error, ValueError, errors.DataError):
         return False
     return True

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from tff_keyboard.data.sources import json_documents, lines
 from tff_keyboard.data.sources.messages import ParserState, Typed
 from tff_keyboard.data.sources.tables import columns
-from tff_keyboard.data.sources.tables.columns import Columns, WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions, Columns
 from tff_keyboard.storage import json_text
 
 
 def read_messages(
-    path: pathlib.Path, reading: ParserState, wanted: WantedColumns, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, options: ColumnOptions, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the messages of a UTF-8 file of JSON lines, or of one JSON array; plain or gzip.
 
@@ -44,7 +44,7 @@ def read_messages(
             )
             continue
         if table is None:
-            table = _table(row, wanted, f"{path}:{number}")
+            table = _table(row, options, f"{path}:{number}")
             reading.note_columns(table.description)
         time = None if table.time is None else columns.field_of(row, table.time)
         message = table.message(
@@ -69,12 +69,12 @@ def _parsed(
             )
 
 
-def _table(row: dict[str, object], wanted: WantedColumns, place: str) -> Columns:
+def _table(row: dict[str, object], options: ColumnOptions, origin: str) -> Columns:
     """Returns the keys of client, text and time, given the first object."""
     names = list(row)
-    for name in wanted:
+    for name in options:
         if name and name not in row and columns.field_of(row, name) is not None:
             names.append(name)  # a key inside an object
-    found = columns.choose_columns(names, wanted, place)
-    keys = [None if i is None else names[i] for i in (found.client, found.text, found.time)]  # type: ignore[index]
-    return Columns(keys[0] or "", keys[1] or "", keys[2], found.description)
+    indexes = columns.choose_columns(names, options, origin)
+    keys = [None if i is None else names[i] for i in (indexes.client, indexes.text, indexes.time)]  # type: ignore[index]
+    return Columns(keys[0] or "", keys[1] or "", keys[2], indexes.description)

@@ -8,7 +8,7 @@ from typing import Any
 from tff_keyboard.data.sources.lines import unreadable
 from tff_keyboard.data.sources.messages import ParserState, Typed
 from tff_keyboard.data.sources.tables import columns
-from tff_keyboard.data.sources.tables.columns import WantedColumns
+from tff_keyboard.data.sources.tables.columns import ColumnOptions
 from tff_keyboard.storage import errors
 
 _BATCH_ROWS = 10_000
@@ -20,7 +20,7 @@ def dataset_files(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def read_messages(
-    path: pathlib.Path, reading: ParserState, wanted: WantedColumns, *, bytes_before: int = 0
+    path: pathlib.Path, reading: ParserState, options: ColumnOptions, *, bytes_before: int = 0
 ) -> Iterator[Typed]:
     """Yields the messages of a Parquet file, in batches. Reads only the wanted columns.
 
@@ -35,8 +35,8 @@ def read_messages(
         raise errors.DataError(f"{path}: is a folder. Pass the path of a file in it.")
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            names = _names(file.schema_arrow, wanted)
-            table = columns.choose_columns(names, wanted, str(path))
+            names = _names(file.schema_arrow, options)
+            table = columns.choose_columns(names, options, str(path))
             reading.note_columns(table.description)
             places = [i for i in (table.client, table.text, table.time) if isinstance(i, int)]
             size = path.stat().st_size
@@ -64,10 +64,10 @@ def read_messages(
         raise errors.DataError(f"{path}: cannot be read: {error.strerror or 'damaged'}.") from None
 
 
-def _names(schema: Any, wanted: WantedColumns) -> list[str]:
+def _names(schema: Any, options: ColumnOptions) -> list[str]:
     """Returns the names of the columns, and of wanted fields inside them (`author.id`)."""
     inside = []
-    for name in wanted:
+    for name in options:
         above, _, rest = name.partition(".")
         if rest and name not in schema.names and above in schema.names:
             inside.append(name)

@@ -59,11 +59,11 @@ def connect(port):
 
 def answer(connection):
     """Returns all bytes until the connection is closed."""
-    found = b""
+    actual = b""
     with contextlib.suppress(ConnectionError):
         while received := connection.recv(4096):
-            found += received
-    return found
+            actual += received
+    return actual
 
 
 def ask(port, request):

@@ -111,10 +111,10 @@ class World:
         return learned
 
     def _share(self, each, lies, envelopes, learned):
-        numbers = {self.devices[other].name: other for other in lies.near[each]}
+        number_of_name = {self.devices[other].name: other for other in lies.near[each]}
         shares = self.devices[each].share([self.devices[x].advert for x in lies.near[each]])
         for envelope in shares.envelopes:
-            other = numbers[envelope.recipient]
+            other = number_of_name[envelope.recipient]
             envelopes[each, other] = envelope
             if other in self.colluding:
                 colluder = self.devices[other]
@@ -125,10 +125,10 @@ class World:
                     learned.shares[each, is_own][other] = share
 
     def _report(self, each, lies, envelopes, included, learned):
-        found = []
+        actual = []
         for other in lies.pairs[each]:
             if other in self.colluding:
-                found.append(
+                actual.append(
                     Envelope(
                         sender=self.devices[other].name,
                         recipient=self.devices[each].name,
@@ -138,8 +138,8 @@ class World:
                     )
                 )
             elif (other, each) in envelopes:
-                found.append(envelopes[other, each])
-        report = self.devices[each].report(found, self.vectors[each])
+                actual.append(envelopes[other, each])
+        report = self.devices[each].report(actual, self.vectors[each])
         learned.masked[each] = report.masked
         numbers = {self.devices[other].name: other for other in lies.near[each]}
         learned.pairs[each] = {numbers[x] for x in report.included}
@@ -151,24 +151,24 @@ class World:
         numbers = {self.devices[other].name: other for other in lies.near[each]}
         pairs = {numbers[x] for x in device._received}
         reported = lies.reported[each] & pairs
-        asked = {
+        questions = {
             self.devices[x].name: self._signature(included, x, each, sign_included)
             for x in reported
         }
         dropped = frozenset(self.devices[x].name for x in pairs - reported)
-        answer = device.confirm(Question(reported=asked, dropped=dropped))
+        answer = device.confirm(Question(reported=questions, dropped=dropped))
         assert isinstance(answer, Confirmations)
         for name, signature in answer.signatures.items():
             confirmed[each, numbers[name]] = signature
 
     def _unmask(self, each, lies, confirmed, learned):
         device = self.devices[each]
-        found = {
+        actual = {
             self.devices[x].name: self._signature(confirmed, x, each, sign_confirmation)
             for x in lies.near[each]
         }
         numbers = {self.devices[other].name: other for other in lies.near[each]}
-        for name, share in device.unmask(found).shares.items():
+        for name, share in device.unmask(actual).shares.items():
             is_own = name in device._reported
             learned.shares[numbers[name], is_own][each] = share
 
@@ -220,7 +220,7 @@ class Learned:
                     tied[each].add(other)
                 else:
                     hidden.add(each)
-        found, left = [], set(tied)
+        actual, left = [], set(tied)
         while left:
             group, new = set(), {left.pop()}
             while new:
@@ -228,8 +228,8 @@ class Learned:
                 new = set().union(*(tied[x] for x in new)) - group
             left -= group
             if not group & hidden:
-                found.append(group)
-        return found
+                actual.append(group)
+        return actual
 
     def secret(self, owner, is_own):
         """Returns a secret of 32 bytes recovered from shares, or None."""
@@ -243,10 +243,10 @@ class Learned:
     def vector(self, device):
         """Returns the vector of one device without its masks, or None if a mask is not known."""
         world = self._world
-        settings, own = world.settings, self.secret(device, True)
-        if device not in self.masked or own is None:
+        settings, own_share = world.settings, self.secret(device, True)
+        if device not in self.masked or own_share is None:
             return None
-        vector = self.masked[device] - own_stream(settings, own)
+        vector = self.masked[device] - own_stream(settings, own_share)
         name, mine = world.devices[device].name, self.secret(device, False)
         for other in self.pairs[device]:
             advert, its = world.devices[other].advert, self.secret(other, False)
@@ -282,8 +282,8 @@ def circle_of(numbers, degree, rng):
     order = list(rng.permutation(numbers))
     steps = [step for step in range(-degree // 2, degree // 2 + 1) if step]
     return {
-        int(each): [int(order[(place + step) % len(order)]) for step in steps]
-        for place, each in enumerate(order)
+        int(each): [int(order[(position + step) % len(order)]) for step in steps]
+        for position, each in enumerate(order)
     }
 
 
@@ -301,8 +301,8 @@ def drop_claims(world, rng):
     device that shares a mask with it, `threshold` neighbours hear that it dropped out."""
     lies, threshold = truth(world, rng), world.settings.threshold
     target = int(rng.choice(list(lies.near)))
-    kept = set(sorted(lies.near[target])[:threshold]) - set(world.colluding)
-    for other in set(lies.near[target]) - kept - set(world.colluding):
+    honest_neighbours = set(sorted(lies.near[target])[:threshold]) - set(world.colluding)
+    for other in set(lies.near[target]) - honest_neighbours - set(world.colluding):
         lies.pairs[target].discard(other)
         lies.pairs[other].discard(target)
     room = {x: len(lies.pairs[x]) - threshold for x in lies.near}
@@ -323,7 +323,7 @@ def drop_claims(world, rng):
                     return True
         return False
 
-    for owner in kept:
+    for owner in honest_neighbours:
         for _ in range(threshold):
             augment(owner, set())
     lies.reported = {x: lies.pairs[x] - claims[x] for x in lies.near}

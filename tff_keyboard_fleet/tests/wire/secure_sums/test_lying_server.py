@@ -20,9 +20,9 @@ def settings_of(degree, threshold, size=4):
 
 def recovered(world, learned):
     """Returns the devices whose vectors the server has exactly."""
-    found = {x: learned.vector(x) for x in learned.masked}
+    actual = {x: learned.vector(x) for x in learned.masked}
     truth = world.vectors.astype(np.int64).astype("<u4")
-    return {x for x, vector in found.items() if np.array_equal(vector, truth[x])}
+    return {x for x, vector in actual.items() if np.array_equal(vector, truth[x])}
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_without_signatures_of_uploads_sums_would_be_smaller(is_checked, colludi
         monkeypatch.setattr(sum_devices, "is_included", lambda *signed: True)
     world = World(settings_of(8, 5), 60, colluding)
     learned = world.play(lying_server.few_ties(world, np.random.default_rng(0)))
-    found = sorted(map(len, learned.sums()))
+    actual = sorted(map(len, learned.sums()))
     least = min_honest_in_sum(8, 5, colluding)
-    assert found[0] == (least if is_checked else 3 - colluding)
+    assert actual[0] == (least if is_checked else 3 - colluding)
 
 
 @pytest.mark.parametrize("has_list", [False, True])
@@ -99,10 +99,10 @@ def masks_that_are_left(world, learned):
         for other in learned.pairs[each] & secret if each in secret else ():
             sign = 1 if world.devices[each].name < world.devices[other].name else -1
             entries.append((row, places[frozenset((each, other))], sign))
-    found = np.zeros([len(learned.masked), max(len(places), 1)])
+    actual = np.zeros([len(learned.masked), max(len(places), 1)])
     for row, column, sign in entries:
-        found[row, column] = sign
-    return found
+        actual[row, column] = sign
+    return actual
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -152,8 +152,8 @@ def search(runs, seed, patch, *, degrees, counts, make=Device):
 
 def check(smallest):
     """Checks that no server learned more than the bound, and that some learned exactly that."""
-    found = [size for sizes in smallest.values() for size in sizes]
-    assert min(found) == 0
+    actual = [size for sizes in smallest.values() for size in sizes]
+    assert min(actual) == 0
     assert min(smallest["two_groups"]) == min(smallest["many_groups"]) == 0
 
 
@@ -178,7 +178,7 @@ def test_search_finds_servers_that_unmask_trusting_devices(monkeypatch):
 @pytest.mark.parametrize("kind", [True, False])
 def test_model_of_the_cryptography_rejects_the_same_messages(kind, monkeypatch):
     """The same lies of each kind give the same refusals and the same sums."""
-    found = []
+    actual = []
     for is_real in (True, False):
         with monkeypatch.context() as patch:
             if not is_real:
@@ -188,5 +188,5 @@ def test_model_of_the_cryptography_rejects_the_same_messages(kind, monkeypatch):
                 restarted = 8 * (lie is lying_server.restarts)
                 world = World(settings_of(8, 6), 24 + restarted, 2, restarted=restarted)
                 learned = world.play(lie(world, rng))
-                found.append((world.refused, sorted(map(len, learned.sums()))))
-    assert found[: len(LIES)] == found[len(LIES) :]
+                actual.append((world.refused, sorted(map(len, learned.sums()))))
+    assert actual[: len(LIES)] == actual[len(LIES) :]

@@ -21,11 +21,11 @@ def test_a_secure_sum_is_the_same_mean():
     config = AggregationConfig(privacy=privacy, client_weighting="uniform")
     grid = secure_grid(config, clients_per_round=CLIENTS)
     settings = Settings(label=b"r", size=SIZE, bits=grid.bits, degree=4, threshold=3)
-    whole = Round(CLIENTS, settings)
-    for name, (first, _) in zip(whole.devices, values, strict=True):
-        whole.vectors[name] = to_grid(first, clip_norm=grid.clip_norm, step=grid.step)
-    whole.advertise()
-    whole.share()
-    whole.report()
-    mean = from_grid(whole.unmask(), step=grid.step) / CLIENTS
+    secure_round = Round(CLIENTS, settings)
+    for name, (first, _) in zip(secure_round.devices, values, strict=True):
+        secure_round.vectors[name] = to_grid(first, clip_norm=grid.clip_norm, step=grid.step)
+    secure_round.advertise()
+    secure_round.share()
+    secure_round.report()
+    mean = from_grid(secure_round.unmask(), step=grid.step) / CLIENTS
     np.testing.assert_allclose(result[0], mean, rtol=1e-5, atol=2 * grid.step)

@@ -56,8 +56,8 @@ def test_another_share_gives_no_secret():
     shares = dict(enumerate(shamir.split(secret, threshold=2, points=[1, 2, 3]), 1))
     shares[2] = b"\0" + secrets.token_bytes(65)
     for pair in itertools.combinations([1, 2, 3], 2):
-        found = shamir.join({x: shares[x] for x in pair})
-        assert found == (secret if 2 not in pair else None)
+        actual = shamir.join({x: shares[x] for x in pair})
+        assert actual == (secret if 2 not in pair else None)
 
 
 @pytest.mark.parametrize(

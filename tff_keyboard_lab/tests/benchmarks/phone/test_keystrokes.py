@@ -185,10 +185,10 @@ def test_best_words_are_the_first_of_a_sort(seed, size, k):
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 4, size=50).astype(np.float32)  # many ties
     candidates = rng.permutation(50)[:size]
-    ids, found = best_words(scores, candidates, k)
+    ids, actual = best_words(scores, candidates, k)
     expected = sorted(candidates.tolist(), key=lambda i: (-scores[i], i))[:k]
     assert ids.tolist() == expected
-    np.testing.assert_array_equal(found, scores[expected])
+    np.testing.assert_array_equal(actual, scores[expected])
 
 
 @examples(50)
@@ -198,10 +198,10 @@ def test_the_best_of_all_are_the_best_words(seed, k):
     index = PrefixIndex(vocabulary_of([f"{i}" for i in rng.permutation(40)]))
     scores = rng.choice([-np.inf, 0.5, 1.0, 2.0, 3.0], size=44)  # many ties
     for prefix in ("", "1"):
-        ids, found = best_with_prefix(scores, index, prefix, k)
+        ids, actual = best_with_prefix(scores, index, prefix, k)
         expected = best_words(scores, index.ids(prefix), k)
         np.testing.assert_array_equal(ids, expected[0])
-        np.testing.assert_array_equal(found, expected[1])
+        np.testing.assert_array_equal(actual, expected[1])
 
 
 def test_suggestions_hold_probabilities_and_no_special_word():
@@ -227,9 +227,9 @@ def test_scores_may_be_a_function():
     scores = rng.integers(0, 5, [40, len(words)]).astype(np.float32)  # with ties
     targets = rng.integers(4, len(words), 40)
     ranks = target_ranks(scores, targets).words
-    found = characters_typed(
+    actual = characters_typed(
         lambda rows, ids: scores[rows[:, np.newaxis], ids], targets, index, word_ranks=ranks
     )
-    np.testing.assert_array_equal(found, characters_typed(scores, targets, index))
+    np.testing.assert_array_equal(actual, characters_typed(scores, targets, index))
     with pytest.raises(ValueError, match="word_ranks"):
         characters_typed(lambda rows, ids: scores, targets, index)

@@ -11,7 +11,7 @@ class TurkishKeyboard:
 
     code = "tr"
 
-    def strip_for(self, text):
+    def keyboard_strip(self, text):
         made = {"istanbul": "İstanbul", "KIL": "KİL"}.get(text.split()[-1])
         correction = made and Slot(made, 1.0, len(made), f"{made} ")
         return types.SimpleNamespace(correction=correction)
@@ -20,5 +20,5 @@ class TurkishKeyboard:
 def test_turkish_capitals():
     messages = [["istanbul", "IŞIK", "KIL"]]
     right = {"istanbul", "ışık", "kıl"}
-    found = spelling.changes_of_right(TurkishKeyboard(), messages, right, 10)
-    assert found == {"words": 3, "changed": 1}
+    actual = spelling.changes_of_right(TurkishKeyboard(), messages, right, 10)
+    assert actual == {"words": 3, "changed": 1}

@@ -38,7 +38,7 @@ def test_counts():
     class Keyboard:
         """Mends "tomorow" alone, and changes "fine"."""
 
-        def strip_for(self, text):
+        def keyboard_strip(self, text):
             word = text.split()[-1]
             made = {"tomorow": "tomorrow", "fine": "fire"}.get(word)
             if made is None:
@@ -66,18 +66,18 @@ def test_counts():
 )
 def test_marks_are_left_out_where_letters_have_them(language, word, typed):
     rng = random.Random(1)
-    found = {slipping.slipped(word, "", "mark left out", rng, language)[0] for _ in range(50)}
-    assert typed in found
-    assert word not in found
+    actual = {slipping.slipped(word, "", "mark left out", rng, language)[0] for _ in range(50)}
+    assert typed in actual
+    assert word not in actual
     assert "mark left out" in slipping.kinds_of(language)
     assert slipping.kinds_of("en") == slipping.KINDS
 
 
 def test_a_letter_without_a_key_has_no_neighbours():
     rng = random.Random(1)
-    found = {slipping.slipped("así", "", "neighbouring key", rng, "es")[0] for _ in range(100)}
-    assert all(typed.endswith("í") and len(typed) == 3 for typed in found)
-    assert "así" not in found
+    actual = {slipping.slipped("así", "", "neighbouring key", rng, "es")[0] for _ in range(100)}
+    assert all(typed.endswith("í") and len(typed) == 3 for typed in actual)
+    assert "así" not in actual
 
 
 def test_pairs_are_distinct_slips_inside_single_words():

@@ -41,14 +41,14 @@ def test_programs_that_cannot_be_imported_are_reported(tmp_path):
         "#!/bin/sh\ncase \"$2\" in *torch*) exit 0;; *) echo 'No module' >&2; exit 1;; esac\n"
     )
     python.chmod(0o755)
-    found, errors = round_sizes.importable(str(python))
-    assert found == ["torch"]
+    actual, errors = round_sizes.importable(str(python))
+    assert actual == ["torch"]
     assert errors == {"pfl": "No module", "flower": "No module"}
 
 
 def test_without_python_all_others_are_left_out():
-    found, errors = round_sizes.importable(None)
-    assert found == []
+    actual, errors = round_sizes.importable(None)
+    assert actual == []
     assert set(errors) == {"torch", "pfl", "flower"}
 
 

@@ -34,8 +34,8 @@ def test_reads_the_metrics_of_a_run():
     ],
 )
 def test_curve_without_gain_is_flat(values, gain, flat):
-    found = curve.gain_of_last_quarter(of(values))
-    assert found == pytest.approx(gain, nan_ok=True)
+    actual = curve.gain_of_last_quarter(of(values))
+    assert actual == pytest.approx(gain, nan_ok=True)
     assert curve.is_flat(of(values), 0.01) is flat
 
 

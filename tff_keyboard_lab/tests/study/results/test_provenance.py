@@ -37,8 +37,8 @@ def runs(tmp_path, monkeypatch):
         ),
     )
     study = Study(question="?", control="base", arms=arms, seeds=(1, 2), set=("train.rounds=5",))
-    found = plan.runs_of(study, folder, pathlib.Path("runs"), ["client.epochs=2"])
-    return [run for run in found if run.arm == "late"]
+    actual = plan.runs_of(study, folder, pathlib.Path("runs"), ["client.epochs=2"])
+    return [run for run in actual if run.arm == "late"]
 
 
 def note(run, facts):

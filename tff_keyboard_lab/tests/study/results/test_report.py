@@ -30,11 +30,11 @@ def test_files_of_a_study(tmp_path, monkeypatch):
         results.add(each, evaluations(HITS[place, each.seed - 1], NATS[place, each.seed - 1]))
     assert not results.is_empty
     text = results.write(tmp_path / "study")
-    found = json.loads((tmp_path / "study" / file_names.STUDY).read_text())
-    assert found["command"] == "tff-keyboard study x.toml"
-    assert found["trainings"] == {"commits": ["c1", "c2"], "dates": ["2026-11-22"], "machines": []}
-    assert set(found["tables"]) == {"date", "commit"}
-    control, other = found["rows"]
+    actual = json.loads((tmp_path / "study" / file_names.STUDY).read_text())
+    assert actual["command"] == "tff-keyboard study x.toml"
+    assert actual["trainings"] == {"commits": ["c1", "c2"], "dates": ["2026-11-22"], "machines": []}
+    assert set(actual["tables"]) == {"date", "commit"}
+    control, other = actual["rows"]
     assert (control["arm"], other["arm"]) == ("control", "other")
     assert (list(control["seeds"]), list(other["seeds"])) == (["1", "2"], ["1"])
     assert (other["config"], other["set"]) == ("other.toml", ["train.rounds=3"])

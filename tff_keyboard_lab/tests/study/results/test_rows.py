@@ -97,8 +97,8 @@ def test_a_verdict_needs_three_seeds_that_agree():
             },
         }
         facts = {key: dict.fromkeys(range(len(gains)), FACTS) for key in results}
-        found = rows.rows_of(study_of(), results, facts)[1]
-        return found.to_control.verdicts["held_out"][RECALL]
+        actual = rows.rows_of(study_of(), results, facts)[1]
+        return actual.to_control.verdicts["held_out"][RECALL]
 
     assert of([0.1, 0.1, 0.1], 0.01) == "better"
     assert of([-0.1, -0.1, -0.1], 0.01) == "worse"
@@ -122,10 +122,10 @@ def test_gains_since_the_model_of_before():
         ("control", ""): {s: evaluations(HITS[0, 1], NATS[0, 1]) for s in (1, 2)},
         ("other", ""): {s: evaluations(HITS[1, s - 1], NATS[1, s - 1]) for s in (1, 2)},
     }
-    found = rows.rows_of(
+    actual = rows.rows_of(
         study, results, {key: dict.fromkeys(results[key], FACTS) for key in results}
     )
-    general, control, other = found
+    general, control, other = actual
     assert general.since is None
     assert control.to_control is None
     gains = [(HITS[1, s] - HITS[0, 0]).sum() / WORDS.sum() for s in (0, 1)]
@@ -135,7 +135,7 @@ def test_gains_since_the_model_of_before():
     assert of_seeds == pytest.approx(gains)
     factor = np.exp((NATS[1, :2].sum() / 2 - NATS[0, 0].sum()) / WORDS.sum())
     assert since.differences["held_out"]["perplexity"].interval.value == pytest.approx(factor)
-    table = tables.markdown(study, found).split("\n\n")[2].splitlines()
+    table = tables.markdown(study, actual).split("\n\n")[2].splitlines()
     assert [line.split("|")[1].strip() for line in table[2:]] == ["control", "other"]
     assert f"{100 * min(gains):+.2f} .. {100 * max(gains):+.2f} 2 seeds" in table[3]
     assert "held-out: perplexity, factor" in table[0]
@@ -158,16 +158,16 @@ def test_a_step_is_judged_from_the_arm_it_changes():
         for (name, (i, j)), seeds in zip(hits.items(), [(0, 1), (0, 1), (1,)], strict=True)
     }
     results["alone", ""] = {0: evaluations(HITS[1, 1], NATS[0, 0])}  # no seed of what it changes
-    found = rows.rows_of(
+    actual = rows.rows_of(
         study, results, {key: dict.fromkeys(results[key], FACTS) for key in results}
     )
-    _, one, two, alone = found
+    _, one, two, alone = actual
     added = (HITS[1, 0] - HITS[0, 1]).sum() / WORDS.sum()
     assert two.step.differences["held_out"][RECALL].interval.value == pytest.approx(added)
     assert list(two.step.of_seeds) == [1]
     assert one.step == one.to_control  # here they are one comparison
     assert alone.step is None
-    table = tables.markdown(study, found).split("\n\n")[2].splitlines()
+    table = tables.markdown(study, actual).split("\n\n")[2].splitlines()
     assert [[cell.strip() for cell in line.split("|")[1:4]] for line in table[2:]] == [
         ["+ one", "control", "0, 1"],
         ["two", "+ one", "1"],
@@ -177,9 +177,9 @@ def test_a_step_is_judged_from_the_arm_it_changes():
 
 
 def test_markdown_has_the_control_first():
-    found = summary()
+    actual = summary()
     study = study_of()
-    text = tables.markdown(study, found[::-1])
+    text = tables.markdown(study, actual[::-1])
     first = text.split("\n\n")[1].splitlines()  # held out
     assert [line.split("|")[1].strip() for line in first[2:]] == ["control", "other"]
     assert len({line.count("|") for line in first}) == 1
@@ -190,12 +190,12 @@ def test_markdown_has_the_control_first():
 
 
 def test_optional_facts_are_columns_with_gaps():
-    found = summary()
+    actual = summary()
     told = {"adaptive_rounds": 0.25, "effective_clients": 9.5, "rounds_to_target": 7}
-    facts = {seed: dataclasses.replace(fact, **told) for seed, fact in found[1].facts.items()}
-    found[1] = dataclasses.replace(found[1], facts=facts)
+    facts = {seed: dataclasses.replace(fact, **told) for seed, fact in actual[1].facts.items()}
+    actual[1] = dataclasses.replace(actual[1], facts=facts)
     study = dataclasses.replace(study_of(), target=200.0)
-    table = [line.strip("| ").split(" | ") for line in tables.markdown(study, found).splitlines()]
+    table = [line.strip("| ").split(" | ") for line in tables.markdown(study, actual).splitlines()]
     head = next(cells for cells in table if "curve" in cells)
     assert head[-3:] == ["adaptive rounds", "effective clients", "rounds to perplexity 200"]
     assert table[-2][-3:] == ["-", "-", "-"]

@@ -131,7 +131,7 @@ def test_as_many_general_messages_as_rehearsal_draws(tmp_path, portion):
     class Corpus:
         vocabulary = ()
 
-        def all_examples(self, population):
+        def all_messages(self, population):
             return [np.zeros(19, np.int32)] * 50
 
     drawn = Rehearsal(Corpus(), portion).num_messages(30)

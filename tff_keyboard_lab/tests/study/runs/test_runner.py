@@ -216,10 +216,10 @@ def command_line(pid):
 
 def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (actual := condition()):
         assert time.monotonic() < end
         time.sleep(0.05)
-    return found
+    return actual
 
 
 def children():

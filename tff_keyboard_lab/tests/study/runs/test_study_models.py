@@ -35,15 +35,15 @@ def study_of(*models):
 @pytest.fixture
 def runs(store, tmp_path):
     config = fakes.tiny_config(store)
-    found = {}
+    actual = {}
     for name in ("control", "other"):
         for seed in (1, 2):
             path = tmp_path / f"{name}_seed{seed}"
             fakes.save_untrained_run(path, config)
-            found[name, seed] = Run(
+            actual[name, seed] = Run(
                 name, "", seed, path, "train", path / "config.toml", (), config, None
             )
-    return found
+    return actual
 
 
 def models_of(study, runs, tmp_path):
@@ -68,8 +68,8 @@ def test_a_hybrid_has_the_digits_of_compare_and_a_baseline_comes_with_the_contro
     word = f"hybrid:{runs['other', 1].path}"
     text = baselines.read_train_text(opened)
     predictor = KerasPredictor(*load_model(runs["other", 1].path))
-    named = baselines.NamedPredictor("both", "keras", predictor, {}, word)
-    hybrid = baselines.join_hybrid(named, baselines.read_spec(word), text, opened)
+    network_model = baselines.NamedPredictor("both", "keras", predictor, {}, word)
+    hybrid = baselines.join_hybrid(network_model, baselines.read_spec(word), text, opened)
     held_out = typed_text.of_population(opened, "held_out")
     expected = run_evaluation.evaluate_named(
         hybrid.predictor, ModelFacts(name="both"), held_out, store=opened
@@ -84,12 +84,12 @@ def test_a_hybrid_has_the_digits_of_compare_and_a_baseline_comes_with_the_contro
 def test_evaluations_are_stored_until_their_inputs_change(runs, tmp_path, monkeypatch):
     study = study_of(Model(name="ngram", model="ngram:3"))
     models = models_of(study, runs, tmp_path)
-    found = metrics(models, runs["control", 1])
+    actual = metrics(models, runs["control", 1])
     with monkeypatch.context() as patched:
         patched.setattr(baselines, "train_baseline", None)  # would fail
-        assert metrics(models, runs["control", 2]) == found
+        assert metrics(models, runs["control", 2]) == actual
     other = models_of(study_of(Model(name="ngram", model="ngram:2")), runs, tmp_path)
-    assert metrics(other, runs["control", 1]) != found
+    assert metrics(other, runs["control", 1]) != actual
     assert len(list((tmp_path / "models").iterdir())) == 2
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 import pytest
 
 from tff_keyboard.config import RunConfig
-from tff_keyboard.config.reading import tables
-from tff_keyboard.config.reading.tables import ConfigError, Table
+from tff_keyboard.parts import tables
+from tff_keyboard.parts.tables import ConfigError, Table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def test_merge_keeps_unknown_keys_for_build_to_report():
 
 def all_tables(cls, seen=()):
     """Returns every dataclass of the config with its docstring and the names of its fields."""
-    for option in typing.get_args(cls) or (cls,):
+    for option in tuple(tables.variants(cls).values()) or typing.get_args(cls) or (cls,):
         if dataclasses.is_dataclass(option):
             yield option
             for hint in typing.get_type_hints(option).values():

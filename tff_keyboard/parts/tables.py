@@ -12,20 +12,38 @@ field that is a `Literal` of one value:
 
 The error for a key of another variant names the variant that it belongs to. To add a variant,
 define a class and add its name to the union. A table without a tag is of the same variant as the
-field's default.
+field's default. A field whose type is a class with a `REGISTRY` is a tagged table, too: its
+variants are the classes of the registry (`registry.py`).
 """
 
 import dataclasses
 import difflib
 import functools
+import inspect
+import re
+import textwrap
 import types
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from tff_keyboard.config.reading.renamed_keys import RENAMED_KEYS
-from tff_keyboard.storage.checks import Range, require, require_one_of
+from typing_extensions import Self
+
+from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
+from tff_keyboard.storage.checks import (
+    PLAIN_KINDS,
+    Range,
+    field_hints,
+    is_plain,
+    missing_fields,
+    require,
+    require_one_of,
+)
 from tff_keyboard.storage.errors import ConfigError
+from tff_keyboard.storage.part_reference import is_reference
+
+_Class = TypeVar("_Class")
+_ENTRY = re.compile(r"(\w+): (.*)")
 
 Toml: TypeAlias = dict[str, Any]  # a parsed TOML table, not yet checked
 
@@ -40,6 +58,7 @@ class Table:
     """
 
     PATH: ClassVar[str] = ""
+    IS_OWN: ClassVar[bool] = False  # whether the class is an `OwnPart` (`own_part.py`)
 
     def __init_subclass__(cls, path: str | None = None) -> None:
         super().__init_subclass__()
@@ -48,7 +67,7 @@ class Table:
 
     def __post_init__(self) -> None:
         cls: Any = type(self)
-        for key, hint in _hints(cls).items():
+        for key, hint in field_hints(cls).items():
             name, value = _join(self.PATH, key), getattr(self, key)
             if typing.get_origin(hint) is Literal:
                 require_one_of(name, value, typing.get_args(hint))
@@ -58,6 +77,17 @@ class Table:
     def require(self, holds: bool, key: str, rule: str, way_out: str = "") -> None:
         """Raises `ValueError` with the key, the rule and the value unless `holds` is true."""
         require(holds, _join(self.PATH, key), rule, getattr(self, key), way_out)
+
+    @classmethod
+    def of_arguments(cls, **arguments: Any) -> Self:
+        """Builds the table from the arguments of a Python constructor.
+
+        Error messages have the names of the arguments, without the name of the table.
+        """
+        try:
+            return cls(**arguments)
+        except ValueError as error:
+            raise ValueError(str(error).replace(f"`{cls.PATH}.", "`")) from None
 
     def arguments(self) -> dict[str, Any]:
         """Returns the fields without the tag, as arguments of the function that they describe.
@@ -92,7 +122,9 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
         or is out of range.
     """
     cls = class_of(hint, values, prefix, default)
-    hints = _hints(cls)
+    if getattr(cls, "IS_OWN", False):
+        return cls.read(values, prefix)
+    hints = field_hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
     if unknown := [key for key in values if key not in hints]:
         # An old tag explains the other keys: they belong to the variant that it chooses.
@@ -100,11 +132,9 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
         raise ConfigError(_unknown((old or unknown)[0], prefix, hints, cls, variants(hint)))
     arguments = {}
     for key, value in values.items():
-        arguments[key] = _coerce(value, hints[key], _join(prefix, key), defaults[key])
-    for field in dataclasses.fields(cls):
-        required = field.default is field.default_factory is dataclasses.MISSING
-        if required and field.name not in arguments:
-            raise ConfigError(f"`{_join(prefix, field.name)}` is missing. It has no default.")
+        arguments[key] = coerce(value, hints[key], _join(prefix, key), defaults[key])
+    if missing := missing_fields(cls, arguments):
+        raise ConfigError(f"`{_join(prefix, missing[0])}` is missing. It has no default.")
     try:
         return cls(**arguments)
     except ValueError as error:
@@ -125,10 +155,25 @@ def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: An
     tag = values.get(key, getattr(default, key, None))
     if isinstance(tag, str) and tag in family:
         return family[tag]
-    near = difflib.get_close_matches(str(tag), family, n=1, cutoff=0.5)
-    suggestion = f" Did you mean {near[0]!r}?" if near else ""
-    known = ", ".join(map(repr, family))
+    own = own_class(hint)
+    names, way_out = list(family), ""
+    if own is not None:
+        names += own.registered_names()
+        way_out = " Or name your own part: 'module:attribute' or 'file.py:attribute'."
+        if isinstance(tag, str) and (is_reference(tag) or tag in names):
+            return own
+    near = difflib.get_close_matches(str(tag), names, n=1, cutoff=0.5)
+    suggestion = f" Did you mean {near[0]!r}?" if near else way_out
+    known = ", ".join(map(repr, names))
     raise ConfigError(f"`{_join(prefix, key)}` must be one of {known}, got {tag!r}.{suggestion}")
+
+
+def own_class(hint: Any) -> Any:
+    """Returns the `OwnPart` class of a tagged table; None if it does not take a user's own part."""
+    if isinstance(hint, type) and "REGISTRY" in vars(hint):
+        return vars(hint)["REGISTRY"].own_class
+    options = typing.get_args(hint) if _is_union(hint) else (hint,)
+    return next((one for one in options if getattr(one, "IS_OWN", False)), None)
 
 
 def merge(
@@ -154,7 +199,7 @@ def merge(
             return dict(above)
         known = old if isinstance(old, str) else ""  # `build` reports a tag that is not a string
         cls = family.get(known, next(iter(family.values())))
-    hints = _hints(cls)
+    hints = field_hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
     merged = dict(below)
     for key, value in above.items():
@@ -167,8 +212,49 @@ def merge(
     return merged
 
 
+def meanings(cls: type) -> dict[str, str]:
+    """Returns key -> meaning, from the sections "Attributes:" of a class and its bases."""
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
+        key = ""
+        for line in section.splitlines():
+            entry = _ENTRY.match(line.strip()) if re.match(r"  \w", line) else None
+            if entry:
+                key, texts[entry[1]] = entry[1], entry[2]
+            elif key and line.startswith("   "):
+                texts[key] += f" {line.strip()}"
+    return texts
+
+
+def documented_by(options: type) -> Callable[[type[_Class]], type[_Class]]:
+    """Decorates a class whose arguments are options that a dataclass defines.
+
+    In the docstring, "norm: See `FedAttConfig`." becomes the meaning of `norm` in `FedAttConfig`.
+    """
+
+    def decorate(cls: type[_Class]) -> type[_Class]:
+        text = cls.__doc__ or ""
+        for name, meaning in meanings(options).items():
+            pointer = f"      {name}: See `{options.__name__}`."
+            entry = textwrap.fill(
+                f"{name}: {meaning}",
+                100,
+                initial_indent=" " * 6,
+                subsequent_indent=" " * 8,
+                break_on_hyphens=False,
+            )
+            text = text.replace(pointer, entry)
+        cls.__doc__ = text
+        return cls
+
+    return decorate
+
+
 def plain(value: Any) -> Any:
     """Converts dataclasses to nested plain values. Omits None, because TOML has no null."""
+    if isinstance(value, Table) and value.IS_OWN:
+        value = value.plain()  # type: ignore[attr-defined]
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         tag = tag_of(type(value))
@@ -182,12 +268,15 @@ def plain(value: Any) -> Any:
     return value
 
 
-def variants(hint: Any) -> dict[str, type]:
-    """Returns tag -> dataclass for a tagged dataclass or a union of them, otherwise {}."""
+def variants(hint: Any) -> Mapping[str, type]:
+    """Returns tag -> dataclass for a tagged dataclass, a union or a registry, otherwise {}."""
+    if isinstance(hint, type) and "REGISTRY" in vars(hint):
+        return vars(hint)["REGISTRY"]
     options = typing.get_args(hint) if _is_union(hint) else (hint,)
+    options = tuple(option for option in options if not getattr(option, "IS_OWN", False))
     if not all(dataclasses.is_dataclass(option) and tag_of(option) for option in options):
         return {}
-    return {typing.get_args(_hints(option)[tag_of(option)])[0]: option for option in options}
+    return {typing.get_args(field_hints(option)[tag_of(option)])[0]: option for option in options}
 
 
 def _unknown(
@@ -196,7 +285,7 @@ def _unknown(
     name = _join(prefix, key)
     if name in RENAMED_KEYS:
         return f"Unknown key `{name}`. It is called `{RENAMED_KEYS[name]}` now."
-    owners = [tag for tag, other in family.items() if key in _hints(other)]
+    owners = [tag for tag, other in family.items() if key in field_hints(other)]
     if owners:
         tag_key = tag_of(cls)
         mine = next(tag for tag, other in family.items() if other is cls)
@@ -204,6 +293,12 @@ def _unknown(
             f"`{name}` has no effect with `{_join(prefix, tag_key)}` = {mine!r}: it belongs to "
             f"{_listed(owners)}. Remove it, or choose {_listed(owners)}."
         )
+    return unknown_key(key, prefix, known)
+
+
+def unknown_key(key: str, prefix: str, known: Iterable[str]) -> str:
+    """Returns the error message for a key that a table does not have."""
+    name, known = _join(prefix, key), list(known)
     kind = "key" if prefix else "section"
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     if near:
@@ -211,7 +306,7 @@ def _unknown(
     return f"Unknown {kind} `{name}`. Known: {', '.join(f'`{k}`' for k in known)}."
 
 
-def _coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
+def coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
     """Checks one TOML value against a field's type. Converts integers for float fields."""
     if _is_table(hint):
         if not isinstance(value, Mapping):
@@ -221,21 +316,18 @@ def _coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
     if _is_union(hint):
         return _coerce_union(value, arguments, name)
     if origin is Literal:
-        return _coerce(value, type(arguments[0]), name)  # `Table` checks the choice
+        return coerce(value, type(arguments[0]), name)  # `Table` checks the choice
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):
             raise _wrong(name, "a list", value)
-        return origin(_coerce(item, arguments[0], f"{name}[{i}]") for i, item in enumerate(value))
+        return origin(coerce(item, arguments[0], f"{name}[{i}]") for i, item in enumerate(value))
     if origin is dict:
         if not isinstance(value, Mapping):
             raise _wrong(name, "a table", value)
-        return {key: _coerce(item, arguments[1], f"{name}.{key}") for key, item in value.items()}
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-        raise _wrong(name, words[hint], value)
-    return value
+        return {key: coerce(item, arguments[1], f"{name}.{key}") for key, item in value.items()}
+    if not is_plain(value, hint):
+        raise _wrong(name, PLAIN_KINDS[hint], value)
+    return float(value) if hint is float else value
 
 
 def _coerce_union(value: Any, options: Iterable[Any], name: str) -> Any:
@@ -244,7 +336,7 @@ def _coerce_union(value: Any, options: Iterable[Any], name: str) -> Any:
         if option is type(None):
             continue
         try:
-            return _coerce(value, option, name)
+            return coerce(value, option, name)
         except ConfigError as error:
             errors.append(error)
     raise errors[0]
@@ -256,16 +348,10 @@ def _wrong(name: str, wanted: str, value: Any) -> ConfigError:
 
 def tag_of(cls: type) -> str:
     """Returns the name of the first field that is a `Literal` of one value, or ""."""
-    for name, hint in _hints(cls).items():
+    for name, hint in field_hints(cls).items():
         if typing.get_origin(hint) is Literal and len(typing.get_args(hint)) == 1:
             return name
     return ""
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 @functools.cache

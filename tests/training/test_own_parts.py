@@ -1,0 +1,227 @@
+"""Training with the user's own parts: results, resume, and errors that leave nothing behind."""
+
+import pathlib
+import re
+import shutil
+import textwrap
+
+import numpy as np
+import pytest
+
+from tasks.evaluate import evaluate as evaluate_task
+from tasks.train import train as train_task
+from tests.support.fakes import tiny_config
+from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import cli
+from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.storage import part_reference
+from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.federated import train_federated
+
+SOURCE = """
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+def mean():
+    return tff.aggregators.MeanFactory(no_nan_division=True)
+
+
+def plain_mean():
+    return tff.aggregators.UnweightedMeanFactory()
+
+
+def sgd(learning_rate: float = 1.0):
+    return tff.learning.optimizers.build_sgdm(learning_rate)
+
+
+def fed_avg(model_fn, aggregator, server_optimizer, learning_rate: float = 0.5):
+    return tff.learning.algorithms.build_weighted_fed_avg(
+        model_fn,
+        client_optimizer_fn=tff.learning.optimizers.build_sgdm(learning_rate),
+        server_optimizer_fn=server_optimizer,
+        model_aggregator=aggregator,
+        loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+    )
+
+
+def wrong_kind(model_fn, learning_rate: float = 0.5):
+    return tff.learning.algorithms.build_fed_sgd
+
+
+def around(inner):
+    return inner
+
+
+around.keeps_sensitivity = True
+
+
+def raises(limit: int = 3):
+    raise ValueError(f"limit {limit}\\nis bad")
+
+
+def number():
+    return 3
+
+
+def work(model_fn, learning_rate: float = 0.5):
+    return tff.learning.templates.build_model_delta_client_work(
+        model_fn,
+        tff.learning.optimizers.build_sgdm(learning_rate),
+        client_weighting=tff.learning.ClientWeighting.NUM_EXAMPLES,
+        loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+    )
+
+
+class Late(tff.aggregators.WeightedAggregationFactory):
+    def create(self, value_type, weight_type):
+        raise KeyError("late")
+"""
+
+
+@pytest.fixture(name="file")
+def _file(tmp_path):
+    part_reference.load.cache_clear()
+    path = tmp_path / "mine.py"
+    path.write_text(textwrap.dedent(SOURCE))
+    return path
+
+
+def weights(run):
+    with np.load(RunDirectory(run).weights) as arrays:
+        return dict(arrays)
+
+
+def assert_same_weights(run, other):
+    for name, values in weights(run).items():
+        np.testing.assert_array_equal(values, weights(other)[name], err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "own, shipped",
+    [
+        (["aggregation.rule.type={}:mean"], ["aggregation.protection.type=off"]),
+        (
+            ["server={{type='{}:sgd', learning_rate=0.5}}"],
+            ["server={type='fedavg', learning_rate=0.5}"],
+        ),
+    ],
+    ids=["aggregator", "server optimizer"],
+)
+def test_own_part_equals_the_shipped_one(store, file, tmp_path, own, shipped):
+    own = [override.format(file) for override in own]
+    train_federated(tiny_config(store, "aggregation.protection.type=off", *own), tmp_path / "own")
+    train_federated(
+        tiny_config(store, "aggregation.protection.type=off", *shipped), tmp_path / "shipped"
+    )
+    assert_same_weights(tmp_path / "own", tmp_path / "shipped")
+    ((key, source),) = RunDirectory(tmp_path / "own").own_parts().items()
+    assert key in ("aggregation.rule.type", "server.type")
+    assert source["reference"].startswith(f"{file}:")
+    assert not (tmp_path / "shipped" / "own_parts.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fed_avg", "work"], ids=["learning process", "client work"])
+def test_own_client_algorithm_trains(store, file, tmp_path, name):
+    client = [f"client={{type='{file}:{name}', batch_size=4, max_examples=8}}"]
+    shipped = "client={type='fedavg', batch_size=4, max_examples=8, gradient_clip_norm=0.0}"
+    train_federated(tiny_config(store, *client), tmp_path / "own")
+    train_federated(tiny_config(store, shipped), tmp_path / "shipped")
+    for name, values in weights(tmp_path / "own").items():  # TFF's own loop adds in another order
+        expected = weights(tmp_path / "shipped")[name]
+        np.testing.assert_allclose(values, expected, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+def test_resumes_to_the_same_bits_and_refuses_another_source(store, file, tmp_path):
+    own = [f"aggregation.rule.type={file}:plain_mean", "aggregation.client_weighting=uniform"]
+    train_federated(tiny_config(store, *own), tmp_path / "whole")
+    train_federated(tiny_config(store, *own, "train.rounds=2"), tmp_path / "parts")
+    shutil.copytree(tmp_path / "parts", tmp_path / "changed")
+    train_federated(tiny_config(store, *own), tmp_path / "parts")
+    assert_same_weights(tmp_path / "whole", tmp_path / "parts")
+    file.write_text(file.read_text() + "\n# another version\n")
+    part_reference.load.cache_clear()
+    with pytest.raises(RunDirectoryError, match=r"source of `aggregation.rule.type` = .* changed"):
+        train_federated(tiny_config(store, *own), tmp_path / "changed")
+    file.unlink()  # the run can still be read
+    config = config_lib.load_of_run(RunDirectory(tmp_path / "whole").config_path)
+    assert config.aggregation.rule.type == f"{file}:plain_mean"
+    part_reference.load.cache_clear()
+    assert cli.launch(evaluate_task, [str(tmp_path / "whole")]) == cli.OK
+
+
+@pytest.mark.parametrize(
+    "override, words",
+    [
+        ("aggregation.rule.type={}:raises", "line 40 raised ValueError: limit 3"),
+        ("aggregation.rule.type={}:number", "must return a factory of `tff.aggregators`, got int"),
+        ("aggregation.rule.type={}:Late", "line 58 raised KeyError: 'late'"),
+        ("server.type={}:number", "must return a `tff.learning.optimizers.Optimizer`, got int"),
+        ("client.type={}:wrong_kind", "or `ClientWorkProcess`, got function"),
+        ("client.type={}:raises", "`client.type` = .* raised ValueError"),
+    ],
+)
+def test_bad_part_is_one_line_and_leaves_no_run(store, file, tmp_path, override, words):
+    with pytest.raises(ConfigError, match=words) as error:
+        train_federated(tiny_config(store, override.format(file)), tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_command_ends_with_exit_code_2(store, file, tmp_path, capsys):
+    arguments = [
+        "--config=configs/demo.toml",
+        f"--store={store}",
+        f"--workdir={tmp_path / 'run'}",
+        f"--set=aggregation.rule.type={file}:raises",
+        "--set=train.clients_per_round=3",
+    ]
+    assert cli.launch(train_task, arguments) == 2
+    assert "raised ValueError: limit 3" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+PRIVATE = (
+    "aggregation.client_weighting=uniform",
+    "aggregation.privacy={type='gaussian', clip_norm=0.5, noise_multiplier=0.0}",
+    "train.rounds=2",
+)
+
+
+@pytest.mark.slow
+def test_declared_aggregator_gets_the_noise_and_a_statement(store, file, tmp_path):
+    own = f"aggregation.rule.type={file}:around"
+    train_federated(tiny_config(store, *PRIVATE, own), tmp_path / "own")
+    train_federated(tiny_config(store, *PRIVATE), tmp_path / "shipped")
+    assert_same_weights(tmp_path / "own", tmp_path / "shipped")
+    noise = "aggregation.privacy.noise_multiplier=1.0"
+    train_federated(tiny_config(store, *PRIVATE, own, noise), tmp_path / "noisy")
+    text = privacy_statement(RunDirectory(tmp_path / "noisy").privacy_ledger)
+    assert f"`aggregation.rule.type` is the user's own part, {file}:around" in text
+    assert "NO CLAIM" not in text
+    difference = weights(tmp_path / "noisy")["embedding"] - weights(tmp_path / "own")["embedding"]
+    assert np.std(difference) > 0.01  # 1.0 x 0.5 / 3 clients in two rounds
+
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "own_parts.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+
+
+@pytest.mark.slow
+def test_parts_of_the_page_train_together(store, tmp_path):
+    part_reference.load.cache_clear()
+    file = tmp_path / "my_parts.py"
+    file.write_text("\n\n".join(BLOCKS))
+    config = tiny_config(
+        store,
+        f"aggregation.rule={{type='{file}:clipped_mean', norm=0.5}}",
+        f"client={{type='{file}:fed_prox', batch_size=4, max_examples=8}}",
+        "train.rounds=1",
+    )
+    row = train_federated(config, tmp_path / "run")
+    assert row["tokens"] > 0
+    assert {*RunDirectory(tmp_path / "run").own_parts()} == {"aggregation.rule.type", "client.type"}

@@ -1,1 +1,0 @@
-"""Converts TOML tables to frozen dataclasses, with error messages that a user can act on."""

@@ -1,0 +1,315 @@
+"""Any Keras model from ids [batch, time] to logits [batch, time, vocabulary], as a next-word model.
+
+    def my_model(vocabulary_size, seed, units=64):
+        return tf.keras.Sequential([
+            tf.keras.layers.Embedding(vocabulary_size, units),
+            tf.keras.layers.GRU(units, return_sequences=True),
+            tf.keras.layers.Dense(vocabulary_size),
+        ])
+
+    model = build_model("my_models.py:my_model", vocabulary_size=10_000, seed=1, units=32)
+
+A model that has `initial_state(batch_size)` and `step(ids, state)` streams: one step for each word.
+Any other model reads the last `window` words for each prediction, in evaluation and on a phone. In
+training it reads the whole sequence, of at most `data.max_length` words.
+"""
+
+import functools
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.models import traced_keras_model
+from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.traced_keras_model import TracedKerasModel
+from tff_keyboard.storage import json_text, part_reference
+from tff_keyboard.storage.errors import ConfigError, in_one_line
+from tff_keyboard.storage.part_reference import PartSource, UserPart
+
+_KEY = "model.type"
+
+
+def build_user_model(
+    reference: str, *, vocabulary_size: int, seed: int | None, options: Mapping[str, Any]
+) -> NextWordModel:
+    """Builds the model of a user's function or class.
+
+    The function gets `vocabulary_size`, the options, and `seed` if its signature has it. The
+    initial weights depend only on the arguments: the random generators of Python, NumPy, TensorFlow
+    and Keras start from `seed` while the function runs. `seed` = None gives weights of zero.
+
+    Args:
+      reference: `module:attribute` or `file.py:attribute`; see `storage.part_reference`.
+      vocabulary_size: Rows of the output, including special ids.
+      seed: Seed of the initial weights; None for zeros.
+      options: Other arguments of the function, JSON values.
+
+    Raises:
+      ConfigError: If the function raises an error, has no such option, or returns something else
+        than a Keras model that maps ids [batch, time] to logits [batch, time, vocabulary].
+    """
+    loaded = part_reference.load(reference, _KEY)
+    recorded = loaded.source.reference
+    _check_options(loaded, reference, options)
+    options_text = json.dumps(dict(options), sort_keys=True)
+    traced = _traced(recorded, vocabulary_size, options_text)
+    if traced is None:  # a NextWordModel, which can be built in a graph
+        model = _call(loaded, vocabulary_size, seed, options)
+        model.name_in_registry, model.source = recorded, loaded.source
+        return model
+    values = None
+    if seed is not None:
+        values = traced_keras_model.outside_graphs(
+            lambda: _initial_values(_call(loaded, vocabulary_size, seed, options)), seed
+        )
+    return KerasNextWordModel(
+        traced,
+        vocabulary_size=vocabulary_size,
+        options=dict(options),
+        source=loaded.source,
+        values=values,
+    )
+
+
+def as_next_word_model(model: tf.keras.Model, vocabulary_size: int) -> NextWordModel:
+    """Returns a `NextWordModel` with the weights of a Keras model, or the model if it is one.
+
+    Args:
+      model: A Keras model from ids [batch, time] to logits [batch, time, vocabulary].
+      vocabulary_size: Rows of the vocabulary.
+
+    Raises:
+      ConfigError: If the model cannot be used as a next-word model. The message says why.
+    """
+    if isinstance(model, NextWordModel):
+        return model
+    label = f"The model '{getattr(model, 'name', type(model).__name__)}'"
+    traced = traced_keras_model.trace(model, vocabulary_size, label)
+    return KerasNextWordModel(traced, vocabulary_size=vocabulary_size, options={}, source=None)
+
+
+def is_buildable(model: NextWordModel) -> bool:
+    """Whether `build_model` can build the model again from its name and options."""
+    return model.source is not None or not isinstance(model, KerasNextWordModel)
+
+
+class KerasNextWordModel(NextWordModel):
+    """A user's Keras model; the module docstring says what it must be.
+
+    Its weights are copies of the Keras model's weights, or the weights themselves if `source` is
+    None.
+
+    Args:
+      traced: The model.
+      vocabulary_size: Rows of the output, including special ids.
+      options: Options with which the model was built.
+      source: Its code; None for a model that was passed as an object.
+      values: Initial weights; None for zeros. Not used if `source` is None.
+    """
+
+    def __init__(
+        self,
+        traced: TracedKerasModel,
+        *,
+        vocabulary_size: int,
+        options: dict[str, Any],
+        source: PartSource | None,
+        values: list[np.ndarray] | None = None,
+    ):
+        super().__init__(vocabulary_size=vocabulary_size, state_size=[], options=options)
+        self.source = source
+        self.name_in_registry = source.reference if source else traced.model.name
+        self.window = traced.window
+        if source is None:
+            self.model = traced.model
+        else:
+            for place, (name, own) in enumerate(
+                zip(traced.names, traced.model.trainable_variables, strict=True)
+            ):
+                constant = None if values is None else values[place]
+                self.add_weight(
+                    name, own.shape, initializer=_initialiser(constant), dtype=tf.float32
+                )
+        self._options_text = json.dumps(options, sort_keys=True)
+        self._traced = traced
+        self._functions = BoundFunctions(traced, self.trainable_variables)
+        if traced.window is not None:
+            self.state_size = [traced.window]
+        else:
+            self.state_size = [math.prod(shape) for shape in traced.state_shapes]
+
+    def for_one_row(self) -> "BoundFunctions":
+        """Returns the functions of this model, with its variables, for a batch of one message."""
+        return BoundFunctions(self._traced.for_one_row(), self.trainable_variables)
+
+    def packed_hidden_at_targets(self, ids, targets, training=None):
+        logits = self._functions.train(ids) if training else self._logits_of(ids)
+        is_real = tf.not_equal(targets, PAD)
+        return tf.boolean_mask(logits, is_real), None, None, tf.boolean_mask(targets, is_real)
+
+    def hidden(self, ids, training=None):
+        return self._functions.train(ids) if training else self._logits_of(ids)
+
+    def logits(self, hidden):
+        """Returns `hidden`, which are the logits."""
+        return hidden
+
+    def initial_state(self, batch_size):
+        return self._functions.initial_state(batch_size)
+
+    def advance(self, ids, state):
+        return self._functions.advance(ids, state)
+
+    @property
+    def word_axes(self):
+        if self.source is None:
+            raise ValueError("The axes of words need a model that `build_model` can build again.")
+        larger = _traced(self.source.reference, self.vocabulary_size + 1, self._options_text)
+        assert larger is not None
+        return [
+            tuple(axis for axis, size in enumerate(mine.shape) if size != other.shape[axis])
+            for mine, other in zip(
+                self.trainable_variables, larger.model.trainable_variables, strict=True
+            )
+        ]
+
+    def _logits_of(self, ids):
+        """Returns the logits [batch, time, vocabulary], each after at most `window` words."""
+        infer, window = self._functions.infer, self.window
+        if window is None:
+            return infer(ids)
+
+        def long():
+            later = tf.signal.frame(ids[:, 1:], window, 1, axis=1)  # [batch, time - window, window]
+            by_time = tf.transpose(later, [1, 0, 2])
+            last = tf.map_fn(
+                lambda words: infer(words)[:, -1], by_time, fn_output_signature=tf.float32
+            )
+            first = infer(ids[:, :window])
+            return tf.concat([first, tf.transpose(last, [1, 0, 2])], axis=1)
+
+        return tf.cond(tf.shape(ids)[1] > window, long, lambda: infer(ids))
+
+
+class BoundFunctions:
+    """The functions of a Keras model that read and train the given weights."""
+
+    def __init__(self, traced: TracedKerasModel, weights: Sequence[tf.Variable]):
+        self._window = traced.window
+        self.infer = traced.bind(traced.infer, weights)
+        self.train = traced.bind(traced.train, weights)
+        self._initial = traced.bind(traced.initial, weights) if traced.initial else None
+        self._step = traced.bind(traced.step, weights) if traced.step else None
+
+    def initial_state(self, batch_size: int | tf.Tensor) -> list[tf.Tensor]:
+        """See `NextWordModel.initial_state`."""
+        if self._initial is not None:
+            return list(self._initial(tf.convert_to_tensor(batch_size, tf.int32)))
+        return [tf.fill([batch_size, self._window], PAD)]
+
+    def advance(self, ids: tf.Tensor, state: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """See `NextWordModel.advance`."""
+        if self._step is None:
+            window = push(state[0], ids)
+            return self.logits_of_window(window), [window]
+        logits, *stepped = self._step(ids, *state)
+        is_word = tf.not_equal(ids, PAD)
+        kept = []
+        for new, old in zip(stepped, state, strict=True):
+            mask = tf.reshape(is_word, [-1] + [1] * (new.shape.rank - 1))
+            kept.append(tf.where(mask, new, old))
+        return logits, kept
+
+    def logits_of_window(self, window: tf.Tensor) -> tf.Tensor:
+        """Returns the logits [batch, vocabulary] after the last word of windows [batch, window]."""
+        words = tf.math.count_nonzero(tf.not_equal(window, PAD), axis=1, dtype=tf.int32)
+        return tf.gather(self.infer(window), tf.maximum(words - 1, 0), batch_dims=1)
+
+
+def push(window: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Appends a word to each window [batch, window] int32, without its first word if it is full.
+
+    A PAD id [batch] changes nothing. The words of a window are followed by PAD.
+    """
+    width = window.shape[1]
+    words = tf.math.count_nonzero(tf.not_equal(window, PAD), axis=1, dtype=tf.int32)
+    shifted = tf.concat([window[:, 1:], tf.zeros_like(window[:, :1])], axis=1)
+    moved = tf.where((words == width)[:, tf.newaxis], shifted, window)
+    place = tf.minimum(words, width - 1)
+    is_place = tf.range(width)[tf.newaxis] == place[:, tf.newaxis]
+    pushed = tf.where(is_place, ids[:, tf.newaxis], moved)
+    return tf.where(tf.not_equal(ids, PAD)[:, tf.newaxis], pushed, window)
+
+
+def _initialiser(value: np.ndarray | None) -> Callable[..., tf.Tensor]:
+    def initialise(shape, dtype=tf.float32, **_):
+        return tf.zeros(shape, dtype) if value is None else tf.constant(value, dtype)
+
+    return initialise
+
+
+@functools.lru_cache(maxsize=8)
+def _traced(reference: str, vocabulary_size: int, options_text: str) -> TracedKerasModel | None:
+    """Builds and traces a user's model; None for a `NextWordModel`."""
+    loaded = part_reference.load(reference, _KEY)
+
+    def build() -> TracedKerasModel | None:
+        model = _call(loaded, vocabulary_size, 0, json_text.parse(options_text.encode()))
+        if isinstance(model, NextWordModel):
+            return None
+        return traced_keras_model.trace(model, vocabulary_size, _label(loaded))
+
+    traced: TracedKerasModel | None = traced_keras_model.outside_graphs(build, 0)
+    return traced
+
+
+def _call(
+    loaded: UserPart, vocabulary_size: int, seed: int | None, options: Mapping[str, Any]
+) -> Any:
+    seeds = {"seed": seed} if "seed" in _parameters(loaded) else {}
+    try:
+        return loaded.part(vocabulary_size=vocabulary_size, **seeds, **options)
+    except ConfigError:
+        raise
+    except Exception as error:
+        message = " ".join(str(error).split())
+        raise ConfigError(
+            f"{_label(loaded)} raised {type(error).__name__}: {in_one_line(Exception(message))}"
+        ) from error
+
+
+def _initial_values(model: tf.keras.Model) -> list[np.ndarray]:
+    model(tf.ones([1, 2], tf.int32), training=False)  # a model may create its weights here
+    return [variable.numpy() for variable in model.trainable_variables]
+
+
+def _check_options(loaded: UserPart, reference: str, options: Mapping[str, Any]) -> None:
+    parameters = _parameters(loaded)
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if "vocabulary_size" not in parameters:
+        raise ConfigError(f"{_label(loaded)} must take an argument `vocabulary_size`.")
+    for name in options:
+        if name not in parameters and not takes_all:
+            raise ConfigError(f"`model.{name}` is not an option of {reference!r}. Leave it out.")
+    given = {*options, "vocabulary_size", "seed"}
+    for name, parameter in parameters.items():
+        is_named = parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        if is_named and parameter.default is parameter.empty and name not in given:
+            raise ConfigError(f"{_label(loaded)} needs the option `model.{name}`. Set it.")
+
+
+def _parameters(loaded: UserPart) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(loaded.part).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _label(loaded: UserPart) -> str:
+    return f"`{_KEY}` = {loaded.source.reference!r}"

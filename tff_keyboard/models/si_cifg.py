@@ -1,0 +1,112 @@
+"""The scale-invariant CIFG: a CIFG whose activations do not depend on the scale of their inputs.
+
+    s(z) = relu(z) / max_j relu(z_j)         in [0, 1], in place of the sigmoid
+    t(z) = z / max_j |z_j|                   in [-1, 1], in place of tanh
+
+    x_t = E[w_t]                                             [dim 96], E is [V, 96]
+    f_t = s(x_t W_f + r_{t-1} R_f + b_f)                     [670]
+    i_t = 1 - f_t                                            coupled: no input weights
+    g_t = t(x_t W_g + r_{t-1} R_g + b_g)
+    o_t = s(x_t W_o + r_{t-1} R_o + b_o)
+    c_t = f_t * c_{t-1} + i_t * g_t
+    r_t = (o_t * t(c_t)) P                                   recurrent projection, P is [670, 96]
+    logits_t = r_t E^T                                       tied with the input, no output bias
+
+The maxima are over the units of one gate, at one position. If W, R and b of a gate are multiplied
+by a positive number, the outputs stay the same, so plain SGD on a client needs no learning rate for
+each gate. The number of parameters is that of the CIFG.
+
+Source: Ro et al. 2024, https://arxiv.org/abs/2403.08100, section 3: sigmoid and tanh of the CIFG
+(Hard et al. 2018) are replaced by scale-invariant functions, ReLU with a maximum as norm. The
+paper could not be read when this was written: t(z) and the use of s for both gates follow its
+abstract and a summary, https://www.emergentmind.com/topics/coupled-input-forget-gate-cifg. Compare
+both with the paper before you report figures as those of its model.
+
+Initial values as in `cifg.py`; b_f = 1, so that the forget gate starts near 1.
+"""
+
+import math
+
+import tensorflow as tf
+
+from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
+from tff_keyboard.models.recurrent_model import RecurrentModel
+
+_LEAST = 1e-6  # a smaller maximum counts as this number, so that no gradient is infinite
+
+
+def scaled_relu(z: tf.Tensor) -> tf.Tensor:
+    """Returns s(z) of inputs [..., units]."""
+    positive = tf.nn.relu(z)
+    return positive / tf.maximum(tf.reduce_max(positive, axis=-1, keepdims=True), _LEAST)
+
+
+def scaled(z: tf.Tensor) -> tf.Tensor:
+    """Returns t(z) of inputs [..., units]."""
+    return z / tf.maximum(tf.reduce_max(tf.abs(z), axis=-1, keepdims=True), _LEAST)
+
+
+class SiCifg(RecurrentModel):
+    """The scale-invariant CIFG. The module docstring has the equations.
+
+    Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [D, 3U]`, `bias [3U]`,
+    `projection [U, D]`, with the gates in the order f, g, o. The state is `[r [batch, D],
+    c [batch, U]]`; the hidden vector is r.
+
+        model = SiCifg(vocabulary_size=10_000, seed=1)
+        logits, state = model.step(tf.constant([5]), model.initial_state(1))  # [1, 10_000]
+
+    Args:
+      vocabulary_size: Rows of the table, including special ids.
+      seed: Seed of the initial weights; None for zeros.
+      units: Width of c.
+      embedding_size: Width of x and r.
+    """
+
+    name_in_registry = "si_cifg"
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        seed: int | None,
+        units: int = 670,
+        embedding_size: int = 96,
+    ):
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            state_size=[embedding_size, units],
+            options={"units": units, "embedding_size": embedding_size},
+        )
+        dim = embedding_size
+
+        def matrix(name, rows, columns, gates):
+            initialiser = glorot(rows, columns, seed=seed, name=name)
+            return self.add_weight(name, [rows, gates * columns], initializer=initialiser)
+
+        self.embedding = self.add_weight(
+            "embedding",
+            [vocabulary_size, dim],
+            initializer=uniform(math.sqrt(3.0 / dim), seed=seed, name="embedding"),
+        )
+        self.kernel = matrix("kernel", dim, units, 3)
+        self.recurrent_kernel = matrix("recurrent_kernel", dim, units, 3)
+        self.bias = self.add_weight(
+            "bias", [3 * units], initializer=per_gate_constants(units, [1.0, 0.0, 0.0])
+        )
+        self.projection = matrix("projection", units, dim, 1)
+
+    @property
+    def output_table(self):
+        return self.embedding, None
+
+    def embed(self, ids):
+        return tf.gather(self.embedding, ids)
+
+    def step_hidden(self, inputs, state):
+        r, c = state
+        pre = tf.matmul(inputs, self.kernel) + tf.matmul(r, self.recurrent_kernel) + self.bias
+        z_f, z_g, z_o = tf.split(pre, 3, axis=-1)
+        c = c + (1.0 - scaled_relu(z_f)) * (scaled(z_g) - c)  # f * c + (1 - f) * g
+        r = tf.matmul(scaled_relu(z_o) * scaled(c), self.projection)
+        return r, [r, c]
