@@ -204,7 +204,11 @@ class Cifg(RecurrentModel):
         )
         d_inputs = tf.matmul(factors.d_pre, kernel, transpose_b=True)
         packed = [
-            packed_inputs, d_inputs, factors.before[0], factors.saved[-1], factors.d_pre,
+            packed_inputs,
+            d_inputs,
+            factors.before[0],
+            factors.saved[-1],
+            factors.d_pre,
             factors.rights[0],
         ]
         return [

@@ -73,7 +73,9 @@ class RowGroups:
     def group(self, first: tf.Tensor) -> Group:
         """Computes the results of the group whose first client is at position `first`."""
         before = tf.concat([[0], self._cells], 0)[first]
-        end = tf.searchsorted(self._cells, [before + self._max_cells], side="right", out_type=tf.int32)[0]
+        end = tf.searchsorted(
+            self._cells, [before + self._max_cells], side="right", out_type=tf.int32
+        )[0]
         end = tf.maximum(end, first + 1)
         rows = self._padded(slice(first, end))
         results = self._row_work({**self._feeds, self._row_work.rows: rows})
@@ -102,7 +104,5 @@ class RowGroups:
         value = tf.gather(self._values, tf.gather(self._begins, client) + cell)
         # Not `!=`, which compares objects in a plain graph.
         is_target = tf.not_equal(value, 0) & (cell % tf.gather(widths, client) > 0)
-        counts = tf.math.unsorted_segment_sum(
-            tf.cast(is_target, tf.int32), client, tf.size(rows)
-        )
+        counts = tf.math.unsorted_segment_sum(tf.cast(is_target, tf.int32), client, tf.size(rows))
         return tf.concat([[0], tf.cumsum(counts)], 0)

@@ -122,7 +122,10 @@ def factors(
     """Runs `cell` forwards and backwards, without the products for the gradients of the weights.
 
     Args:
-      cell, pre, weights, packing: As for `run`.
+      cell: The equations.
+      pre: As for `run`.
+      weights: As for `run`.
+      packing: The packing of the n positions.
       d_outputs_of: Converts the result of `run` to its gradient, [n, cell.state_sizes[0]] packed.
     """
     steps = _Steps(packing)
