@@ -159,8 +159,12 @@ def test_config_of_a_run_may_be_from_another_version(tmp_path):
         with pytest.raises(config.ConfigError, match=rf"^{path}: .*another version wrote it\. Use"):
             read(path)
     path.write_text("[train]\nseed = 3\n")
-    assert config.load_of_run(path, ["train.rounds=7"]) == config.load(path, ["train.rounds=7"])
-    assert config.of_this_version(path.read_text(), "") == config.dump(config.load(path))
+    separate = "execution.first_step=separate"  # as in versions before the key
+    expected = config.load(path, ["train.rounds=7", separate])
+    assert config.load_of_run(path, ["train.rounds=7"]) == expected
+    assert config.of_this_version(path.read_text(), "") == config.dump(
+        config.load(path, [separate])
+    )
     with pytest.raises(config.ConfigError) as error:
         config.load_of_run(path, ["train.rounds=0"])
     assert "version" not in str(error.value)

@@ -3,7 +3,7 @@
 import pytest
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config import rounds_of_cosines, with_rounds
+from tff_keyboard.config import as_run, rounds_of_cosines
 from tff_keyboard.config.sections.schedule_config import Cosine
 
 COSINES = {
@@ -14,7 +14,7 @@ COSINES = {
 
 
 def resolved(recorded, *overrides):
-    return with_rounds(config_lib.loads("", overrides), recorded)
+    return as_run(config_lib.loads("", overrides), recorded)
 
 
 @pytest.mark.parametrize("name", COSINES)
@@ -22,8 +22,9 @@ def test_a_cosine_ends_with_the_training(name):
     config = resolved(None, COSINES[name], "train.rounds=70")
     assert getattr(config, name).schedule.rounds == 70
     assert rounds_of_cosines(config) == [f"{name}.schedule.rounds=70"]
-    again = config_lib.loads("", [COSINES[name], "train.rounds=70", *rounds_of_cosines(config)])
-    assert again == config
+    shared = "execution.first_step=shared"
+    again = [COSINES[name], "train.rounds=70", shared, *rounds_of_cosines(config)]
+    assert config_lib.loads("", again) == config
     for other in {*COSINES} - {name}:
         assert getattr(config, other) == getattr(config_lib.RunConfig(), other)
 
@@ -53,6 +54,27 @@ def test_run_shorter_than_its_warm_up_has_rates():
     assert config.server.schedule == Cosine(rounds=51, warmup_rounds=50)
 
 
-def test_config_without_a_cosine_is_unchanged():
-    assert with_rounds(config_lib.RunConfig()) == config_lib.RunConfig()
-    assert rounds_of_cosines(config_lib.RunConfig()) == []
+def test_config_without_a_cosine_has_a_first_step():
+    config = config_lib.RunConfig()
+    assert resolved(None) == config_lib.loads("", ["execution.first_step=shared"]) != config
+
+
+@pytest.mark.parametrize(
+    "override", ["execution.first_step=shared", "execution.first_step=separate"]
+)
+def test_first_step_in_the_config_takes_precedence(override):
+    for recorded in (None, "", '[execution]\nfirst_step = "shared"\n'):
+        assert resolved(recorded, override) == config_lib.loads("", [override])
+
+
+@pytest.mark.parametrize(
+    ("recorded", "first_step"),
+    [
+        (None, "shared"),
+        ("[train]\nseed = 1\n", "separate"),
+        ('[execution]\nfirst_step = "shared"\n', "shared"),
+        ('[execution]\nfirst_step = "separate"\n', "separate"),
+    ],
+)
+def test_resumed_run_keeps_its_first_step(recorded, first_step):
+    assert resolved(recorded).execution.first_step == first_step

@@ -21,6 +21,7 @@ from tff_keyboard.algorithms.composition import ClientWork, ModelFn
 from tff_keyboard.algorithms.optimizers.local_sgd import LocalSgd
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data import elements
+from tff_keyboard.execution import row_work
 
 
 class TouchedTableRows(NamedTuple):
@@ -88,6 +89,7 @@ def build_client_training(
     with tf.Graph().as_default():  # keeps the model's variables out of the caller's graph
         model = model_fn()
         sum_metrics = tff.learning.metrics.sum_then_finalize(model.metric_finalizers())
+    shares_first_step = joined and getattr(model, "shares_first_step", False)
     weights_type = tff.learning.models.weights_type_from_model(model)
     batch_spec = batches_lib.BATCH_SPEC if joined else model.input_spec
     data_spec = elements.joined_spec(batch_spec) if joined else batch_spec
@@ -110,6 +112,13 @@ def build_client_training(
         weights = tff.learning.models.ModelWeights.from_model(model)
         trainable = tuple(tf.nest.flatten(weights.trainable))
         batches = elements.read(dataset, batch_spec)
+        first_batch, factors = None, None
+        if shares_first_step:
+            first_batch = elements.first(batches, batch_spec)
+            factors = row_work.of_rows(
+                lambda rows: model.first_step_factors(list(server_weights.trainable), rows),
+                first_batch,
+            )
 
         def step(state, element):
             optimizer_state, num_examples, total_loss, touched = state
@@ -122,6 +131,46 @@ def build_client_training(
             if touched_rows:
                 touched = touched_rows.add(touched, batch)
             return optimizer_state, num_examples, total_loss, touched
+
+        def take_first_step(state):
+            """Returns the state after the first batch, and what the step subtracts."""
+            optimizer_state, num_examples, total_loss, touched = state
+            rows = tf.shape(first_batch, tf.int64)[0]
+            gradients, output = model.first_step(factors, rows)
+            old = tuple(tf.nest.flatten(server_weights.trainable))
+            if isinstance(optimizer, LocalSgd):
+                steps = optimizer.steps(optimizer_state, tuple(gradients))
+            else:
+                optimizer_state, new = optimizer.next(optimizer_state, old, tuple(gradients))
+                steps = tf.nest.map_structure(tf.subtract, old, new)
+            total_loss, num_examples = add_loss((total_loss, num_examples), output)
+            if touched_rows:
+                touched = touched_rows.add(touched, model_input(first_batch))
+            return (optimizer_state, num_examples, total_loss, touched), steps
+
+        def train_from_first_step(state):
+            """Returns the state after all batches, and the update (initial minus trained)."""
+            state, steps = take_first_step(state)
+
+            def go_on():
+                old = tf.nest.flatten(server_weights)
+                new = [w - s for w, s in zip(old, steps, strict=True)]
+                for variable, value in zip(tf.nest.flatten(weights), new, strict=True):
+                    variable.assign(value)
+                one = tf.constant(1, tf.int64)
+                end = elements.fold(step, state, batches, batch_spec, start=one)
+                return end, tuple(w - v for w, v in zip(old, trainable, strict=True))
+
+            if reports_loss == "after_training":  # it needs the trained model
+                return go_on()
+            return tf.cond(tf.shape(batches["shapes"])[0] > 1, go_on, lambda: (state, steps))
+
+        def train_separately(state):
+            tf.nest.map_structure(lambda v, x: v.assign(x), weights, server_weights)
+            end = elements.fold(step, state, batches, batch_spec)
+            return end, tf.nest.map_structure(
+                tf.subtract, server_weights.trainable, weights.trainable
+            )
 
         def add_batch(sums, element):
             return add_loss(sums, model.forward_pass(model_input(element), training=False))
@@ -142,14 +191,14 @@ def build_client_training(
 
         @tf.function(autograph=False)  # autograph's conversions take most of a second
         def train_on_all_batches():
-            tf.nest.map_structure(lambda v, x: v.assign(x), weights, server_weights)
             specs = tf.nest.map_structure(lambda v: tf.TensorSpec(v.shape, v.dtype), trainable)
             optimizer_state = optimizer.set_hparams(optimizer.initialize(specs), hparams)
             nowhere = tf.zeros([touched_rows.rows if touched_rows else 0])
             zeros = tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)
             start = (optimizer_state, *zeros, nowhere)
-            _, num_examples, total_loss, touched = elements.fold(step, start, batches, batch_spec)
-            update = tf.nest.map_structure(tf.subtract, server_weights.trainable, weights.trainable)
+            end, update = (train_from_first_step if shares_first_step else train_separately)(start)
+            _, num_examples, total_loss, touched = end
+            update = tf.nest.pack_sequence_as(server_weights.trainable, tf.nest.flatten(update))
             weight = tf.constant(1.0) if uniform_weights else tf.cast(num_examples, tf.float32)
             if reports_loss:
                 weight = collections.OrderedDict(

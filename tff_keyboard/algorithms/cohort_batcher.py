@@ -39,6 +39,7 @@ class CohortBatcher:
 
     clients_per_pack: int | None = 0  # see `load_balancing.num_packs`; None: one dataset per client
     is_joined: bool = False  # whether a client's batches are one element, see `data/elements.py`
+    counts_tokens: bool = False  # whether little text makes fewer packs: `num_packs(tokens=...)`
 
     def __call__(self, clients: Sequence[Sequence[np.ndarray]], sizes: Sequence[int]) -> list[Any]:
         return [self.make([clients[p] for p in group]) for group in self.plan(sizes)]
@@ -48,8 +49,9 @@ class CohortBatcher:
         if self.clients_per_pack is None:
             return [[position] for position in range(len(sizes))]
         costs = [size + _TOKENS_PER_CLIENT for size in sizes]
+        tokens = int(sum(sizes)) if self.counts_tokens else None
         return load_balancing.balance_load(
-            costs, load_balancing.num_packs(len(sizes), self.clients_per_pack)
+            costs, load_balancing.num_packs(len(sizes), self.clients_per_pack, tokens)
         )
 
     def make(self, clients: Sequence[Sequence[np.ndarray]]) -> Any:
@@ -110,4 +112,5 @@ def prepare_process(
         )
         return PreparedProcess(process, CohortBatcher(None), None)
     is_joined = elements.is_joined(packed.element_spec, batches_lib.BATCH_SPEC)
-    return PreparedProcess(packed, CohortBatcher(clients_per_pack, is_joined), packed)
+    batcher = CohortBatcher(clients_per_pack, is_joined, packed.shares_row_work)
+    return PreparedProcess(packed, batcher, packed)

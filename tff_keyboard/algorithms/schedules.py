@@ -24,7 +24,7 @@ def factor(schedule: tables.Schedule, round_num: int) -> float:
 
     Raises:
       ValueError: `round_num` is less than 1, or a cosine has no number of rounds
-        (`config_file.with_rounds`).
+        (`config_file.as_run`).
     """
     if round_num < 1:
         raise ValueError(f"`round_num` must be >= 1, got {round_num}.")

@@ -50,14 +50,27 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
         messages ("examples").
       evaluation: Whether the sums are the full set of `tensorflow_sums.SUM_DTYPES` instead of the
         cheap ones of `TRAINING_SUM_DTYPES`.
+      shares_first_step: Whether the first step of many clients may be computed at once
+        (`models/first_step.py`), if the model and the loss allow it.
     """
 
-    def __init__(self, model: NextWordModel, *, weight_unit: str, evaluation: bool):
+    def __init__(
+        self,
+        model: NextWordModel,
+        *,
+        weight_unit: str,
+        evaluation: bool,
+        shares_first_step: bool = True,
+    ):
         if weight_unit not in WEIGHT_UNITS:
             raise ValueError(f"`weight_unit` must be one of {WEIGHT_UNITS}, got {weight_unit!r}.")
         self._model = model
         self._weight_unit = weight_unit
         self._evaluation = evaluation
+        has_model_loss = type(self)._training_step is NextWordVariableModel._training_step
+        self.shares_first_step = (
+            shares_first_step and has_model_loss and not evaluation and model.shares_first_step
+        )
         dtypes = tensorflow_sums.SUM_DTYPES if evaluation else TRAINING_SUM_DTYPES
         self._sums = collections.OrderedDict(
             (name, tf.Variable(tf.zeros([], dtype), trainable=False, name=name))
@@ -96,13 +109,11 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
         else:
             step = self._training_step(ids, targets, training)
             losses = step.losses
-            sums = {
-                "examples": num_examples,
-                "tokens": tf.size(step.targets, tf.int64),
-                "nll": tf.reduce_sum(tf.cast(step.true_losses, tf.float64)),
-                "argmax_hits": tf.math.count_nonzero(step.is_best),
-            }
-        num_tokens = sums["tokens"]
+            sums = _training_sums(step.true_losses, step.is_best, num_examples)
+        return self._count(losses, sums)
+
+    def _count(self, losses, sums) -> tff.learning.models.BatchOutput:
+        num_tokens, num_examples = sums["tokens"], sums["examples"]
         loss = tf.math.divide_no_nan(tf.reduce_sum(losses), tf.cast(num_tokens, tf.float32))
         for name, variable in self._sums.items():
             variable.assign_add(sums[name])
@@ -111,6 +122,22 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
             predictions=None,
             num_examples=num_tokens if self._weight_unit == "tokens" else num_examples,
         )
+
+    def first_step_factors(self, weights, batch):
+        """See `models/first_step.py`."""
+        return self._model.first_step_factors(weights, batch)
+
+    @tf.autograph.experimental.do_not_convert
+    def first_step(self, factors, num_examples):
+        """Returns the gradients of a first batch and its `BatchOutput`, and adds to the sums.
+
+        Args:
+          factors: The client's part of `first_step_factors`.
+          num_examples: Rows of the batch, int64.
+        """
+        step = self._model.first_step(factors)
+        sums = _training_sums(step.losses, step.is_best, num_examples)
+        return step.gradients, self._count(step.losses, sums)
 
     def _training_step(self, ids, targets, training) -> TrainingStep:
         hidden, table, bias, targets = self._model.packed_hidden_at_targets(ids, targets, training)
@@ -130,6 +157,15 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
             variable.assign(tf.zeros_like(variable))
 
 
+def _training_sums(true_losses, is_best, num_examples):
+    return {
+        "examples": num_examples,
+        "tokens": tf.size(true_losses, tf.int64),
+        "nll": tf.reduce_sum(tf.cast(true_losses, tf.float64)),
+        "argmax_hits": tf.math.count_nonzero(is_best),
+    }
+
+
 def build_model_fn(
     name: str,
     *,
@@ -137,6 +173,7 @@ def build_model_fn(
     seed: int | None,
     weight_unit: str = "tokens",
     evaluation: bool = False,
+    shares_first_step: bool = True,
     **options: Any,
 ) -> Callable[[], NextWordVariableModel]:
     """Returns a function that builds the TFF model with the same initial weights at each call.
@@ -152,11 +189,18 @@ def build_model_fn(
       seed: Seed of the initial weights; None for zeros, if a process gets its weights separately.
       weight_unit: "tokens" or "examples": the weight of a client in TFF.
       evaluation: Whether it reports the sums of evaluation; see `NextWordVariableModel`.
+      shares_first_step: Whether the first step of many clients may be computed at once; see
+        `NextWordVariableModel`. The results differ in the last bits.
       **options: Options of the model, such as "units"; see its class.
     """
 
     def model_fn() -> NextWordVariableModel:
         model = build_model(name, vocabulary_size=vocabulary_size, seed=seed, **options)
-        return NextWordVariableModel(model, weight_unit=weight_unit, evaluation=evaluation)
+        return NextWordVariableModel(
+            model,
+            weight_unit=weight_unit,
+            evaluation=evaluation,
+            shares_first_step=shares_first_step,
+        )
 
     return model_fn

@@ -1,6 +1,7 @@
 """The configuration of a run: frozen dataclasses read from TOML. Imports no TensorFlow."""
 
 from tff_keyboard.config.config_file import (
+    as_run,
     dump,
     from_dict,
     load,
@@ -10,7 +11,6 @@ from tff_keyboard.config.config_file import (
     override,
     rounds_of_cosines,
     to_dict,
-    with_rounds,
 )
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.storage.errors import ConfigError
@@ -18,6 +18,7 @@ from tff_keyboard.storage.errors import ConfigError
 __all__ = [
     "ConfigError",
     "RunConfig",
+    "as_run",
     "dump",
     "from_dict",
     "load",
@@ -27,5 +28,4 @@ __all__ = [
     "override",
     "rounds_of_cosines",
     "to_dict",
-    "with_rounds",
 ]

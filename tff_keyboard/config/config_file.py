@@ -21,6 +21,7 @@ from typing import Any
 import tomli_w
 
 from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.config.sections.execution_config import AUTO
 from tff_keyboard.config.sections.schedule_config import Cosine
 from tff_keyboard.parts import own_part, tables
 from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
@@ -92,6 +93,7 @@ def of_this_version(text: str, origin: str) -> str:
         table = functools.reduce(_subtable, names, values)
         if old_key in table:
             table.setdefault(new.rpartition(".")[2], table.pop(old_key))
+    values.setdefault("execution", {}).setdefault("first_step", "separate")
     try:
         with own_part.recorded_config():
             return dump(from_dict(values))
@@ -130,19 +132,20 @@ def rounds_of_cosines(config: RunConfig) -> list[str]:
     ]
 
 
-def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
-    """Returns `config` with the number of rounds set in every cosine schedule.
+def as_run(config: RunConfig, recorded: str | None = None) -> RunConfig:
+    """Returns `config` with the values that a run decides at its start, and keeps when resumed.
 
-    A resumed run keeps its recorded number, so a larger `train.rounds` does not change the learning
-    rate of finished rounds. Rounds after the end of a cosine have its lowest rate. A number in the
-    config is not changed; a later check rejects it if it differs from the recorded one.
+    These are the number of rounds of every cosine schedule, so that a larger `train.rounds` does
+    not change the learning rate of finished rounds, and `execution.first_step`. Rounds after the
+    end of a cosine have its lowest rate. A value that the config states is not changed; a later
+    check rejects it if it differs from the recorded one.
 
     Args:
       config: The config.
       recorded: The config that the run recorded (TOML), or None for a new run.
     """
     begun = toml.parse(recorded) if recorded else {}
-    found: dict[str, Any] = {}
+    tables_of_run: dict[str, Any] = {}
     for name in _WITH_SCHEDULE:
         table = getattr(config, name)
         schedule = getattr(table, "schedule", None)
@@ -154,8 +157,15 @@ def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
         if recorded_rounds > schedule.warmup_rounds:  # otherwise rejected later
             rounds = recorded_rounds
         cosine = dataclasses.replace(schedule, rounds=rounds)
-        found[name] = dataclasses.replace(table, schedule=cosine)
-    return dataclasses.replace(config, **found)
+        tables_of_run[name] = dataclasses.replace(table, schedule=cosine)
+    if config.execution.first_step == AUTO:
+        # Runs of versions before the key computed each client's first step separately.
+        first_step = "shared"
+        if recorded:
+            first_step = begun.get("execution", {}).get("first_step", "separate")
+        execution = dataclasses.replace(config.execution, first_step=first_step)
+        tables_of_run["execution"] = execution
+    return dataclasses.replace(config, **tables_of_run)
 
 
 def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> Toml:

@@ -109,6 +109,12 @@ def fold(
     return state
 
 
+def first(data: Joined, spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns the first of joined tensors; without any, a tensor without numbers."""
+    shape = tf.concat([data["shapes"], tf.zeros([1, spec.shape.rank], tf.int64)], 0)[0]
+    return tf.ensure_shape(tf.reshape(data["values"][: tf.reduce_prod(shape)], shape), spec.shape)
+
+
 def _fold_dataset(step: Callable[[Any, Any], Any], state: Any, data: tf.data.Dataset) -> Any:
     for element in iter(data):  # `reduce` would instantiate the step anew for each client
         state = step(state, element)

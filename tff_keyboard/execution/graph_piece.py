@@ -1,9 +1,11 @@
 """A TFF TensorFlow computation as a part of any graph, also inside a loop."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_keyboard.execution import row_work
 
 _STATELESS_SOURCES = ("Placeholder", "Const", "VarHandleOp")
 
@@ -12,6 +14,27 @@ def is_tensorflow(computation: tff.Computation) -> bool:
     """Checks if a computation is a TensorFlow graph, and not built of TFF's own operators."""
     proto = tff.framework.ConcreteComputation.get_proto(computation)
     return bool(proto.WhichOneof("computation") == "tensorflow")
+
+
+class RowWork:
+    """The part of a `GraphPiece` that `row_work.of_rows` marks.
+
+    Attributes:
+      rows: Name of the tensor of the rows.
+      results: Names of the tensors of the results that the rest of the piece uses.
+    """
+
+    def __init__(self, graph: tf.compat.v1.GraphDef, rows: str, results: Sequence[str]):
+        self._graph = graph
+        self.rows, self.results = rows, list(results)
+
+    def __call__(self, feeds: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        """Inserts the part and returns the tensors of `results`.
+
+        Args:
+          feeds: Tensors by name: the piece's parameters without sequences, and `rows`.
+        """
+        return _import(self._graph, feeds, self.results, "row_work")
 
 
 class GraphPiece:
@@ -23,33 +46,45 @@ class GraphPiece:
       computation: A `tff.tensorflow.computation`.
       last_results: Computes only this number of leaves of the result, the last ones. None computes
         all.
+      rewrite: Takes the graph and `parameters`, and changes the graph in place.
+      in_loop: Whether the piece is inserted in the body of a loop, which then feeds the tensors of
+        `make_variables`, `draws` and `row_work.results`, too.
 
     Attributes:
       parameters: Tensor names of the parameter's leaves, in the order of the type. A sequence has
         one name.
-      single_elements: Parameter name of a sequence -> names of the tensors that
-        `tf.data.experimental.get_single_element` reads from it.
+      draws: In a loop, names of the tensors of random numbers from fixed seeds, such as the initial
+        weights of a Keras model. They are the same in each iteration, and to draw them takes longer
+        than the training of a client with one message.
+      row_work: In a loop, the part that `row_work.of_rows` marks, which is split off; None without.
     """
 
-    def __init__(self, computation: tff.Computation, *, last_results: int | None = None):
+    def __init__(
+        self,
+        computation: tff.Computation,
+        *,
+        last_results: int | None = None,
+        rewrite: Callable[[tf.compat.v1.GraphDef, list[str]], None] | None = None,
+        in_loop: bool = False,
+    ):
         proto = tff.framework.ConcreteComputation.get_proto(computation).tensorflow
         self._graph = tf.compat.v1.GraphDef()
         proto.graph_def.Unpack(self._graph)
         has_parameter = computation.type_signature.parameter is not None
         self.parameters = _names(proto.parameter) if has_parameter else []
+        if rewrite is not None:
+            rewrite(self._graph, self.parameters)
         results = _names(proto.result)
         self.results = results if last_results is None else results[len(results) - last_results :]
         if proto.initialize_op:
             self._initialise_first(proto.initialize_op)
-        self.single_elements = self._find_single_elements()
         self._keep_what_results_need()
         self._variables = [node for node in self._graph.node if node.op == "VarHandleOp"]
-        used = [*self.results, *(name for node in self._graph.node for name in node.input)]
-        self._used = {_node_name(name) for name in used}
-
-    def needs_dataset(self, parameter: str) -> bool:
-        """Checks if operations other than `single_elements` read the sequence with this name."""
-        return _node_name(parameter) in self._used
+        self.draws: list[str] = []
+        self._draws_graph = tf.compat.v1.GraphDef()
+        if in_loop:
+            self._move_draws()
+        self.row_work = self._split_row_work() if in_loop else None
 
     def make_variables(self) -> dict[str, tf.Tensor]:
         """Creates variable handles in the current graph, for `__call__` in a loop.
@@ -65,64 +100,119 @@ class GraphPiece:
             for node in self._variables
         }
 
+    def make_draws(self) -> list[tf.Tensor]:
+        """Creates the tensors of `draws` in the current graph."""
+        return tf.graph_util.import_graph_def(
+            self._draws_graph, return_elements=self.draws, name="draws"
+        )
+
     def __call__(self, feeds: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
         """Inserts the piece and returns the tensors of `results`.
 
         Args:
-          feeds: Tensors by name: parameters, tensors of `single_elements`, and variables. Tensors
-            that the piece does not use are ignored.
+          feeds: Tensors by name: parameters, and in a loop those that `in_loop` names. Tensors that
+            the piece does not use are ignored.
         """
-        graph = tf.compat.v1.get_default_graph()
-        used = {
-            name: _captured(tensor, graph)
-            for name, tensor in feeds.items()
-            if _node_name(name) in self._used
-        }
-        return tf.graph_util.import_graph_def(
-            self._graph, input_map=used, return_elements=self.results, name="piece"
-        )
+        return _import(self._graph, feeds, self.results, "piece")
 
     def _initialise_first(self, initialize_op: str) -> None:
         """Makes every node that the initialisation does not need wait for the initialisation."""
-        needed = self._needed_by([initialize_op])
+        needed = _needed_by(self._graph, [initialize_op])
         for node in self._graph.node:
             if node.name not in needed and node.op not in _STATELESS_SOURCES:
                 node.input.append(f"^{_node_name(initialize_op)}")
 
-    def _find_single_elements(self) -> dict[str, list[list[str]]]:
+    def _move_draws(self) -> None:
+        """Moves stateless random operations, and all that depends on them alone, to `draws`."""
+        with tf.Graph().as_default() as graph:
+            tf.graph_util.import_graph_def(self._graph, name="")
+        constant: set[str] = set()
+        drawn: set[str] = set()
+        for operation in graph.get_operations():  # an operation comes after its inputs
+            inputs = {tensor.op.name for tensor in operation.inputs}
+            if (
+                inputs <= constant
+                and not operation.op_def.is_stateful
+                and operation.type not in ("Placeholder", "NoOp")
+                and not operation.control_inputs
+            ):
+                constant.add(operation.name)
+                if operation.type.startswith("StatelessRandom") or inputs & drawn:
+                    drawn.add(operation.name)
         nodes = {node.name: node for node in self._graph.node}
-        found: dict[str, list[list[str]]] = {}
-        for node in self._graph.node:
-            if node.op != "DatasetToSingleElement":
-                continue
-            source = nodes[_node_name(node.input[0])]
-            while source.op == "Identity":
-                source = nodes[_node_name(source.input[0])]
-            if f"{source.name}:0" in self.parameters:
-                count = len(node.attr["output_types"].list.type)
-                outputs = [f"{node.name}:{i}" for i in range(count)]
-                found.setdefault(f"{source.name}:0", []).append(outputs)
-        return found
+        rest = [node for node in self._graph.node if node.name not in drawn]
+        read = [*self.results, *(name for node in rest for name in node.input)]
+        self.draws = sorted({_tensor_name(name) for name in read if _node_name(name) in drawn})
+        for name in sorted(_needed_by(self._graph, self.draws)):
+            node = self._draws_graph.node.add()
+            node.CopyFrom(nodes[name])
+            node.attr.pop("_class", None)  # a variable's place
+        self._draws_graph.library.CopyFrom(self._graph.library)
+        self._draws_graph.versions.CopyFrom(self._graph.versions)
+        del self._graph.node[:]
+        self._graph.node.extend(rest)
 
     def _keep_what_results_need(self) -> None:
         """Drops the nodes that the results do not need. In a loop they would run."""
-        fed = {_node_name(names[0]) for reads in self.single_elements.values() for names in reads}
-        needed = self._needed_by(self.results, fed)
-        kept = [node for node in self._graph.node if node.name in needed]
-        del self._graph.node[:]
-        self._graph.node.extend(kept)
+        _keep(self._graph, _needed_by(self._graph, self.results))
 
-    def _needed_by(self, names: Iterable[str], fed: Collection[str] = ()) -> set[str]:
-        """Returns the named nodes and their dependencies. The search stops at `fed`."""
-        nodes = {node.name: node for node in self._graph.node}
-        found: set[str] = set()
-        to_visit = [_node_name(name) for name in names]
-        while to_visit:
-            name = to_visit.pop()
-            if name not in found and name not in fed:
-                found.add(name)
-                to_visit.extend(_node_name(i) for i in nodes[name].input)
-        return found
+    def _split_row_work(self) -> RowWork | None:
+        marks = row_work.find_marks([node.name for node in self._graph.node])
+        if marks is None:
+            return None
+        rows, results = marks
+        read = {name.split(":")[0] for node in self._graph.node for name in node.input}
+        results = [name for name in results if name in read]
+        graph = tf.compat.v1.GraphDef()
+        graph.CopyFrom(self._graph)
+        for node in graph.node:  # it reads no variables, so it waits for no initialisation
+            data = [name for name in node.input if not name.startswith("^")]
+            del node.input[len(data) :]
+        _keep(graph, _needed_by(graph, results, {rows}))
+        fed = {*results, *map(_node_name, self.draws)}
+        _keep(self._graph, _needed_by(self._graph, self.results, fed))
+        return RowWork(graph, f"{rows}:0", [f"{name}:0" for name in results])
+
+
+def _needed_by(
+    graph: tf.compat.v1.GraphDef, names: Iterable[str], fed: Collection[str] = ()
+) -> set[str]:
+    """Returns the named nodes and their dependencies. The search stops at `fed`."""
+    nodes = {node.name: node for node in graph.node}
+    needed: set[str] = set()
+    to_visit = [_node_name(name) for name in names]
+    while to_visit:
+        name = to_visit.pop()
+        if name not in needed and name not in fed:
+            needed.add(name)
+            to_visit.extend(_node_name(i) for i in nodes[name].input)
+    return needed
+
+
+def _keep(graph: tf.compat.v1.GraphDef, names: Collection[str]) -> None:
+    """Drops all other nodes."""
+    nodes = [node for node in graph.node if node.name in names]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _import(
+    graph_def: tf.compat.v1.GraphDef,
+    feeds: Mapping[str, tf.Tensor],
+    results: Sequence[str],
+    name: str,
+) -> list[tf.Tensor]:
+    graph = tf.compat.v1.get_default_graph()
+    read = {_node_name(source) for node in graph_def.node for source in node.input}
+    read |= {_node_name(result) for result in results}
+    used = {
+        source: captured(tensor, graph)
+        for source, tensor in feeds.items()
+        if _node_name(source) in read
+    }
+    return tf.graph_util.import_graph_def(
+        graph_def, input_map=used, return_elements=list(results), name=name
+    )
 
 
 def _names(binding) -> list[str]:
@@ -138,7 +228,11 @@ def _node_name(name: str) -> str:
     return name.lstrip("^").split(":")[0]
 
 
-def _captured(tensor: tf.Tensor, graph: tf.Graph) -> tf.Tensor:
+def _tensor_name(name: str) -> str:
+    return name if ":" in name else f"{name}:0"
+
+
+def captured(tensor: tf.Tensor, graph: tf.Graph) -> tf.Tensor:
     """Returns `tensor` in `graph`. Importing into the body of a loop does not capture by itself."""
     if getattr(tensor, "graph", graph) is graph:
         return tensor

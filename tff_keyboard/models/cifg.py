@@ -22,9 +22,13 @@ import math
 
 import tensorflow as tf
 
+from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.models import softmax_loss
+from tff_keyboard.models.first_step import FirstStep
 from tff_keyboard.models.layers import recurrence
 from tff_keyboard.models.layers.dropout import check_rate, dropout
 from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
+from tff_keyboard.models.layers.packing import by_rows, pack
 from tff_keyboard.models.layers.tied_embedding import lookup_tied
 from tff_keyboard.models.recurrent_model import RecurrentModel
 
@@ -171,3 +175,63 @@ class Cifg(RecurrentModel):
         if training:
             hidden = dropout(hidden, self._output_dropout, ids, self.bias, salt=1)
         return hidden, table, None
+
+    @property
+    def shares_first_step(self):
+        # The mask of a dropout depends on the whole batch of a client.
+        return not self._embedding_dropout and not self._output_dropout
+
+    def first_step_factors(self, weights, batch):
+        table, kernel, recurrent_kernel, bias, projection = weights
+        ids, padded_targets = batch[:, :-1], batch[:, 1:]
+        is_target = tf.not_equal(padded_targets, PAD)
+        time = tf.shape(ids)[1]
+        packing = pack(tf.math.count_nonzero(is_target, axis=1, dtype=tf.int32), time)
+        order, packed_order = by_rows(packing, time)
+        targets = tf.boolean_mask(padded_targets, is_target)  # by row
+        packed_inputs = tf.gather(table, tf.gather_nd(ids, packing.positions))
+        pre = tf.nn.bias_add(tf.matmul(packed_inputs, kernel), bias)
+        factors_of_loss = []
+
+        def d_hidden_of(packed_hidden):
+            hidden = tf.gather(packed_hidden, order)
+            loss = softmax_loss.loss_factors(hidden, table, targets)
+            factors_of_loss.extend([hidden, loss.probabilities, loss.losses, loss.is_best])
+            return tf.gather(loss.d_hidden, packed_order)
+
+        factors = recurrence.factors(
+            self._cell, pre, (recurrent_kernel, projection), packing, d_hidden_of
+        )
+        d_inputs = tf.matmul(factors.d_pre, kernel, transpose_b=True)
+        packed = [
+            packed_inputs,
+            d_inputs,
+            factors.before[0],
+            factors.saved[-1],
+            factors.d_pre,
+            factors.rights[0],
+        ]
+        return [
+            targets,
+            tf.boolean_mask(ids, is_target),
+            *factors_of_loss,
+            *(tf.gather(values, order) for values in packed),
+        ]
+
+    def first_step(self, factors):
+        targets, words, hidden, p, losses, is_best, inputs, d_inputs, r_before, m, d_pre, d_r = (
+            factors
+        )
+        share = tf.math.divide_no_nan(1.0, tf.cast(tf.size(targets), tf.float32))
+        d_pre, d_r, weighted = d_pre * share, d_r * share, hidden * share
+        d_table = tf.matmul(p, weighted, transpose_a=True)
+        d_table = tf.raw_ops.InplaceSub(x=d_table, i=targets, v=weighted)
+        d_table = tf.raw_ops.InplaceAdd(x=d_table, i=words, v=d_inputs * share)
+        gradients = [
+            d_table,
+            recurrence.sum_of_products(inputs, d_pre),
+            recurrence.sum_of_products(r_before, d_pre),
+            tf.reduce_sum(d_pre, axis=0),
+            recurrence.sum_of_products(m, d_r),
+        ]
+        return FirstStep(gradients, losses, is_best)

@@ -63,6 +63,11 @@ class NextWordModel(tf.keras.Model, abc.ABC):
         sizes = {name: value for name, value in self.options.items() if name not in RATES}
         return self.name_in_registry, sizes
 
+    @property
+    def shares_first_step(self) -> bool:
+        """Whether this instance has the methods of `first_step.SharesFirstStep`."""
+        return False
+
     @abc.abstractmethod
     def packed_hidden_at_targets(
         self, ids: tf.Tensor, targets: tf.Tensor, training: bool | None = None

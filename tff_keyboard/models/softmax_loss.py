@@ -8,6 +8,8 @@ The loss and both gradients come from p, and the target terms are sparse correct
 one-hot, no second softmax and no [n, vocabulary] gradient.
 """
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 # Smaller probabilities lose digits in float32 (subnormal below 1e-38). Their loss is computed from
@@ -43,8 +45,29 @@ def softmax_loss(
     return _loss_without_bias(hidden, table, targets)
 
 
-@tf.custom_gradient
-def _loss_without_bias(hidden, table, targets):
+class LossFactors(NamedTuple):
+    """The loss of n positions, and what its gradients are made of.
+
+    Attributes:
+      losses, is_best: As from `softmax_loss`.
+      probabilities: p, [n, vocabulary].
+      d_hidden: Gradient of each loss in its hidden vector, [n, dim]. The gradient in the table is
+        the sum of the outer products of p, without 1 at the target, and the hidden vectors.
+    """
+
+    losses: tf.Tensor
+    is_best: tf.Tensor
+    probabilities: tf.Tensor
+    d_hidden: tf.Tensor
+
+
+def loss_factors(hidden: tf.Tensor, table: tf.Tensor, targets: tf.Tensor) -> LossFactors:
+    """Returns the loss without bias, as `softmax_loss`, and the factors of its gradients."""
+    losses, is_best, p = _losses(hidden, table, targets)
+    return LossFactors(losses, is_best, p, tf.matmul(p, table) - tf.gather(table, targets))
+
+
+def _losses(hidden, table, targets):
     logits = tf.matmul(hidden, table, transpose_b=True)
     p = tf.nn.softmax(logits)
     target_logits = tf.gather(logits, targets, batch_dims=1)
@@ -55,6 +78,12 @@ def _loss_without_bias(hidden, table, targets):
         lambda: tf.reduce_logsumexp(logits, axis=1) - target_logits,
     )
     is_best = tf.cast(target_logits >= tf.reduce_max(logits, axis=1), tf.float32)
+    return losses, is_best, p
+
+
+@tf.custom_gradient
+def _loss_without_bias(hidden, table, targets):
+    losses, is_best, p = _losses(hidden, table, targets)
 
     def gradient(d_losses, d_is_best):
         del d_is_best

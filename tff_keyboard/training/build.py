@@ -95,6 +95,7 @@ def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool)
         seed=None,
         weight_unit=_weight_unit(config),
         evaluation=evaluation,
+        shares_first_step=config.execution.first_step != "separate",
         **config.model.options(),
     )
 

@@ -12,7 +12,7 @@ from tff_keyboard.algorithms.central_training import CentralTraining, PooledInpu
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.rounds.round_process import RoundProcess, chain
-from tff_keyboard.config import ConfigError, RunConfig, with_rounds
+from tff_keyboard.config import ConfigError, RunConfig, as_run
 from tff_keyboard.config.sections.fine_tuning_config import LearningWithoutForgetting
 from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
@@ -75,7 +75,7 @@ def train_central(
         rounds = pooled.rounds_for(tokens)
         config = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=rounds))
         print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
-    config = with_rounds(config, recorded)
+    config = as_run(config, recorded)
     model = build.build_initial_model(config, store.vocabulary)
     process = build_central_process(config, model)
     with open_run(

@@ -14,7 +14,7 @@ from typing import Any
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.algorithms.rounds.noised import last_content_tag
-from tff_keyboard.config import RunConfig, with_rounds
+from tff_keyboard.config import RunConfig, as_run
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.execution.engine import Engine
 from tff_keyboard.host import progress
@@ -99,7 +99,7 @@ def open_training(
     """
     run_stores.check_best_metric(config)
     store, general_store = run_stores.open_stores(config)
-    config = with_rounds(config, recorded_config(workdir))
+    config = as_run(config, recorded_config(workdir))
     build.check_own_parts(config, store.vocabulary)
     text, mechanism = config_lib.dump(config), config.aggregation.privacy
     is_on_devices = max_seats is not None

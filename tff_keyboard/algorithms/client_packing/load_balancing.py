@@ -7,18 +7,31 @@ from collections.abc import Sequence
 # number of packs is bounded. With 16 packs no core waits long for the last one of a round.
 PACKS_PER_ROUND = 16
 
+# Clients of a pack share their first step (`row_groups.py`), so small packs cost time.
+_MIN_PACKS, _TOKENS_PER_PACK = 4, 512
 
-def num_packs(num_clients: int, clients_per_pack: int) -> int:
+
+def num_packs(num_clients: int, clients_per_pack: int, tokens: int | None = None) -> int:
     """Returns the number of packs of a round, of at most `clients_per_pack` clients.
 
     0 means `PACKS_PER_ROUND` packs, or one per client if there are fewer clients.
 
     >>> num_packs(100, 0), num_packs(100, 8), num_packs(5, 0), num_packs(5, 1)
     (16, 13, 5, 5)
+    >>> num_packs(100, 0, tokens=900), num_packs(100, 0, tokens=5_000)
+    (4, 9)
+
+    Args:
+      num_clients: Number of clients.
+      clients_per_pack: Largest number of clients in a pack; 0 means as above.
+      tokens: If given, all tokens of the round. With little text there are fewer packs, at least 4.
     """
-    if not clients_per_pack:
-        return min(num_clients, PACKS_PER_ROUND)
-    return -(-num_clients // clients_per_pack)
+    if clients_per_pack:
+        return -(-num_clients // clients_per_pack)
+    packs = PACKS_PER_ROUND
+    if tokens is not None:
+        packs = min(packs, max(_MIN_PACKS, tokens // _TOKENS_PER_PACK))
+    return min(num_clients, packs)
 
 
 def balance_load(sizes: Sequence[float], packs: int) -> list[list[int]]:

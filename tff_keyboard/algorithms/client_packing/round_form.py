@@ -20,6 +20,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.algorithms.client_packing import dataset_reads
+from tff_keyboard.algorithms.client_packing.row_groups import RowGroups
 from tff_keyboard.data import elements as elements_lib
 from tff_keyboard.execution.engine import Engine, Job, fold_in_order
 from tff_keyboard.execution.graph_function import (
@@ -87,6 +89,7 @@ class RoundForm:
 
     Attributes:
       element_spec: Spec of an element of the clients' sequences; None if clients hold tensors.
+      shares_row_work: Whether the clients of a pack share work (`execution/row_work.py`).
 
     Raises:
       CannotPackError: The computation broadcasts after it aggregates, or returns values at clients,
@@ -106,12 +109,18 @@ class RoundForm:
         num_results = len(leaf_types(self._output_type))
         self._update = GraphFunction.from_computation(form.update, num_results)
         self.function: PackFunction | ClientFunction
+        self._draws: list[np.ndarray] = []
+        self.shares_row_work = False
         if self.element_spec is not None:
-            context_specs = tensor_specs(form.prepare.type_signature.result)
-            specs = [*pack_specs(self.element_spec), *context_specs]
-            self.function = PackFunction(
-                GraphFunction.trace(_pack_loop(form, self.element_spec), specs)
-            )
+            work, loop = _pack_loop(form, self.element_spec)
+            self.shares_row_work = work.row_work is not None
+            self._draws = GraphFunction.trace(work.make_draws, [])()
+            specs = [
+                *pack_specs(self.element_spec),
+                *tensor_specs(form.prepare.type_signature.result),
+                *(tf.TensorSpec(draw.shape, draw.dtype) for draw in self._draws),
+            ]
+            self.function = PackFunction(GraphFunction.trace(loop, specs))
         else:
             self.function = ClientFunction(
                 GraphFunction.from_computation(form.work),
@@ -128,7 +137,7 @@ class RoundForm:
           server: Leaves of the values at the server.
           items: Packs, or the leaves of each client.
         """
-        job = Job(self.function, self._prepare(*server), items)
+        job = Job(self.function, [*self._prepare(*server), *self._draws], items)
         with contextlib.closing(engine.run(job)) as results:
             sums = fold_in_order(results, self._merged)
         start = time.perf_counter()
@@ -278,9 +287,20 @@ def _map_reduce_form(
 
 def _pack_loop(
     form: tff.backends.mapreduce.MapReduceForm, spec: elements_lib.Spec
-) -> Callable[..., list[tf.Tensor]]:
-    """Returns the function from a pack and the context, flat tensors, to the clients' sums."""
-    work, zero, accumulate = (GraphPiece(p) for p in (form.work, form.zero, form.accumulate))
+) -> tuple[GraphPiece, Callable[..., list[tf.Tensor]]]:
+    """Returns the work of a client, and the function of a pack.
+
+    The function takes the flat tensors of a pack, of the context and of the work's `draws`, and
+    returns the clients' sums.
+    """
+    reads_tensors = False
+
+    def rewrite(graph: tf.compat.v1.GraphDef, parameters: list[str]) -> None:
+        nonlocal reads_tensors
+        reads_tensors = dataset_reads.rewrite(graph, parameters[0], spec)
+
+    work = GraphPiece(form.work, rewrite=rewrite, in_loop=True)
+    zero, accumulate = GraphPiece(form.zero), GraphPiece(form.accumulate)
     data, *context_names = work.parameters
     num_sums = len(zero.results)
     num_updates = len(accumulate.parameters) - num_sums
@@ -289,34 +309,55 @@ def _pack_loop(
 
     def run(*tensors):
         columns, ends = tensors[: 2 * num_leaves], tensors[2 * num_leaves]
-        context = tensors[2 * num_leaves + 1 :]
+        shared = tensors[2 * num_leaves + 1 :]
         leaves = list(zip(columns[::2], columns[1::2], strict=True))
         reader = _Clients(leaves, ends, spec)
-        feeds = dict(zip(context_names, context, strict=True)) | work.make_variables()
+        feeds = dict(zip([*context_names, *work.draws], shared, strict=True))
+        feeds |= work.make_variables()
 
-        def work_on(client, *sums):
+        def work_on(client, *sums, shared_results):
             own = reader.client(client)
             # Clients run one after the other, because they share the variables.
             with tf.control_dependencies(sums):
                 own = [(tf.identity(v), tf.identity(e), tf.identity(s)) for v, e, s in own]
             inputs = dict(feeds)
-            for names in work.single_elements.get(data, []):
-                inputs |= zip(names, reader.single_element(own), strict=True)
-            if work.needs_dataset(data):
+            if reads_tensors:
+                inputs[data] = dataset_reads.client_as_optional(own)
+            else:
                 inputs[data] = tf.data.experimental.to_variant(reader.dataset(own))
+            inputs |= shared_results
             updates = work(inputs)[:num_updates]
             arguments = zip(accumulate.parameters, [*sums, *updates], strict=True)
             return [client + 1, *accumulate(dict(arguments))]
 
-        return tf.while_loop(
-            lambda client, *_: client < tf.size(ends),
-            work_on,
-            [tf.constant(0), *zero({})],
-            shape_invariants=[tf.TensorShape([]), *map(tf.TensorShape, sum_shapes)],
-            parallel_iterations=1,
-        )[1:]
+        def loop(body, first, end, sums):
+            return tf.while_loop(
+                lambda client, *_: client < end,
+                body,
+                [first, *sums],
+                shape_invariants=[tf.TensorShape([]), *map(tf.TensorShape, sum_shapes)],
+                parallel_iterations=1,
+            )
 
-    return run
+        def work_on_clients(first, end, sums, results_of):
+            def body(client, *sums):
+                return work_on(client, *sums, shared_results=results_of(client))
+
+            return loop(body, first, end, sums)
+
+        first, end = tf.constant(0), tf.size(ends)
+        if work.row_work is None:
+            return work_on_clients(first, end, zero({}), lambda client: {})[1:]
+        row_groups = RowGroups(work.row_work, leaves, feeds)
+
+        def work_on_group(first, *sums):
+            with tf.control_dependencies(sums):
+                group = row_groups.group(tf.identity(first))
+            return work_on_clients(first, group.end, sums, group.results_of)
+
+        return loop(work_on_group, first, end, zero({}))[1:]
+
+    return work, run
 
 
 class _Clients:
@@ -337,13 +378,6 @@ class _Clients:
     def client(self, index: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         own = slice(self._starts[index], self._ends[index])
         return [(values, ends[own], shapes[own]) for values, ends, shapes in self._leaves]
-
-    def single_element(self, client) -> list[tf.Tensor]:
-        """Returns the leaves of the client's only element, in the order of datasets (`tf.nest`)."""
-        return [
-            elements_lib.slice_of(values, ends[0], shapes[0], spec)
-            for (values, ends, shapes), spec in zip(client, self._leaf_specs, strict=True)
-        ]
 
     def dataset(self, client) -> tf.data.Dataset:
         places = tuple((ends, shapes) for _, ends, shapes in client)

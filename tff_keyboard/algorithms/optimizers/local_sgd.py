@@ -38,11 +38,14 @@ class LocalSgd(tff.learning.optimizers.Optimizer):
         return collections.OrderedDict([(_RATE, self._learning_rate)])
 
     def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
-        rate = self._rate(state, tf.nest.flatten(gradients))
-        updated = tf.nest.map_structure(
-            lambda w, g: w if g is None else w - rate * g, weights, gradients
-        )
+        steps = self.steps(state, gradients)
+        updated = tf.nest.map_structure(lambda w, s: w if s is None else w - s, weights, steps)
         return state, updated
+
+    def steps(self, state: Any, gradients: Any) -> Any:
+        """Returns what `next` subtracts from the weights; None for a gradient that is None."""
+        rate = self._rate(state, tf.nest.flatten(gradients))
+        return tf.nest.map_structure(lambda g: None if g is None else rate * g, gradients)
 
     def update(
         self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor | None]

@@ -25,6 +25,8 @@ class PackedProcess:
 
     Attributes:
       element_spec: Spec of an element of a client's sequence, for `round_form.make_pack`.
+      shares_row_work: Whether the clients of a pack share work (`execution/row_work.py`), so that
+        larger packs are faster.
 
     Raises:
       CannotPackError: The process has another form.
@@ -37,6 +39,7 @@ class PackedProcess:
         if self._form.element_spec is None:
             raise CannotPackError("Its clients have no sequences.")
         self.element_spec = self._form.element_spec
+        self.shares_row_work = self._form.shares_row_work
         self._engine = engine or LocalEngine()
         self._state_type = process.next.type_signature.parameter[0].member
         here = LocalContext(self._engine)

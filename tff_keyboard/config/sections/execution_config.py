@@ -1,12 +1,14 @@
 """`[execution]`: the machines that compute a run, and how its clients are packed."""
 
 import dataclasses
+from typing import Literal
 
 from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.checks import FromOne, FromZero, require_one_of
 
 LOCAL = "local"
+AUTO = "auto"
 ENGINES = "tff_keyboard.engines"  # entry points, each named after a value of `execution.engine`
 
 
@@ -61,13 +63,20 @@ class ExecutionConfig(Table, path="execution"):
       clients_per_pack: Maximum number of clients in a pack, which one TensorFlow call trains one
         after the other. Results change only in the last bits, through the order of floating-point
         sums. 0 makes 16 packs per round, or one pack per client if the round has fewer than 16
-        clients.
+        clients; with little text and a shared first step there are 4 to 16 packs.
+      first_step: How the first training step of each client is computed. "shared" makes one forward
+        and one backward pass for the first batches of many clients of a pack, which start from the
+        same weights. It is faster if clients have few batches. Models with dropout, and other
+        models than the CIFG, do not use it. "separate" makes them for each client, as versions
+        before 0.3. Results differ in the last bits. "auto" is "shared" in a new run; a resumed run
+        keeps its own way.
     """
 
     engine: str = LOCAL
     cluster: ClusterConfig = dataclasses.field(default_factory=ClusterConfig)
     threads: FromZero = 0
     clients_per_pack: FromZero = 0
+    first_step: Literal["auto", "shared", "separate"] = AUTO
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,7 @@
 
 The rate of round t >= 1 is the table's `learning_rate` times a factor that depends only on t
 (`algorithms/schedules.py`). A cosine without rounds of its own ends at the `train.rounds` of the
-run's start (`config_file.with_rounds`). The run records this number, so the rates of rounds do
+run's start (`config_file.as_run`). The run records this number, so the rates of rounds do
 not change if `train.rounds` is increased later.
 """
 

@@ -42,3 +42,18 @@ def pack(lengths: tf.Tensor, time: tf.Tensor | int) -> Packing:
 def unpack(values: tf.Tensor, packing: Packing, batch: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
     """Converts packed values [n, dim] to [batch, time, dim], with zeros at padding."""
     return tf.scatter_nd(packing.positions, values, [batch, time, tf.shape(values)[1]])
+
+
+def by_rows(packing: Packing, time: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the order of packed positions by row and then by time, and the inverse order.
+
+    `tf.gather(packed, order)` has the positions of the first row, then those of the second, and so
+    on. `tf.gather(by_row, inverse)` is packed again.
+
+    Args:
+      packing: Packing of n positions.
+      time: Width of the padded batch.
+    """
+    keys = packing.positions[:, 0] * time + packing.positions[:, 1]
+    order = tf.argsort(keys)
+    return order, tf.math.invert_permutation(order)

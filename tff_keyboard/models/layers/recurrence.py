@@ -13,8 +13,8 @@ of left[t]^T right[t]`) are outside the loops, as one GEMM each for all steps. P
 gradient. A cell defines its equations and their derivatives; this module is independent of them.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
@@ -94,6 +94,47 @@ def run(
         return _concat([outputs], cell.state_sizes[:1])[0], gradient
 
     return differentiable(pre, *weights)
+
+
+class Factors(NamedTuple):
+    """What `RecurrentCell.weight_gradients` needs at each of n packed positions, [n, width].
+
+    Attributes:
+      before: The state before the step.
+      saved: The saved tensors of the step.
+      d_pre: The gradient of `pre`.
+      rights: The tensors that `backward` keeps.
+    """
+
+    before: Tensors
+    saved: Tensors
+    d_pre: tf.Tensor
+    rights: Tensors
+
+
+def factors(
+    cell: RecurrentCell,
+    pre: tf.Tensor,
+    weights: Sequence[tf.Tensor],
+    packing: Packing,
+    d_outputs_of: Callable[[tf.Tensor], tf.Tensor],
+) -> Factors:
+    """Runs `cell` forwards and backwards, without the products for the gradients of the weights.
+
+    Args:
+      cell: The equations.
+      pre: As for `run`.
+      weights: As for `run`.
+      packing: The packing of the n positions.
+      d_outputs_of: Converts the result of `run` to its gradient, [n, cell.state_sizes[0]] packed.
+    """
+    steps = _Steps(packing)
+    outputs, before, saved = _forward(cell, pre, weights, steps)
+    d_outputs = d_outputs_of(_concat([outputs], cell.state_sizes[:1])[0])
+    d_pre, rights = _backward(cell, before, saved, d_outputs, weights, steps, pre.shape[-1])
+    return Factors(
+        _concat(before, cell.state_sizes), _concat(saved, cell.saved_sizes), d_pre, rights
+    )
 
 
 def sum_of_products(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:

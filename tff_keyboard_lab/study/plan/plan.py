@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config import with_rounds
+from tff_keyboard.config import as_run
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard_lab.study.plan.study_file import Study
 
@@ -158,7 +158,7 @@ def _run(
     words = (*of_arm, *([point] if point else []), *overrides, f"train.seed={seed}")
     file = folder / arm.config
     try:
-        config = with_rounds(config_lib.load(file, words))
+        config = as_run(config_lib.load(file, words))
     except ConfigError as error:
         raise ConfigError(f"arm {variant_name(name, point)} of the study: {error}") from None
     path = _directory(workdir, training)
