@@ -16,7 +16,7 @@ import functools
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import tomli_w
 
@@ -159,10 +159,10 @@ def as_run(config: RunConfig, recorded: str | None = None) -> RunConfig:
         cosine = dataclasses.replace(schedule, rounds=rounds)
         tables_of_run[name] = dataclasses.replace(table, schedule=cosine)
     if config.execution.first_step == AUTO:
+        first_step: Literal["shared", "separate"] = "shared"
         # Runs of versions before the key computed each client's first step separately.
-        first_step = "shared"
-        if recorded:
-            first_step = begun.get("execution", {}).get("first_step", "separate")
+        if recorded and begun.get("execution", {}).get("first_step", "separate") == "separate":
+            first_step = "separate"
         execution = dataclasses.replace(config.execution, first_step=first_step)
         tables_of_run["execution"] = execution
     return dataclasses.replace(config, **tables_of_run)

@@ -1,14 +1,14 @@
 """`[execution]`: the machines that compute a run, and how its clients are packed."""
 
 import dataclasses
-from typing import Literal
+from typing import Final, Literal
 
 from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.checks import FromOne, FromZero, require_one_of
 
 LOCAL = "local"
-AUTO = "auto"
+AUTO: Final = "auto"
 ENGINES = "tff_keyboard.engines"  # entry points, each named after a value of `execution.engine`
 
 
