@@ -182,6 +182,7 @@ class Cifg(RecurrentModel):
         return not self._embedding_dropout and not self._output_dropout
 
     def first_step_factors(self, weights, batch):
+        """See `first_step.SharesFirstStep`."""
         table, kernel, recurrent_kernel, bias, projection = weights
         ids, padded_targets = batch[:, :-1], batch[:, 1:]
         is_target = tf.not_equal(padded_targets, PAD)
@@ -219,6 +220,7 @@ class Cifg(RecurrentModel):
         ]
 
     def first_step(self, factors):
+        """See `first_step.SharesFirstStep`."""
         targets, words, hidden, p, losses, is_best, inputs, d_inputs, r_before, m, d_pre, d_r = (
             factors
         )

@@ -32,8 +32,6 @@ from collections.abc import Collection, Mapping
 
 STRIP = 3  # number of suggestions on a phone's strip
 
-# Sums over targets that are not PAD. Counts are int64, log-likelihoods float64, because a float32
-# sum over 10^6 tokens loses the third digit. Federated evaluation computes these sums on clients.
 FEDERATED_SUMS: dict[str, type] = {
     "examples": int,  # messages
     "tokens": int,  # targets: words, EOS and OOV
@@ -50,8 +48,12 @@ FEDERATED_SUMS: dict[str, type] = {
     "argmax_hits_eos": int,
     "argmax_hits_oov": int,
 }
+"""Name -> type of the sums that federated evaluation computes on clients.
 
-# Further sums in the evaluation of a `Predictor`.
+They count targets that are not PAD. Counts are int64. Log-likelihoods are float64, because a float32
+sum over 10^6 tokens loses the third digit.
+"""
+
 HOST_SUMS: dict[str, type] = {
     **FEDERATED_SUMS,
     "characters": int,  # of words that are not masks
@@ -68,6 +70,7 @@ HOST_SUMS: dict[str, type] = {
     "oov_hits_at_1": int,  # OOV words that a strip offered by name, from the user's cache
     "oov_hits_at_3": int,
 }
+"""Name -> type of all sums in the evaluation of a `Predictor`: `FEDERATED_SUMS` and more."""
 
 # Zero if not counted, because a model with a fixed table offers no other words.
 OPTIONAL_SUMS = frozenset({"oov_hits_at_1", "oov_hits_at_3"})
@@ -219,5 +222,5 @@ def computable(sums: Collection[str]) -> list[str]:
     return [name for name, metric in METRICS.items() if metric.sums <= set(sums)]
 
 
-# The metrics of a federated validation.
 FEDERATED_METRICS = tuple(name for name in computable(FEDERATED_SUMS) if METRICS[name].better)
+"""The names of the metrics of a federated validation."""

@@ -62,6 +62,7 @@ class Dropout(tf.keras.layers.Layer):
         self.rate, self.salt = rate, salt
 
     def call(self, inputs, training=None):
+        """Returns the inputs; in training, a part of them is set to zero."""
         if not training:
             return inputs
         bits = tf.bitcast(tf.stop_gradient(inputs), tf.int32)
