@@ -50,8 +50,8 @@ FEDERATED_SUMS: dict[str, type] = {
 }
 """Name -> type of the sums that federated evaluation computes on clients.
 
-They count targets that are not PAD. Counts are int64. Log-likelihoods are float64, because a float32
-sum over 10^6 tokens loses the third digit.
+They count targets that are not PAD. Counts are int64. Log-likelihoods are float64, because a
+float32 sum over 10^6 tokens loses the third digit.
 """
 
 HOST_SUMS: dict[str, type] = {
