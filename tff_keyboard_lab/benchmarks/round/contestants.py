@@ -104,15 +104,22 @@ class NoAnswerError(RuntimeError):
 class Answering:
     """A process that runs a round for each line it is sent and answers with JSON.
 
+    Args:
+      command: Its command line.
+      environment: Variables that differ from those of this process.
+
     Raises:
       NoAnswerError: From a call, if the process ends instead.
     """
 
-    def __init__(self, command):
+    def __init__(self, command, environment=None):
         # Spinning OpenMP threads would block each other's cores as soon as other processes run.
-        environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **(environment or {})},
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

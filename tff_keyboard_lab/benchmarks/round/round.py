@@ -1,18 +1,23 @@
 r"""Times one federated round: ours, stock TFF, and other frameworks.
 
 python -m tff_keyboard_lab.benchmarks.round.round --store=data/nus_sms \
-    --torch-python=/tmp/torch-venv/bin/python \
+    --torch-python=/tmp/torch-venv/bin/python --jax-python=/tmp/jax-venv/bin/python \
     --out=round.json
 
 The same clients, batches, initial weights and plain SGD (CIFG of Hard et al. 2018) go to
 
   stock        a TFF tutorial: tff_keyboard_lab/benchmarks/round/stock_tff.py
+  stock_best   the same with `loop_implementation` = DATASET_ITERATOR, TFF's fastest loop
   ours         the ordinary process of a config, clients in packs, with the same mathematics
   defaults     the same with all protections that a config has by default
   torch        a plain PyTorch loop: benchmarks/round/torch_loop.py, needs --torch-python; all cores
   torch_1      the same with one thread
   pfl, flower  the torch step in pfl-research and in Flower's simulation:
                benchmarks/round/other_simulators.py, need --pfl-python, --flower-python
+  pfl_1        pfl-research with OMP_NUM_THREADS=1
+  jax          a plain JAX loop: benchmarks/round/jax_loop.py, needs --jax-python
+  jax_2        the same with two devices, a thread each
+  fedjax       FedJAX's `for_each_client`, if that Python has fedjax
 
 Repeats are interleaved, so that other load on the machine affects all; look at the ratios. Each
 contestant is compiled by a first round that does not count. CPU time is that of all processes of a
@@ -59,6 +64,8 @@ from tff_keyboard_lab.tools.checkout import commit
 VOCABULARY, UNITS, DIM = 10_000, 670, 96
 LEARNING_RATE = 0.5
 PARTS = ("near_empty", "no_aggregation")  # rounds of `ours` for the parts, not contestants
+OURS = ("ours", "defaults")
+OTHERS = ("torch", "pfl", "flower", "jax")  # frameworks in other Pythons
 LOSS_TOLERANCE = 1e-6  # of ours against stock, relative
 
 
@@ -111,7 +118,7 @@ def run(
       make_clients: Returns the batches of each client.
       repeats: Number of timed rounds of each.
       parts: Whether to measure the parts of a round.
-      pythons: Name -> Python of "torch", "pfl", "flower".
+      pythons: Name -> Python of "torch", "pfl", "flower", "jax".
       protections: Whether to time "defaults", too.
       threads: Packs of ours at a time; 0 for one on each core.
 
@@ -153,10 +160,15 @@ def run(
 
         # TFF's context and its server with their defaults: no limits, all threads.
         local = tff.backends.native.create_sync_local_cpp_execution_context()
-        stock_process = stock_tff.build_process(VOCABULARY, UNITS, DIM, LEARNING_RATE)
         datasets = [batches.batches_dataset(client) for client in clients]
-        rounds["stock"] = TffRound(stock_process, datasets, local, [], initial)
-        rounds["stock"].worker_pids = process_tree.descendants(os.getpid())
+        loops = tff.learning.LoopImplementation
+        for name, loop in {
+            "stock": loops.DATASET_REDUCE,
+            "stock_best": loops.DATASET_ITERATOR,
+        }.items():
+            stock = stock_tff.build_process(VOCABULARY, UNITS, DIM, LEARNING_RATE, loop)
+            rounds[name] = TffRound(stock, datasets, local, [], initial)
+            rounds[name].worker_pids = process_tree.descendants(os.getpid())
         plain = run_config(protections=False)
         rounds["ours"] = ours(plain, clients)
         if protections:
@@ -176,15 +188,10 @@ def run(
         with tempfile.TemporaryDirectory() as directory:
             file = pathlib.Path(directory) / "round.npz"
             write_for_others(file, initial, clients, LEARNING_RATE)
-            here = pathlib.Path(__file__).parent
             for name, python in (pythons or {}).items():
-                if name == "torch":
-                    loop = [python, str(here / "torch_loop.py"), str(file)]
-                    commands = {"torch": loop, "torch_1": [*loop, "--threads=1"]}
-                else:
-                    commands = {name: [python, str(here / "other_simulators.py"), str(file), name]}
-                for contestant, command in commands.items():
-                    rounds[contestant] = stack.enter_context(contextlib.closing(Answering(command)))
+                for contestant, (command, environment) in _commands(name, python, file).items():
+                    other = Answering(command, environment)
+                    rounds[contestant] = stack.enter_context(contextlib.closing(other))
             peak = 0.0
             failed = {}
             seconds: dict[str, list[float]] = {name: [] for name in rounds}
@@ -249,6 +256,10 @@ def run(
             for name in seconds
             if name not in ("ours", *PARTS)
         },
+        "best_peer": min(
+            (name for name in seconds if name not in (*OURS, *PARTS)),
+            key=lambda name: np.median(seconds[name]),
+        ),
         "losses_after_round": losses,
         "loss_difference": difference,
         "largest_weight_difference": largest_difference,
@@ -259,6 +270,25 @@ def run(
         "data_seconds": data_seconds,
         **(_parts(seconds, tokens, peak) if parts else {}),
     }
+
+
+def _commands(name, python, file):
+    """Returns contestant -> command and environment, for the programs of one framework."""
+    here = pathlib.Path(__file__).parent
+    if name == "torch":
+        loop = [python, str(here / "torch_loop.py"), str(file)]
+        return {"torch": (loop, {}), "torch_1": ([*loop, "--threads=1"], {})}
+    if name == "jax":
+        loop = [python, str(here / "jax_loop.py"), str(file)]
+        return {
+            "jax": (loop, {}),
+            "jax_2": ([*loop, "--devices=2"], {}),
+            "fedjax": ([*loop, "--fedjax"], {}),
+        }
+    simulator = [python, str(here / "other_simulators.py"), str(file), name]
+    if name == "pfl":
+        return {"pfl": (simulator, {}), "pfl_1": (simulator, {"OMP_NUM_THREADS": "1"})}
+    return {name: (simulator, {})}
 
 
 def _parts(seconds, tokens, peak):
@@ -301,7 +331,7 @@ def main():
     parser.add_argument(
         "--no-parts", action="store_true", help="do not measure the parts of a round"
     )
-    for name in ("torch", "pfl", "flower"):
+    for name in OTHERS:
         parser.add_argument(f"--{name}-python", help=f"Python that can import {name}")
     parser.add_argument("--out", type=pathlib.Path, help="write the result to this JSON file, too")
     flags = parser.parse_args()
@@ -329,12 +359,8 @@ def main():
             return synthetic_clients(*shape)
         return store_clients(store, *shape)
 
-    pythons = {
-        name: python
-        for name in ("torch", "pfl", "flower")
-        if (python := getattr(flags, f"{name}_python"))
-    }
-    for name in {"torch", "pfl", "flower"} - set(pythons):
+    pythons = {name: python for name in OTHERS if (python := getattr(flags, f"{name}_python"))}
+    for name in sorted({*OTHERS} - set(pythons)):
         print(f"{name} is skipped: pass --{name}-python.", flush=True)
     result = {
         "date": datetime.date.today().isoformat(),

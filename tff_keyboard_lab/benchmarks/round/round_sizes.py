@@ -1,7 +1,7 @@
 r"""Runs `benchmarks/round/round.py` at three sizes of clients: 1, 13 and 256 messages.
 
 python -m tff_keyboard_lab.benchmarks.round.round_sizes --irc=STORE --sms=STORE \
-    --python=VENV/bin/python \
+    --python=VENV/bin/python --jax-python=JAX_VENV/bin/python \
     --out=docs/results/measured/performance_sizes.json --plot=docs/figures/performance_sizes.png
 
   1 and 13 messages   50 clients of ubuntu_irc, batches of 8
@@ -9,8 +9,8 @@ python -m tff_keyboard_lab.benchmarks.round.round_sizes --irc=STORE --sms=STORE 
 
 It writes one JSON file and one picture. The clients are the first by id with enough messages, of
 which the seed draws a sample. Every size runs in its own process, so that memory is of this size
-alone. `--python` has torch, pfl and flwr; a program that it cannot import is left out, with the
-error in the JSON.
+alone. `--python` has torch, pfl and flwr, `--jax-python` has jax and fedjax; a program that they
+cannot import is left out, with the error in the JSON.
 """
 
 import argparse
@@ -21,14 +21,19 @@ import sys
 import tempfile
 from typing import Any, NamedTuple
 
-_OTHERS = {"torch": "torch", "pfl": "pfl", "flower": "flwr"}  # name -> module
+_OTHERS = {"torch": "torch", "pfl": "pfl", "flower": "flwr", "jax": "jax"}  # name -> module
 _LABELS = {
     "ours": "ours",
     "defaults": "ours, all protections",
     "stock": "stock TFF",
+    "stock_best": "stock TFF, DATASET_ITERATOR",
+    "jax": "JAX loop",
+    "jax_2": "JAX loop, 2 devices",
+    "fedjax": "FedJAX",
     "torch": "PyTorch loop",
     "torch_1": "PyTorch loop, 1 thread",
     "pfl": "pfl-research",
+    "pfl_1": "pfl-research, 1 thread",
     "flower": "Flower",
 }
 
@@ -49,24 +54,28 @@ SIZES = {
 }
 
 
-def importable(python: str | None) -> tuple[list[str], dict[str, str]]:
-    """Returns the programs that a Python can import, and errors of the others.
+def importable(
+    python: str | None, jax_python: str | None = None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns program -> Python for the programs that can be imported, and errors of the others.
 
     An error is the last line of its message.
     """
-    names, errors = [], {}
+    pythons, errors = {}, {}
     for name, module in _OTHERS.items():
-        if python is None:
-            errors[name] = "no --python given"
+        flag = "--jax-python" if name == "jax" else "--python"
+        of_program = jax_python if name == "jax" else python
+        if of_program is None:
+            errors[name] = f"no {flag} given"
             continue
         process = subprocess.run(
-            [python, "-c", f"import {module}"], capture_output=True, text=True, check=False
+            [of_program, "-c", f"import {module}"], capture_output=True, text=True, check=False
         )
         if process.returncode:
             errors[name] = (process.stderr.strip().splitlines() or ["no message"])[-1]
         else:
-            names.append(name)
-    return names, errors
+            pythons[name] = of_program
+    return pythons, errors
 
 
 def command(size: Size, store: pathlib.Path, repeats: int, out: pathlib.Path) -> list[str]:
@@ -141,6 +150,7 @@ def main() -> None:
     parser.add_argument("--irc", type=pathlib.Path, required=True, help="store of ubuntu_irc")
     parser.add_argument("--sms", type=pathlib.Path, required=True, help="store of NUS SMS")
     parser.add_argument("--python", help="Python that can import torch, pfl and flwr")
+    parser.add_argument("--jax-python", help="Python that can import jax and fedjax")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--clients", type=int, help="number of clients, for every size")
     parser.add_argument("--repeats", type=int, default=3)
@@ -148,7 +158,7 @@ def main() -> None:
     parser.add_argument("--plot", type=pathlib.Path, help="PNG file")
     flags = parser.parse_args()
 
-    others, errors = importable(flags.python)
+    others, errors = importable(flags.python, flags.jax_python)
     for name, error in errors.items():
         print(f"{name} is skipped: {error}", flush=True)
     result: dict[str, Any] = {"left_out": errors, "sizes": {}}
@@ -158,7 +168,7 @@ def main() -> None:
             size = size._replace(clients=flags.clients or size.clients)
             part = pathlib.Path(directory) / f"{messages}.json"
             store = flags.irc if size.store == "irc" else flags.sms
-            pythons = [f"--{name}-python={flags.python}" for name in others]
+            pythons = [f"--{name}-python={python}" for name, python in others.items()]
             subprocess.run([*command(size, store, flags.repeats, part), *pythons], check=True)
             result["sizes"][messages] = json.loads(part.read_text())
             flags.out.write_text(json.dumps(result, indent=1) + "\n")  # a later size may fail

@@ -55,10 +55,10 @@ class TiedModel(tf.keras.layers.Layer):
         return tf.matmul(hidden, self.embedding.embeddings, transpose_b=True)
 
 
-def build_process(vocabulary_size, units, dim, learning_rate):
+def build_process(vocabulary_size, units, dim, learning_rate, loop):
     """Builds FedAvg with plain client SGD and server learning rate 1.
 
-    Clients weigh by their messages.
+    Clients weigh by their messages. `loop` is a `tff.learning.LoopImplementation`.
 
     The loss is the mean over real targets, as ours: `ignore_class` is Keras's own way to do this.
     Trainable weights are in the order of `models/cifg.py`.
@@ -78,4 +78,5 @@ def build_process(vocabulary_size, units, dim, learning_rate):
         model_fn,
         tff.learning.optimizers.build_sgdm(learning_rate),
         tff.learning.optimizers.build_sgdm(1.0),
+        loop_implementation=loop,
     )

@@ -42,14 +42,17 @@ def test_programs_that_cannot_be_imported_are_reported(tmp_path):
     )
     python.chmod(0o755)
     actual, errors = round_sizes.importable(str(python))
-    assert actual == ["torch"]
-    assert errors == {"pfl": "No module", "flower": "No module"}
+    assert actual == {"torch": str(python)}
+    no_jax = {"jax": "no --jax-python given"}
+    assert errors == {"pfl": "No module", "flower": "No module", **no_jax}
+    actual, errors = round_sizes.importable(None, str(python))
+    assert errors["jax"] == "No module"
 
 
 def test_without_python_all_others_are_left_out():
     actual, errors = round_sizes.importable(None)
-    assert actual == []
-    assert set(errors) == {"torch", "pfl", "flower"}
+    assert actual == {}
+    assert set(errors) == {"torch", "pfl", "flower", "jax"}
 
 
 @pytest.mark.parametrize("messages", round_sizes.SIZES)
