@@ -142,7 +142,8 @@ def test_rounds_equal_stock_tff(rule, stock_tff):
         if rule in HASHED:
             assert_close(output.metrics["client_work"], expected.metrics["client_work"])
             break
-        assert_close(output.metrics, expected.metrics)
+        # The first steps of several clients are computed together, which rounds differently.
+        assert_close(output.metrics, expected.metrics, rtol=5e-6)
         assert_close(output.state, expected.state, rtol=1e-5)
         state = output.state
     start = process.get_model_weights(process.initialize()).trainable
