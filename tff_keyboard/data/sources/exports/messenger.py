@@ -15,6 +15,7 @@ from typing import Any
 
 from tff_keyboard.data.sources import json_documents
 from tff_keyboard.data.sources.exports import automatic_lines
+from tff_keyboard.data.sources.exports.mentions import Mentions
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables.columns import seconds_of
 from tff_keyboard.storage import errors
@@ -53,7 +54,8 @@ def read_messages(
             "again, as JSON."
         )
     sentences = automatic_lines.of_program("messenger")
-    members = automatic_lines.Members(_members(document, entries))
+    names = list(_members(document, entries))
+    members, mentions = automatic_lines.Members(names), Mentions(names)
     for entry in json_documents.message_objects(path, entries, reading):
         user, text, time = _fields(entry)
         is_unsent = entry.get("is_unsent") or entry.get("isUnsent")
@@ -63,8 +65,10 @@ def read_messages(
             reading.skip("line_of_messenger")
         elif kind := sentences.kind_of(text, user, members):
             reading.skip(_COUNTS[kind])
+        elif typed := clean_text(mentions.without(text)):
+            yield Typed(seconds_of(time) or 0.0, user, typed)
         else:
-            yield Typed(seconds_of(time) or 0.0, user, text)
+            reading.skip("no_text")
     reading.on_position(bytes_before + path.stat().st_size)
 
 

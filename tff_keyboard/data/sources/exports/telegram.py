@@ -6,12 +6,16 @@ https://core.telegram.org/import-export
 
 import itertools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.sources import json_documents
+from tff_keyboard.data.sources.exports.mentions import Mentions
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables.columns import seconds_of
 from tff_keyboard.storage import errors
+
+# Types of formatted parts: commands for bots ("/start"), which are tapped, and mentions.
+_NOT_TYPED = ("bot_command", "mention", "mention_name")
 
 
 def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -46,6 +50,7 @@ def read_messages(
             '"machine-readable JSON".'
         )
     entries = itertools.chain.from_iterable(_without_bot(chat, reading) for chat in chats)
+    mentions = Mentions(_names(chats))
     for entry in json_documents.message_objects(path, entries, reading):
         if entry.get("type") != "message":
             reading.skip("event_of_the_chat")
@@ -54,7 +59,7 @@ def read_messages(
             reading.skip("forwarded")
             continue
         user = entry.get("from_id") or entry.get("from")
-        text = _text(entry.get("text"))
+        text = mentions.without(_text(entry.get("text")))
         if not isinstance(user, str | int) or not text.strip():
             reading.skip("no_text")
             continue
@@ -88,13 +93,22 @@ def _without_bot(chat: dict[str, object], reading: ParserState) -> Iterator[obje
             yield entry
 
 
+def _names(chats: Iterable[dict[str, object]]) -> Iterator[object]:
+    """Yields the names of the senders."""
+    for chat in chats:
+        messages = chat.get("messages")
+        for entry in messages if isinstance(messages, list) else []:
+            if isinstance(entry, dict):
+                yield entry.get("from")
+
+
 def _text(text: object) -> str:
     """Returns the plain text of a string, or of a list of strings and formatted parts.
 
-    Leaves out commands for bots ("/start"), which are tapped.
+    Leaves out the parts of the types `_NOT_TYPED`.
     """
     if isinstance(text, list):
         objects = (part if isinstance(part, dict) else {"text": part} for part in text)
-        parts = (part.get("text") for part in objects if part.get("type") != "bot_command")
+        parts = (part.get("text") for part in objects if part.get("type") not in _NOT_TYPED)
         return "".join(part for part in parts if isinstance(part, str))
     return text if isinstance(text, str) else ""

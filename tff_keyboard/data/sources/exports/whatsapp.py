@@ -16,7 +16,8 @@ import pathlib
 import re
 from collections.abc import Iterator
 
-from tff_keyboard.data.sources import lines
+from tff_keyboard.data.sources import json_documents, lines
+from tff_keyboard.data.sources.exports.mentions import Mentions
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.storage import errors
 
@@ -99,6 +100,7 @@ def read_messages(
     `lines.read_lines`; if no line begins like a message; and, if bad lines are errors, for a line
     before the first message.
     """
+    mentions = Mentions(_senders(path))
     user = ""
     parts: list[str] = []
     is_begun = False
@@ -116,22 +118,39 @@ def read_messages(
             elif parts:
                 parts.append(line)
             continue
-        yield from _message(user, parts, reading)
-        is_begun, user, parts = True, "", []
-        said = _SENDER.match(beginning["rest"])
-        name = _INVISIBLE.sub("", said["name"]).strip().lstrip("~").strip() if said else ""
-        if not said or not name:
-            reading.skip("line_of_whatsapp")
+        yield from _message(user, parts, mentions, reading)
+        is_begun, parts = True, []
+        user, text = _sender_and_text(beginning)
+        if user:
+            parts = [text]
         else:
-            user, parts = name, [said["text"]]
-    yield from _message(user, parts, reading)
+            reading.skip("line_of_whatsapp")
+    yield from _message(user, parts, mentions, reading)
     if not is_begun:
         raise errors.DataError(
             f"{path}: no line begins like a message of a WhatsApp export. Check `data.source`."
         )
 
 
-def _message(user: str, parts: list[str], reading: ParserState) -> Iterator[Typed]:
+def _sender_and_text(beginning: re.Match[str]) -> tuple[str, str]:
+    """Returns the sender and the text of a line; ("", "") if the line is WhatsApp's."""
+    said = _SENDER.match(beginning["rest"])
+    name = _INVISIBLE.sub("", said["name"]).strip().lstrip("~").strip() if said else ""
+    return (name, said["text"]) if said and name else ("", "")
+
+
+def _senders(path: pathlib.Path) -> set[str]:
+    """Returns the names of all senders. Bad lines are left to the reader of the messages."""
+    if not any(b"@" in chunk for chunk in json_documents.read_chunks(path)):
+        return set()
+    texts = (_BLANKS.sub(" ", line) for _, line in lines.read_lines(path, ParserState("skip")))
+    beginnings = (match for text in texts if (match := _BEGINNING.match(text)))
+    return {_sender_and_text(beginning)[0] for beginning in beginnings}
+
+
+def _message(
+    user: str, parts: list[str], mentions: Mentions, reading: ParserState
+) -> Iterator[Typed]:
     """Yields the message of a user, given its lines, unless it is WhatsApp's or has no text."""
     if not parts:
         return
@@ -149,6 +168,7 @@ def _message(user: str, parts: list[str], reading: ParserState) -> Iterator[Type
         return
     lines_typed = [first, *others]
     lines_typed[-1] = _EDITED.sub("", lines_typed[-1])
-    text = _INVISIBLE.sub("", " ".join(filter(None, lines_typed))).strip()
+    text = mentions.without(" ".join(filter(None, lines_typed)))
+    text = _INVISIBLE.sub("", text).strip()
     if text:
         yield Typed(0.0, user, clean_text(text))
