@@ -3,10 +3,10 @@
 import collections
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tff_keyboard.storage import errors
+from tff_keyboard.storage import errors, json_text
 
 TRAIN = "train"
 VALIDATION = "validation"
@@ -16,6 +16,7 @@ POPULATIONS = (TRAIN, VALIDATION, HELD_OUT, TRAIN_LATER)
 
 
 _NOT_ON_A_LINE = re.compile("[\r\n\0]")
+_DEFECTS = {"control_character": "control character in a string", "unquoted_id": "unquoted id"}
 _BLANKS = str.maketrans("\r\n\0", "   ")
 
 
@@ -60,6 +61,7 @@ class ParserState:
     ):
         self.skipped: collections.Counter[str] = collections.Counter()
         self.columns: list[str] = []  # the distinct descriptions given to `note_columns`
+        self.repairs: list[str] = []  # the descriptions of `note_repairs`
         self._on_bad_line = on_bad_line
         self.on_position = on_position
 
@@ -80,3 +82,14 @@ class ParserState:
         """Records the columns that are read from a file, as one line for the user."""
         if description not in self.columns:
             self.columns.append(description)
+
+    def note_repairs(
+        self, path: str | os.PathLike[str], repairs: Iterable[json_text.Repair]
+    ) -> None:
+        """Records the repaired defects of a file, as one line for each kind of defect."""
+        lines: dict[str, list[int]] = {}
+        for repair in repairs:
+            lines.setdefault(repair.defect, []).append(repair.line)
+        for defect, numbers in lines.items():
+            first = f"{os.fspath(path)}:{numbers[0]}"
+            self.repairs.append(f"{first}: {_DEFECTS[defect]} ({len(numbers):,} in the file)")

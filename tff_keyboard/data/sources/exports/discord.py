@@ -40,7 +40,8 @@ def read_messages(
     Skips and counts messages of bots and of Discord, and messages without text. Raises `DataError`
     if the file is not such a JSON file, or, if bad lines are errors, an entry is not a message.
     """
-    document = _rows(path) if path.suffix == ".csv" else json_documents.read_json(path)
+    is_table = path.suffix == ".csv"
+    document = _rows(path) if is_table else json_documents.read_json(path, reading)
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         entries = document["messages"]
     elif isinstance(document, list):

@@ -46,7 +46,7 @@ def read_messages(
     photos, links and unsent messages. Raises `DataError` if the file is not such a JSON file, or,
     if bad lines are errors, an entry is not a message.
     """
-    document = json_documents.read_json(path)
+    document = json_documents.read_json(path, reading)
     entries = document.get("messages") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(entries, list):
         raise errors.DataError(

@@ -35,7 +35,7 @@ def read_messages(
     `DataError` if the file is not such a JSON file, or, if bad lines are errors, an entry is not a
     message.
     """
-    document = json_documents.read_json(path)
+    document = json_documents.read_json(path, reading)
     if not isinstance(document, list):
         raise errors.DataError(
             f"{path}: is not a file of a Slack export. Pass the folder of the unpacked archive."

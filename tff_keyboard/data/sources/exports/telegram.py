@@ -42,7 +42,7 @@ def read_messages(
     text. Raises `DataError` if the file is not such a JSON file, or, if bad lines are errors, an
     entry is not a message.
     """
-    document = json_documents.read_json(path)
+    document = json_documents.read_json(path, reading)
     chats = _chats(document)
     if chats is None:
         raise errors.DataError(
