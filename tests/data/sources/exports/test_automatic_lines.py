@@ -2,6 +2,7 @@
 
 import json
 import time
+from xml.sax.saxutils import quoteattr
 
 import pytest
 
@@ -256,12 +257,18 @@ def test_names_of_senders_in_messenger(tmp_path, sender):
         "Anna " * 200_000,
         "Reacted " + "❤" * 1_000_000,
         "Anna hat den Spitznamen für " + " auf" * 115,
-        "You set the nickname for " + " to" * 150,
+        "You set the nickname for " + " to" * 1500,
+        "Anna " + "hat in der Umfrage " * 250,
+        "Anna " * 1000,
+        "Liked “" + "“" * 4900,
+        "❤" * 4900,
+        "Anna's " + "security code " * 350,
+        "ile güvenlik kodunuz değişti " * 170,
     ],
-    ids=["nickname", "names", "emoji", "german", "you"],
 )
-def test_long_text_takes_linear_time(text):
-    sentences = automatic_lines.of_program("messenger")
+@pytest.mark.parametrize("program", ["messenger", "whatsapp", "sms"])
+def test_long_text_takes_linear_time(program, text):
+    sentences = automatic_lines.of_program(program)
     members = automatic_lines.Members(["Anna Roe"] + [f"Anna {n}" for n in range(50)])
     begun = time.process_time()
     sentences.kind_of(text, "Anna Roe", members)
@@ -274,3 +281,331 @@ def test_no_sentence_is_text_of_a_user_without_its_name():
     members = automatic_lines.Members(["Anna Roe", "", " "])
     for text in (" sent an attachment.", "sent an attachment.", "", " ", "Anna", "Anna Roe"):
         assert sentences.kind_of(text, "Anna Roe", members) is None
+
+
+WHATSAPP_LINES = """\
+Group|Messages and calls are end-to-end encrypted. No one outside of this chat can read them.
+Group|Messages and calls are end-to-end encrypted. Only people in this chat can read them.
+AK|~ AK created this group
+AK|AK created group "Trip"
+Group|You created this group
+Group|You created group "Trip"
+Group|You joined using this group's invite link
+Group|You joined using this group’s invite link
+AK|AK joined using this group's invite link
+AK|AK added Ben Poe
+AK|AK removed Ben Poe
+AK|AK left
+AK|AK was added
+AK|AK changed the subject to “Trip”
+AK|AK changed the group name to “Trip”
+AK|AK changed this group's icon
+AK|AK changed the group description
+AK|AK changed their phone number to a new number. Tap to message or add the new number.
+AK|AK is now an admin
+Group|You're now an admin
+AK|AK pinned a message
+AK|AK turned on disappearing messages. New messages will disappear after 24 hours.
+AK|Your security code with AK changed. Tap to learn more.
+AK|AK's security code changed.
+AK|This message was deleted
+AK|This message was deleted.
+AK|You deleted this message.
+AK|This message was deleted by admin Ben.
+AK|Missed voice call
+AK|Missed video call. Tap to call back.
+AK|Missed voice call at 9:41 PM
+AK|Voice call, No answer
+AK|Video call, 38 sec
+AK|Waiting for this message. This may take a while.
+AK|null
+Gruppe|Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt. Niemand außerhalb liest sie.
+AK|AK hat die Gruppe „Reise“ erstellt.
+AK|AK hat Ben Poe hinzugefügt.
+AK|AK hat die Gruppe verlassen.
+AK|Diese Nachricht wurde gelöscht.
+AK|Verpasster Sprachanruf
+Grupo|Los mensajes y las llamadas están cifrados de extremo a extremo. Nadie los lee.
+AK|AK añadió a Ben Poe
+AK|AK salió del grupo
+AK|Se eliminó este mensaje.
+AK|Llamada perdida
+Groupe|Les messages et les appels sont chiffrés de bout en bout. Personne ne les lit.
+AK|AK a ajouté Ben Poe
+AK|AK a quitté le groupe
+AK|Ce message a été supprimé
+AK|Appel vocal manqué
+Gruppo|I messaggi e le chiamate sono crittografati end-to-end. Nessuno li legge.
+AK|AK ha aggiunto Ben Poe
+AK|AK ha abbandonato il gruppo
+AK|Questo messaggio è stato eliminato
+Grupo|As mensagens e as chamadas são protegidas com a criptografia de ponta a ponta. Ninguém.
+AK|AK adicionou Ben Poe
+AK|AK saiu do grupo
+AK|Mensagem apagada
+Groep|Berichten en oproepen zijn end-to-end versleuteld. Niemand leest ze.
+AK|AK heeft Ben Poe toegevoegd
+AK|AK heeft de groep verlaten
+AK|Dit bericht is verwijderd
+Grupa|Wiadomości i połączenia są w pełni szyfrowane. Nikt ich nie czyta.
+AK|AK dodał(a) Ben Poe
+AK|Ta wiadomość została usunięta
+Grup|Mesajlar ve aramalar uçtan uca şifrelidir. Kimse okuyamaz.
+AK|AK, Ben Poe kişisini ekledi
+AK|Bu mesaj silindi"""
+
+# With the mark U+200E, as iPhones write them.
+WHATSAPP_PLACEHOLDERS = """\
+image omitted
+video omitted
+audio omitted
+sticker omitted
+GIF omitted
+document omitted
+Contact card omitted
+<attached: 00000012-PHOTO-2023-12-31.jpg>
+Bild weggelassen
+imagen omitida
+image absente
+immagine omessa
+imagem ocultada
+afbeelding weggelaten
+pominięto obraz
+görüntü dahil edilmedi
+תמונה הושמטה"""
+WHATSAPP_TYPED = """\
+You left
+You added me to the wrong group
+You removed it?
+left
+Ben left
+Ben added me
+Messages and calls are the best
+voice call, 5 pm?
+Voice call, later
+missed voice call from you, sorry
+Missed voice call, sorry
+this message was deleted by mistake
+waiting for this message made my day
+I pinned a message
+AKA created this group
+Du hast mich entfernt
+Hai rimosso tutto
+Je hebt de groep verlaten?"""
+
+
+def whatsapp_line(sender, text):
+    return f"[31/12/2023, 21:41:05] {sender}: {text}\n[31/12/2023, 21:41:06] Cem: so nice\n"
+
+
+@pytest.mark.parametrize("line", WHATSAPP_LINES.splitlines())
+@pytest.mark.parametrize("mark", ["", "\u200e"])
+def test_lines_of_whatsapp_with_a_sender_are_not_typed(tmp_path, line, mark):
+    """Kody-K/whatsapp-chat-parser #258, whatstk #135: iPhones give them a sender."""
+    sender, text = line.split("|")
+    actual = read(tmp_path, "whatsapp", "_chat.txt", whatsapp_line(sender, mark + text))
+    assert actual == (["so nice"], {"line_of_whatsapp": 1})
+
+
+@pytest.mark.parametrize("line", ["Anna Lee added you", "AK left", "Anna hat AK entfernt"])
+def test_marked_lines_about_other_members_are_not_typed(tmp_path, line):
+    actual = read(tmp_path, "whatsapp", "_chat.txt", whatsapp_line("Group", f"\u200e{line}"))
+    assert actual == (["so nice"], {"line_of_whatsapp": 1})
+
+
+@pytest.mark.parametrize("text", WHATSAPP_PLACEHOLDERS.splitlines())
+def test_placeholders_of_whatsapp_are_omitted_media(tmp_path, text):
+    actual = read(tmp_path, "whatsapp", "_chat.txt", whatsapp_line("AK", f"\u200e{text}"))
+    assert actual == (["so nice"], {"omitted_media": 1})
+
+
+@pytest.mark.parametrize("text", WHATSAPP_TYPED.splitlines())
+def test_similar_text_in_whatsapp_is_typed(tmp_path, text):
+    actual = read(tmp_path, "whatsapp", "_chat.txt", whatsapp_line("AK", text))
+    assert actual == ([text, "so nice"], {})
+
+
+SMS_REACTIONS = """\
+Liked “see you at 7”
+Loved “see you”
+Disliked “see you”
+Laughed at “so "funny" it is”
+Emphasized “see you”
+Questioned “see you”
+Loved an image
+Laughed at a photo
+Removed a heart from “see you”
+Removed an exclamation from “see you”
+Reacted 😂 to “see you”
+Reacted with a sticker to “see you”
+👍 to “see you”
+❤️ to "see you"
+😂 removed from "see you"
+Gefällt „bis bald“
+A aimé « à bientôt »
+Reaccionó con 😂 a “hasta luego”"""
+SMS_TYPED = """\
+Liked the film
+loved “Barbie” so much
+I liked “Barbie”
+Liked “Barbie” a lot
+Laughed at him
+Reacted badly to “Barbie”
+👍 to you
+Removed a heart""".splitlines()
+
+
+def sms(*texts):
+    rows = "".join(
+        f'<sms type="1" address="+6555501234" date="1704030065000" body={quoteattr(text)} />'
+        for text in texts
+    )
+    return f"<smses>{rows}</smses>"
+
+
+@pytest.mark.parametrize("text", [*SMS_REACTIONS.splitlines(), f"Liked “{'so ' * 900}”"])
+def test_reactions_in_sms_are_not_typed(tmp_path, text):
+    """moezbhatti/qksms #1763: iPhones send reactions, with the text of another user, as SMS."""
+    assert read(tmp_path, "sms_backup", "a.xml", sms(text, "so nice")) == (
+        ["so nice"],
+        {"reaction": 1},
+    )
+
+
+@pytest.mark.parametrize("text", SMS_TYPED)
+def test_similar_sms_are_typed(tmp_path, text):
+    assert read(tmp_path, "sms_backup", "a.xml", sms(text)) == ([text], {})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "count"),
+    [
+        ('type="1" address="MyBank"', "from_a_service"),
+        ('type="1" address="12345"', "from_a_service"),
+        ('type="3" address="+6555501234"', "never_sent"),
+        ('type="5" address="+6555501234"', "never_sent"),
+    ],
+)
+def test_sms_that_no_person_sent_are_not_typed(tmp_path, attributes, count):
+    content = f'<smses><sms {attributes} date="1" body="any words" /></smses>'
+    assert read(tmp_path, "sms_backup", "a.xml", content) == ([], {count: 1})
+
+
+TELEGRAM = {"type": "message", "from": "Anna", "from_id": "user1", "text": "any words"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "count"),
+    [
+        *(
+            ({"type": "service", "action": action}, "event_of_the_chat")
+            for action in ("create_group", "invite_members", "pin_message", "phone_call", "unknown")
+        ),
+        ({"forwarded_from": "News"}, "forwarded"),
+        ({"forwarded_from": None}, "forwarded"),
+        ({"via_bot": "@gif"}, "forwarded"),
+        ({"from_id": "user777000", "from": "Telegram"}, "bot"),
+        ({"inline_bot_buttons": [[{"type": "callback", "text": "yes"}]]}, "bot"),
+        ({"text": ""}, "no_text"),
+        ({"text": [{"type": "bot_command", "text": "/start"}]}, "no_text"),
+        ({"text": "", "poll": {"question": "where?"}}, "no_text"),
+    ],
+)
+def test_messages_of_telegram_itself_and_of_bots_are_not_typed(tmp_path, entry, count):
+    typed = {**TELEGRAM, "from_id": "user2", "text": "so nice"}
+    content = {"messages": [{**TELEGRAM, **entry}, typed]}
+    assert read(tmp_path, "telegram", "result.json", content) == (["so nice"], {count: 1})
+
+
+def test_all_messages_of_a_bot_with_buttons_are_left_out(tmp_path):
+    """A user who forwards a message with buttons, or sends one via a bot, is not a bot."""
+    buttons = {"inline_bot_buttons": [[{"type": "callback", "text": "yes"}]]}
+    messages = [
+        {**TELEGRAM, "from_id": "user5"},
+        {**TELEGRAM, "from_id": "user5", **buttons},
+        {**TELEGRAM, "text": "so nice"},
+        {**TELEGRAM, **buttons, "forwarded_from": "Bot"},
+        {**TELEGRAM, **buttons, "via_bot": "@gif"},
+    ]
+    actual = read(tmp_path, "telegram", "result.json", {"messages": messages})
+    assert actual == (["so nice"], {"bot": 2, "forwarded": 2})
+
+
+DISCORD = {"type": "Default", "author": {"id": "7", "name": "anna"}, "content": "any words"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "count"),
+    [
+        *(
+            ({"type": kind}, "bot_or_event")
+            for kind in (
+                *(
+                    "GuildMemberJoin",
+                    "ChannelPinnedMessage",
+                    "Call",
+                    "RecipientAdd",
+                    "6",
+                    "7",
+                    "24",
+                ),
+                *("RecipientRemove", "ChannelNameChange", "ChannelIconChange", "ThreadCreated"),
+                *("UserPremiumGuildSubscription", "ApplicationCommand", "AutoModerationAction"),
+            )
+        ),
+        ({"author": {"id": "5", "name": "b", "isBot": True}}, "bot_or_event"),
+        ({"content": ""}, "no_text"),
+        ({"content": "<@!99> <:party:1234> <#55> <t:1700000000:R>"}, "no_text"),
+        ({"content": "@anna"}, "no_text"),
+    ],
+)
+def test_messages_of_discord_itself_and_of_bots_are_not_typed(tmp_path, entry, count):
+    content = {"messages": [{**DISCORD, **entry}, {**DISCORD, "content": "so nice"}]}
+    assert read(tmp_path, "discord", "a.json", content) == (["so nice"], {count: 1})
+
+
+SLACK = {"type": "message", "user": "U1", "text": "any words"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "count"),
+    [
+        *(
+            ({"subtype": subtype}, "bot_or_event")
+            for subtype in (
+                *(
+                    "channel_join",
+                    "channel_leave",
+                    "channel_topic",
+                    "channel_purpose",
+                    "bot_message",
+                ),
+                *("channel_name", "channel_archive", "pinned_item", "tombstone", "huddle_thread"),
+                *("reminder_add", "bot_add", "file_comment", "sh_room_created", "group_join"),
+            )
+        ),
+        ({"bot_id": "B1"}, "bot_or_event"),
+        ({"user": "USLACKBOT"}, "bot_or_event"),
+        ({"text": "<@U2> <#C1|general> <!here> :tada:"}, "no_text"),
+        (
+            {
+                "subtype": "file_share",
+                "text": "<@U1|ann> uploaded a file: <https://a.slack.com/files/a.png|my photo>",
+            },
+            "no_text",
+        ),
+    ],
+)
+def test_messages_of_slack_itself_and_of_bots_are_not_typed(tmp_path, entry, count):
+    content = [{**SLACK, **entry}, {**SLACK, "text": "so nice"}]
+    assert read(tmp_path, "slack", "2023-12-31.json", content) == (["so nice"], {count: 1})
+
+
+def test_comments_on_files_in_slack_are_typed(tmp_path):
+    upload = (
+        "<@U1> uploaded a file: <https://a.slack.com/files/a.png|my photo> and commented: so nice"
+    )
+    texts = [upload, "she uploaded a file: look", "so nice too"]
+    content = [{**SLACK, "subtype": "file_share", "text": text} for text in texts]
+    actual = read(tmp_path, "slack", "2023-12-31.json", content)
+    assert actual == (["so nice", *texts[1:]], {})

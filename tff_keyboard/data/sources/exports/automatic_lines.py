@@ -17,19 +17,21 @@ from tff_keyboard.storage import toml
 
 Kind = Literal["reaction", "event"]
 KINDS: tuple[Kind, ...] = ("reaction", "event")
-MAX_CHARACTERS = 500  # of a sentence with its names; longer text was typed
+MAX_CHARACTERS = 5000  # of a sentence with its names and quotations; longer text was typed
+NAMELESS = "A contact"  # Meta's name for a removed sender, which stands for any member of the chat
 
 _PLAIN = str.maketrans(
     {
         **dict.fromkeys("\u00a0\u202f\u2009", " "),
         **dict.fromkeys("\u2018\u2019", "'"),
-        **dict.fromkeys("“”„", '"'),
+        **dict.fromkeys("“”„«»", '"'),
         **dict.fromkeys("\u200e\u200f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff"),
     }
 )
 _PARTS = re.compile(r"\{(\w+)\}|[<|>]|[^<|>{]+")
 _REGEX = {
     "{any}": r".{1,300}?",
+    "{quote}": r".*",
     "{emoji}": r"(?:(?![^\W\d_])[^\n]){1,24}?",  # no letters
     "{n}": r"\d{1,4}",
     "<": "(?:",
@@ -37,10 +39,10 @@ _REGEX = {
     ">": ")",
 }
 _STARTS = re.compile(r"\{(sender|subject|member)\}(?P<rest>.*)")
-# Senders whose name Meta removed. They may stand for any member of the chat.
+# Senders whose name Meta removed, in several languages.
 _NAMELESS = frozenset(
     {
-        *("A contact", "Facebook user", "Facebook User", "Instagram User", "Instagram user"),
+        *(NAMELESS, "Facebook user", "Facebook User", "Instagram User", "Instagram user"),
         *("Facebook-Nutzer", "Facebook-Nutzer/in", "Instagram-Nutzer", "Usuario de Facebook"),
         *("Usuario de Instagram", "Utilisateur Facebook", "Utilisateur Instagram"),
         *("Utente di Facebook", "Utente Instagram", "Usuário do Facebook"),
@@ -85,7 +87,7 @@ class AutomaticLines:
 
         Args:
           text: The message.
-          sender: The name of its sender.
+          sender: The name of its sender; `NAMELESS` if it may be that of any member.
           members: The members of the chat.
         """
         if len(text) > MAX_CHARACTERS:
@@ -143,8 +145,8 @@ def _after_names(
         rest: ("sender", "subject", "member") for rest in _rests(plain, sender)
     }
     word = first.rstrip(",")
-    if word == "A" and plain.startswith("A contact "):
-        roles[plain.removeprefix("A contact")] = ("sender", "subject", "member")
+    if plain.startswith(f"{NAMELESS} "):
+        roles[plain.removeprefix(NAMELESS)] = ("sender", "subject", "member")
     for name in members.beginning_with(word):
         for rest in _rests(plain, name):
             roles.setdefault(rest, ("member",))

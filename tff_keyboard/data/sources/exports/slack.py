@@ -17,6 +17,8 @@ from tff_keyboard.storage import errors
 _DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*.json*"
 _TYPED_SUBTYPES = (None, "thread_broadcast", "me_message", "file_share")
 _LINK = re.compile(r"<(?P<target>[^<>|]*)(?:\|[^<>]*)?>")
+# What Slack wrote before a comment on a file until 2018: "<@U1> uploaded a file: <https://...|a>"
+_UPLOAD = re.compile(r"\s*(?:<@[^<>]*> )?(?:uploaded|shared) a file: <[^<>]*>(?: and commented: )?")
 _EMOJI = re.compile(r"(?<![\w:]):[\w+'-]+:(?::skin-tone-\d:)?(?!\w)")  # `:+1::skin-tone-2:`
 
 
@@ -46,7 +48,10 @@ def read_messages(
         if entry.get("bot_id") or user == "USLACKBOT" or subtype not in _TYPED_SUBTYPES:
             reading.skip("bot_or_event")
             continue
-        text = _EMOJI.sub(" ", text) if isinstance(text, str) else ""
+        text = text if isinstance(text, str) else ""
+        if subtype == "file_share":
+            text = _UPLOAD.sub("", text, count=1) if _UPLOAD.match(text) else text
+        text = _EMOJI.sub(" ", text)
         text = mentions.without(html.unescape(_LINK.sub(_link, text)))
         if not isinstance(user, str) or not user.strip() or not text.strip():
             reading.skip("no_text")

@@ -8,15 +8,18 @@ The two styles, and two languages of them:
 
 A line without such a beginning continues the message above. Lines without a name are from WhatsApp.
 iPhones mark text of WhatsApp ("image omitted") with an invisible U+200E at its beginning; Android
-writes it in angle brackets. Messages keep the order of the file, because the export does not state
-whether the day or the month comes first.
+writes it in angle brackets. If the mark is lost, sentences of WhatsApp are recognised by their
+wording (`automatic_lines.py`). Messages keep the order of the file, because the export does not
+state whether the day or the month comes first.
 """
 
+import functools
 import pathlib
 import re
 from collections.abc import Iterator
 
 from tff_keyboard.data.sources import json_documents, lines
+from tff_keyboard.data.sources.exports import automatic_lines
 from tff_keyboard.data.sources.exports.mentions import Mentions
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.storage import errors
@@ -38,6 +41,8 @@ _STAMP = rf"{_DATE}[,،]?{_M}(?: um)? ?{_TIME}{_M}"
 _BEGINNING = re.compile(rf"{_M}(?:\[{_M}{_STAMP}\] ?|{_STAMP}(?: [-–]|:) )(?P<rest>.*)", re.DOTALL)
 _SENDER = re.compile(r'(?P<name>[^:"“”„«»]{1,100}):(?: |\Z)(?P<text>.*)', re.DOTALL)
 _BLANKS = re.compile(r"[\u00a0\u202f\u2009\t]")
+_SENTENCES = functools.partial(automatic_lines.of_program, "whatsapp")
+_NO_MEMBERS = automatic_lines.Members()
 _INVISIBLE = re.compile(f"[{_MARKS}]")
 # Placeholders of pictures in any language: `<Media omitted>`, `<attached: 1.jpg>`,
 # `IMG-20231231-WA0001.jpg (file attached)`; and the mark of an edited message.
@@ -51,25 +56,13 @@ _EDITED = re.compile(r"(?:[\u200e\u200f]<[^<>]{3,60}>|<[^\s<>]+ [^<>]{2,60}>)\Z"
 # The first line, and the last one, of a poll: `POLL:`, the question, `OPTION: yes (2 votes)`
 _POLL = re.compile(rf"{_M}\w{{3,20}} ?:\s*\Z")
 _VOTES = re.compile(rf"{_M}[^:]{{3,20}}:.*\({_M}\d{{1,4}} [^()]{{2,20}}\)\Z")
-_DELETED = frozenset(
-    {
-        *("this message was deleted", "you deleted this message", "null"),
-        *("diese nachricht wurde gelöscht", "du hast diese nachricht gelöscht"),
-        *("se eliminó este mensaje", "eliminaste este mensaje", "ce message a été supprimé"),
-        *(
-            "vous avez supprimé ce message",
-            "esta mensagem foi apagada",
-            "você apagou esta mensagem",
-        ),
-        *(
-            "mensagem apagada",
-            "questo messaggio è stato eliminato",
-            "hai eliminato questo messaggio",
-        ),
-        *("dit bericht is verwijderd", "je hebt dit bericht verwijderd"),
-        *("missed voice call", "missed video call", "waiting for this message"),
-    }
+# The last word of an iPhone's placeholder, in the languages of `automatic_lines.toml` and others.
+_PLACEHOLDER = re.compile(
+    r"(?:omitted|omitid[oa]s?|omess[oa]|ocultad[oa]|absente?s?|weggelassen|weggelaten|pominięt\w+"
+    r"|dahil edilmedi|utelämnad\w*|udeladt|utelatt|utelatte|опущен\w*|пропущен\w*)\W*\Z",
+    re.IGNORECASE,
 )
+_MAX_PLACEHOLDER_WORDS = 3  # in other languages
 
 
 def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -132,6 +125,15 @@ def read_messages(
         )
 
 
+def _is_placeholder(text: str) -> bool:
+    """Checks if text with the mark of WhatsApp stands for a file, and is not a sentence."""
+    plain = _INVISIBLE.sub("", text)
+    if _PLACEHOLDER.search(plain) or _OMITTED.match(plain):
+        return True
+    is_sentence = _SENTENCES().kind_of(plain, automatic_lines.NAMELESS, _NO_MEMBERS)
+    return not is_sentence and len(plain.split()) <= _MAX_PLACEHOLDER_WORDS
+
+
 def _sender_and_text(beginning: re.Match[str]) -> tuple[str, str]:
     """Returns the sender and the text of a line; ("", "") if the line is WhatsApp's."""
     said = _SENDER.match(beginning["rest"])
@@ -158,12 +160,13 @@ def _message(
     if len(parts) > 2 and _POLL.match(first) and _VOTES.match(parts[-1]):
         reading.skip("poll")
         return
-    if first.startswith(("\u200e", "\u200f")) or _OMITTED.match(
-        first
-    ):  # an iPhone's "image omitted", and its caption
+    if _OMITTED.match(first):
         first = ""
         reading.skip("omitted_media")
-    elif first.strip().rstrip(".").lower() in _DELETED and not others:
+    elif first.startswith(("\u200e", "\u200f")):  # an iPhone's "image omitted", and its caption
+        reading.skip("omitted_media" if _is_placeholder(first) else "line_of_whatsapp")
+        first = ""
+    elif not others and _SENTENCES().kind_of(first, user, _NO_MEMBERS):
         reading.skip("line_of_whatsapp")
         return
     lines_typed = [first, *others]
