@@ -92,14 +92,15 @@ class AutomaticLines:
         """
         if len(text) > MAX_CHARACTERS:
             return None
-        plain = text.translate(_PLAIN).strip()
+        plain = (text if text.isascii() else text.translate(_PLAIN)).strip()
         for title in self._titles:
             plain = plain.removeprefix(title)
         first = plain.partition(" ")[0]
         for kind in KINDS:
             sentences = self._whole[kind]
-            if any(word in sentences and sentences[word].fullmatch(plain) for word in (first, "")):
-                return kind
+            for word in (first, ""):
+                if word in sentences and sentences[word].fullmatch(plain):
+                    return kind
         for role, rest in itertools.chain(
             self._after_you(plain, first), _after_names(plain, first, sender, members)
         ):

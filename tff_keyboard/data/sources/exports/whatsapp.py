@@ -13,7 +13,6 @@ wording (`automatic_lines.py`). Messages keep the order of the file, because the
 state whether the day or the month comes first.
 """
 
-import functools
 import pathlib
 import re
 from collections.abc import Iterator
@@ -41,7 +40,6 @@ _STAMP = rf"{_DATE}[,،]?{_M}(?: um)? ?{_TIME}{_M}"
 _BEGINNING = re.compile(rf"{_M}(?:\[{_M}{_STAMP}\] ?|{_STAMP}(?: [-–]|:) )(?P<rest>.*)", re.DOTALL)
 _SENDER = re.compile(r'(?P<name>[^:"“”„«»]{1,100}):(?: |\Z)(?P<text>.*)', re.DOTALL)
 _BLANKS = re.compile(r"[\u00a0\u202f\u2009\t]")
-_SENTENCES = functools.partial(automatic_lines.of_program, "whatsapp")
 _NO_MEMBERS = automatic_lines.Members()
 _INVISIBLE = re.compile(f"[{_MARKS}]")
 # Placeholders of pictures in any language: `<Media omitted>`, `<attached: 1.jpg>`,
@@ -125,12 +123,16 @@ def read_messages(
         )
 
 
+def _sentences() -> automatic_lines.AutomaticLines:
+    return automatic_lines.of_program("whatsapp")
+
+
 def _is_placeholder(text: str) -> bool:
     """Checks if text with the mark of WhatsApp stands for a file, and is not a sentence."""
     plain = _INVISIBLE.sub("", text)
     if _PLACEHOLDER.search(plain) or _OMITTED.match(plain):
         return True
-    is_sentence = _SENTENCES().kind_of(plain, automatic_lines.NAMELESS, _NO_MEMBERS)
+    is_sentence = _sentences().kind_of(plain, automatic_lines.NAMELESS, _NO_MEMBERS)
     return not is_sentence and len(plain.split()) <= _MAX_PLACEHOLDER_WORDS
 
 
@@ -166,7 +168,7 @@ def _message(
     elif first.startswith(("\u200e", "\u200f")):  # an iPhone's "image omitted", and its caption
         reading.skip("omitted_media" if _is_placeholder(first) else "line_of_whatsapp")
         first = ""
-    elif not others and _SENTENCES().kind_of(first, user, _NO_MEMBERS):
+    elif not others and _sentences().kind_of(first, user, _NO_MEMBERS):
         reading.skip("line_of_whatsapp")
         return
     lines_typed = [first, *others]
