@@ -593,6 +593,6 @@ def test_repaired_defects_are_in_the_card(tmp_path):
     options = DataConfig(source="telegram", input=str(path), vocabulary_size=12, seed=3)
     card = prepare.prepare(options, tmp_path / "store").card
     line = text[: text.index("see")].count("\n") + 1
-    assert card["repairs"] == [f"{path}:{line}: control character in a string (1 in the file)"]
+    assert card["repairs"] == [f"result.json:{line}: control character in a string (1 in the file)"]
     assert f"repaired: {card['repairs'][0]}" in store_card.summary(card)
     assert sum(part["messages"] for part in card["populations"].values()) == 12

@@ -2,6 +2,7 @@
 
 import collections
 import os
+import pathlib
 import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -86,10 +87,13 @@ class ParserState:
     def note_repairs(
         self, path: str | os.PathLike[str], repairs: Iterable[json_text.Repair]
     ) -> None:
-        """Records the repaired defects of a file, as one line for each kind of defect."""
+        """Records the repaired defects of a file, as one line for each kind of defect.
+
+        The lines become part of the data card, so they have the name of the file, not its path.
+        """
         lines: dict[str, list[int]] = {}
         for repair in repairs:
             lines.setdefault(repair.defect, []).append(repair.line)
         for defect, numbers in lines.items():
-            first = f"{os.fspath(path)}:{numbers[0]}"
+            first = f"{pathlib.Path(path).name}:{numbers[0]}"
             self.repairs.append(f"{first}: {_DEFECTS[defect]} ({len(numbers):,} in the file)")
