@@ -33,11 +33,15 @@ def test_shares_match_the_definition(people, least, listed):
         for word, count in typed.items():
             uses[word] += min(count, CAP)
             owners[word] += 1
-    total = max(1, uses.total())
+    total = uses.total()
     usable = {w for w in [*uses, *listed] if len(w) > 1 and not any(map(str.isdigit, w))}
-    expected = {w: uses[w] / total for w in usable if owners[w] >= least}
-    of_list = {w: f for w, f in listed.items() if w in usable and w not in expected}
-    covered = sum(uses[w] for w in of_list) / total
+    common = [w for w in usable if owners[w] >= least]
+    of_list = {w: f for w, f in listed.items() if w in usable and w not in common}
+    list_uses = sum(uses[w] for w in of_list)
+    if of_list and not list_uses:  # one use more, which is half of all if there is no other
+        list_uses, total = 1, total + (1 if total else 2)
+    expected = {w: uses[w] / total for w in common}
+    covered = list_uses / max(1, total)
     for word, frequency in of_list.items():
         expected[word] = covered * frequency / sum(of_list.values())
     expected = {word: share for word, share in expected.items() if share > 0}
@@ -73,6 +77,25 @@ def test_word_of_one_user_is_left_out_unless_listed():
         people, VOCABULARY, size=9, min_clients=2, frequencies={"secret": 1.0, "other": 1.0}
     )
     assert listed.words == ("other", "secret", "shared")
+
+
+def test_words_of_the_list_that_no_user_typed_are_kept():
+    """Before, their share was 0, and a list without a typed word was refused."""
+    frequencies = {"xa": 3.0, "xb": 1.0, "home": 9.0}
+    people = [[["shared", "rare"]], [["shared"]]]
+    actual = tail_lexicon.counted(
+        people, VOCABULARY, size=9, min_clients=2, frequencies=frequencies
+    )
+    assert actual.words == ("shared", "xa", "xb")
+    expected = {"shared": 2 / 4, "xa": 0.75 / 4, "xb": 0.25 / 4}
+    for word, share in expected.items():
+        assert actual.share_of(word) == pytest.approx(rounded_down(share), rel=2e-4)
+    nothing_unknown = tail_lexicon.counted(
+        [[["home"]]], VOCABULARY, size=9, min_clients=2, frequencies=frequencies
+    )
+    alone = tail_lexicon.listed(frequencies, VOCABULARY, size=9)
+    assert nothing_unknown.words == alone.words
+    np.testing.assert_array_equal(nothing_unknown.shares, alone.shares)
 
 
 def test_list_alone_covers_half_of_oov():

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -90,3 +91,91 @@ def test_toml_has_one_kind_of_error(text):
         toml.parse(text)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+def repaired(text):
+    repairs = []
+    return json_text.parse(text, repairs=repairs), [tuple(repair) for repair in repairs]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "repairs"),
+    [
+        ('{"a":\n "hi \\x0C there"}', {"a": "hi \x0c there"}, [("control_character", 2)]),
+        ('{"a":\n "\x01\x02"}', {"a": "\x01\x02"}, [("control_character", 2)] * 2),
+        (
+            '["two\nlines",\n"\x00"]',
+            ["two\nlines", "\0"],
+            [("control_character", n) for n in (1, 3)],
+        ),
+        (
+            '{"document_id": stickers/a b (2).webp\n, "id": 7,\n"from_id": user7, "b": 1.5}',
+            {"document_id": "stickers/a b (2).webp", "id": 7, "from_id": "user7", "b": 1.5},
+            [("unquoted_id", 1), ("unquoted_id", 3)],
+        ),
+        (
+            '{"a_id": null, "b_id": -1.5, "id": true, "c": "\t", "d": "\\\\x01 \\"id\\": x"}',
+            {"a_id": None, "b_id": -1.5, "id": True, "c": "\t", "d": '\\x01 "id": x'},
+            [("control_character", 1)],
+        ),
+    ],
+)
+def test_repairs_what_chat_programs_write(text, value, repairs):
+    assert repaired(text) == (value, repairs)
+    assert repaired(b"\xef\xbb\xbf" + text.encode()) == (value, repairs)
+    with pytest.raises(InvalidJsonError, match=r"^it is not valid JSON$"):
+        json_text.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('["\x01",\n"a\nb",\nx]', 4),  # a line feed in a string is a line of the file
+        ('{"id": a b: c}', 1),
+        ('{"id": "a" b}', 1),
+        ('{"name":\n anna}', 2),
+        ('{"a": "\\x41"}', 1),
+        ('{"a": "\x01}', 1),
+        ('{"a":\n\x01}', 2),
+        ('{id: 7, "a": "\x01"}', 1),
+    ],
+)
+def test_other_defects_are_errors(text, line):
+    with pytest.raises(InvalidJsonError, match=r"^it is not valid JSON$") as caught:
+        repaired(text)
+    assert caught.value.line == line
+
+
+@given(JSON)
+@examples(200)
+def test_valid_text_needs_no_repair(value):
+    assert repaired(json.dumps(value)) == (value, [])
+    raw = json.dumps([value, "\x01"], ensure_ascii=False).replace("\\u0001", "\x01")
+    expected = json.loads(raw, strict=False)
+    assert repaired(raw)[0] == expected
+
+
+@pytest.mark.parametrize("name", DEEP_JSON)
+def test_limits_hold_for_repaired_text(name):
+    with pytest.raises(InvalidJsonError, match=r"nested deeper|number that is too long"):
+        repaired(b'["\x01", ' + DEEP_JSON[name] + b"]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["\x01", ' + '"' * 1_000_000,
+        '["\x01", "' + "\\" * 1_000_001,
+        '["\x01", "' + "id" * 500_000,
+        '"id": ' * 200_000,
+        '"id": x' * 200_000,
+        '["' + "\\x01" * 300_000 + '", x',
+        "\x01" * 1_000_000,
+    ],
+    ids=["quotes", "escapes", "words", "keys", "ids", "controls", "outside"],
+)
+def test_repairs_take_linear_time(text):
+    begun = time.process_time()
+    with contextlib.suppress(InvalidJsonError):
+        repaired(text)
+    assert time.process_time() - begun < 5

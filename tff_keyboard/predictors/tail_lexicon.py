@@ -23,7 +23,7 @@ NumPy only, so that a phone runtime can use it.
 import bisect
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -154,6 +154,10 @@ def counted(
     Leaves out words of the table, words with a digit, identifiers such as hashes
     (`identifiers.py`), and words that no strip can offer (`may_be_listed`).
 
+    The words of the list share the part of the uses that are uses of any of them, in proportion to
+    their frequencies. If no user typed one, this part is one use more; if no user typed a word
+    outside the table at all, it is `COVERED`.
+
     Args:
       clients: The messages of each user.
       vocabulary: The table.
@@ -172,11 +176,17 @@ def counted(
         )
         uses.update({word: min(count, CAP) for word, count in typed.items()})
         owners.update(typed.keys())
-    total = max(1, uses.total())
-    shares = {w: n / total for w, n in uses.items() if owners[w] >= min_clients and _may_stand(w)}
-    of_list = _listed(frequencies, vocabulary, shares)
-    covered = sum(uses[word] for word in of_list) / total
-    return _largest(shares | {word: covered * share for word, share in of_list.items()}, size)
+    if not uses:
+        return listed(frequencies, vocabulary, size=size)
+    counted_words = [w for w in uses if owners[w] >= min_clients and _may_stand(w)]
+    of_list = _listed(frequencies, vocabulary, set(counted_words))
+    list_uses = sum(uses[word] for word in of_list)
+    total = uses.total()
+    if of_list and not list_uses:
+        list_uses, total = 1, total + 1
+    shares = {word: uses[word] / total for word in counted_words}
+    list_shares = {word: list_uses / total * share for word, share in of_list.items()}
+    return _largest(shares | list_shares, size)
 
 
 def listed(frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: int) -> TailLexicon:
@@ -184,14 +194,14 @@ def listed(frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: in
 
     The list is assumed to have the share `COVERED` of all OOV words. See `counted`.
     """
-    of_list = _listed(frequencies, vocabulary, _NO_LIST)
+    of_list = _listed(frequencies, vocabulary, frozenset())
     return _largest({word: COVERED * share for word, share in of_list.items()}, size)
 
 
 def _listed(
-    frequencies: Mapping[str, float], vocabulary: Vocabulary, counted_shares: Mapping[str, float]
+    frequencies: Mapping[str, float], vocabulary: Vocabulary, counted_words: Set[str]
 ) -> dict[str, float]:
-    """Returns the shares of the words of a list that are in neither table nor `counted_shares`.
+    """Returns the shares of the words of a list that are in neither table nor `counted_words`.
 
     Their sum is 1.
     """
@@ -199,7 +209,7 @@ def _listed(
         word: frequency
         for word, frequency in frequencies.items()
         if frequency > 0
-        and word not in counted_shares
+        and word not in counted_words
         and vocabulary.id_of(word) == OOV
         and _may_stand(word)
     }

@@ -69,6 +69,7 @@ def export(
             predictor.vocabulary,
             date=int(time.time()),
             min_clients=min_clients,
+            public_words=listed_tail.public_words if listed_tail else frozenset(),
             tail=listed_tail.lexicon if listed_tail else None,
             forms=forms,
         )

@@ -16,7 +16,7 @@ privacy claim, and private runs are rejected.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import numpy as np
 
@@ -40,6 +40,7 @@ def build(
     *,
     date: int,
     min_clients: int = 0,
+    public_words: Set[str] = frozenset(),
     tail: TailLexicon | None = None,
     forms: Iterable[str] = (),
     max_bigrams: int | None = None,
@@ -52,6 +53,7 @@ def build(
       vocabulary: The rows of `counts`.
       date: Seconds since 1970.
       min_clients: Number of users who must have typed a listed word; 0 lists the whole table.
+      public_words: Words that are listed however many users typed them.
       tail: Words outside the table.
       forms: Words in the capitals in which they are shown.
       max_bigrams: Maximum number of bigrams; None for as many as fit into `max_bytes`.
@@ -66,7 +68,8 @@ def build(
     allowed = np.array([*map(combined_file.may_be_listed, vocabulary.words)])
     allowed[:NUM_SPECIAL] = False
     if min_clients:
-        allowed &= counts.typists >= min_clients
+        is_public = np.array([word in public_words for word in vocabulary.words])
+        allowed &= (counts.typists >= min_clients) | is_public
     if not allowed.any():
         raise ValueError("no word was typed by enough clients. Provide text of more clients")
     names = [_in_capitals(word, shown, locale) for word in vocabulary.words]

@@ -43,11 +43,13 @@ class FoundTail:
       counted_on: Description of the users; "" if the words were not counted.
       min_clients: Number of users who typed each word that is not on the list; None if the words
         were not counted.
+      public_words: The words of the public list, known to the model or not.
     """
 
     lexicon: TailLexicon
     counted_on: str = ""
     min_clients: int | None = None
+    public_words: frozenset[str] = frozenset()
 
 
 def clients_needed(store: ClientStore, wanted: int = 0) -> int:
@@ -102,11 +104,13 @@ def find(
     try:
         lexicon = counted(typed, has, size=size, min_clients=min_clients, frequencies=known)
     except ValueError as error:
+        way_out = "Pass a public list with --word-list"
+        if word_list:
+            way_out = f"Add words that are not in the vocabulary to {word_list}"
         raise UsageError(
-            f"{store.directory}: {error}. Pass a public list with --word-list, or leave out the "
-            "lexicon."
+            f"{store.directory}: {error}. {way_out}, or leave out the lexicon."
         ) from None
-    return FoundTail(lexicon, clients, min_clients)
+    return FoundTail(lexicon, clients, min_clients, frozenset(known))
 
 
 def build(

@@ -24,6 +24,7 @@ from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data import vocabulary
 from tff_keyboard.data.preparing import prepare
 from tff_keyboard.data.sources import split
+from tff_keyboard.data.store import store_card
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.storage.errors import DataError, ProgramError
@@ -578,3 +579,20 @@ def test_a_store_of_another_language(tmp_path):
     english = prepare.prepare(config(path), tmp_path / "en").card
     # A store prepared without a language is the same store.
     assert "language" not in {**english["vocabulary"]["rules"], **english["options"]}
+
+
+def test_repaired_defects_are_in_the_card(tmp_path):
+    """Of an export with one control character, every message is read."""
+    messages = [
+        {"type": "message", "from_id": f"user{n}", "text": "see you at the station"}
+        for n in range(12)
+    ]
+    path = tmp_path / "result.json"
+    text = json.dumps({"messages": messages}, indent=0)
+    path.write_text(text.replace("see you", "see\\x01 you", 1))
+    options = DataConfig(source="telegram", input=str(path), vocabulary_size=12, seed=3)
+    card = prepare.prepare(options, tmp_path / "store").card
+    line = text[: text.index("see")].count("\n") + 1
+    assert card["repairs"] == [f"result.json:{line}: control character in a string (1 in the file)"]
+    assert f"repaired: {card['repairs'][0]}" in store_card.summary(card)
+    assert sum(part["messages"] for part in card["populations"].values()) == 12

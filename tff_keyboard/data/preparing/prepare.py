@@ -278,6 +278,8 @@ def _write_store(
     }
     if reading.columns:
         card["columns"] = reading.columns
+    if reading.repairs:
+        card["repairs"] = reading.repairs
     if case:
         card["truecase"] = {"forms": len(table), "held_out": case.as_json()}
     return card

@@ -45,8 +45,13 @@ def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[byt
         raise unreadable(path, error) from None
 
 
-def read_json(path: pathlib.Path) -> object:
+def read_json(path: pathlib.Path, reading: ParserState | None = None) -> object:
     """Returns the JSON document of a UTF-8 file, plain or gzip.
+
+    Args:
+      path: The file.
+      reading: For an export of a chat program; accepts and records the defects that these programs
+        write (`json_text.parse`). Without it, the file is read strictly.
 
     Raises:
       DataError: If the file cannot be read, is empty, not UTF-8 or not valid JSON.
@@ -54,8 +59,9 @@ def read_json(path: pathlib.Path) -> object:
     content = b"".join(read_chunks(path))
     if not content.strip():
         raise errors.DataError(f"{path}: the file is empty. Pass a file with messages.")
+    repairs: list[json_text.Repair] = []
     try:
-        return json_text.parse(content)
+        document = json_text.parse(content, repairs=None if reading is None else repairs)
     except json_text.NotUtf8Error as error:
         raise errors.DataError(
             f"{path}:{error.line}: the line is not UTF-8. Convert the file (iconv -f LATIN1 -t "
@@ -68,6 +74,9 @@ def read_json(path: pathlib.Path) -> object:
             f"{path}:{error.line}: the file is not valid JSON from here on. Export or copy it "
             "again."
         ) from None
+    if reading is not None and repairs:
+        reading.note_repairs(path, repairs)
+    return document
 
 
 def message_objects(

@@ -2,11 +2,12 @@
 
 import collections
 import os
+import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tff_keyboard.storage import errors
+from tff_keyboard.storage import errors, json_text
 
 TRAIN = "train"
 VALIDATION = "validation"
@@ -16,6 +17,7 @@ POPULATIONS = (TRAIN, VALIDATION, HELD_OUT, TRAIN_LATER)
 
 
 _NOT_ON_A_LINE = re.compile("[\r\n\0]")
+_DEFECTS = {"control_character": "control character in a string", "unquoted_id": "unquoted id"}
 _BLANKS = str.maketrans("\r\n\0", "   ")
 
 
@@ -60,6 +62,7 @@ class ParserState:
     ):
         self.skipped: collections.Counter[str] = collections.Counter()
         self.columns: list[str] = []  # the distinct descriptions given to `note_columns`
+        self.repairs: list[str] = []  # the descriptions of `note_repairs`
         self._on_bad_line = on_bad_line
         self.on_position = on_position
 
@@ -80,3 +83,17 @@ class ParserState:
         """Records the columns that are read from a file, as one line for the user."""
         if description not in self.columns:
             self.columns.append(description)
+
+    def note_repairs(
+        self, path: str | os.PathLike[str], repairs: Iterable[json_text.Repair]
+    ) -> None:
+        """Records the repaired defects of a file, as one line for each kind of defect.
+
+        The lines become part of the data card, so they have the name of the file, not its path.
+        """
+        lines: dict[str, list[int]] = {}
+        for repair in repairs:
+            lines.setdefault(repair.defect, []).append(repair.line)
+        for defect, numbers in lines.items():
+            first = f"{pathlib.Path(path).name}:{numbers[0]}"
+            self.repairs.append(f"{first}: {_DEFECTS[defect]} ({len(numbers):,} in the file)")

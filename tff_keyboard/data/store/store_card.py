@@ -84,6 +84,7 @@ class Card(Identity):
     vocabulary: dict[str, Any]
     truecase: NotRequired[TruecaseFacts]
     columns: NotRequired[list[str]]  # descriptions of the input columns that were read
+    repairs: NotRequired[list[str]]  # defects of input files that did not prevent the reading
     skipped_lines: dict[str, int]
     dropped: dict[str, int]
     store_sha256: str
@@ -149,6 +150,7 @@ def summary(card: Card) -> str:
                 f"{part['oov_rate']:8.1%}{part['truncated_words_rate']:8.1%}"
             )
     lines += [f"columns: {line}" for line in card.get("columns", [])]
+    lines += [f"repaired: {line}" for line in card.get("repairs", [])]
     vocabulary = card["vocabulary"]
     lines.append(
         f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "

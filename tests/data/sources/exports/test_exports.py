@@ -57,7 +57,7 @@ def test_whatsapp_of_an_iphone(tmp_path):
         ("Cleo", "thanks: same to you"),
         ("Ben", "see you soon"),
     ]
-    assert skipped == {"omitted_media": 2}
+    assert skipped == {"line_of_whatsapp": 1, "omitted_media": 1}
 
 
 @pytest.mark.parametrize(

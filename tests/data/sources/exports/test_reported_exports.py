@@ -219,3 +219,38 @@ def test_deleted_posts_of_reddit_are_no_clients(tmp_path):
     path = tmp_path / "RC_2019-12.jsonl"
     path.write_text("".join(json.dumps({"author": a, "body": b}) + "\n" for a, b in rows))
     assert users_and_texts(path) == [("ann", "hi [deleted]")]
+
+
+@pytest.mark.parametrize("control", ["\\x01", "\\x0C", "\x01", "\x1f"])
+def test_control_characters_in_an_export_of_telegram(tmp_path, control):
+    """tdesktop #27571, mlomb/chat-analytics #100: in the data of a bot's button, and in text."""
+    message = {**exported_chats.TELEGRAM["messages"][1], "text": "hi @@ there", "data": "@@@@"}
+    content = json.dumps({**exported_chats.TELEGRAM, "messages": [message]}, indent=1)
+    path = tmp_path / "result.json"
+    path.write_text(content.replace("@@", control))
+    reading = ParserState()
+    ((_, _, text),) = formats.EXPORTS["telegram"](path, reading)
+    assert (text[:3], len(text), text[4:]) == ("hi ", 10, " there")
+    line = content[: content.index("@@")].count("\n") + 1
+    assert reading.repairs == [f"result.json:{line}: control character in a string (3 in the file)"]
+    assert not reading.skipped
+
+
+def test_unquoted_ids_in_an_export_of_telegram(tmp_path):
+    """tdesktop #24961, #24984, #25045: version 4.1.1 and custom emoji."""
+    emoji = '{"type": "custom_emoji",\n "text": "😮",\n "document_id": video/sticker (2).webm\n}'
+    message = {**exported_chats.TELEGRAM["messages"][1], "text": ["so ", "@@"]}
+    content = json.dumps({**exported_chats.TELEGRAM, "messages": [message]})
+    path = tmp_path / "result.json"
+    path.write_text(content.replace('"@@"', emoji))
+    assert [text for _, text in users_and_texts(path)] == ["so 😮"]
+    reading = ParserState()
+    list(formats.EXPORTS["telegram"](path, reading))
+    assert reading.repairs == ["result.json:3: unquoted id (1 in the file)"]
+
+
+def test_tables_and_our_files_are_read_strictly(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('[{"user": "ann", "text": "hi \x01"}]')
+    with pytest.raises(DataError, match="is not valid JSON"):
+        users_and_texts(path)

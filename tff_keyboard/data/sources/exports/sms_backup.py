@@ -14,6 +14,7 @@ import xml.parsers.expat
 from collections.abc import Iterator
 
 from tff_keyboard.data.sources import json_documents
+from tff_keyboard.data.sources.exports import automatic_lines
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables.columns import seconds_of
 from tff_keyboard.storage import errors
@@ -33,6 +34,9 @@ _LONGEST_UNFINISHED = 24  # bytes
 _PERSON = re.compile(r"\+?[0-9 ()./-]{7,}\Z|[^@\s]+@[^@\s]+\Z")
 
 
+_NO_MEMBERS = automatic_lines.Members()  # no sentence begins with a name
+
+
 class _Handler:
     """Collects the messages of one chunk of the file."""
 
@@ -40,6 +44,7 @@ class _Handler:
         self.typed: list[Typed] = []
         self.is_backup = False
         self._path, self._reading = path, reading
+        self._sentences = automatic_lines.of_program("sms")
         self._mms: dict[str, str] | None = None
         self._sender = ""
         self._parts: list[str] = []
@@ -86,6 +91,9 @@ class _Handler:
         else:  # drafts and unsent messages
             self._reading.skip("never_sent")
             return
+        if self._sentences.kind_of(text, user, _NO_MEMBERS):
+            self._reading.skip("reaction")
+            return
         time = seconds_of(attributes.get("date")) or 0.0
         self.typed.append(Typed(time, clean_text(user), clean_text(text)))
 
@@ -95,8 +103,9 @@ def read_messages(
 ) -> Iterator[Typed]:
     """Yields the text messages of a backup: received ones by number, sent ones as `OWNER`.
 
-    Skips and counts drafts, messages without text, and messages of services, whose sender is a name
-    or a number with fewer than seven digits. Raises `DataError` if the file is missing, damaged or
+    Skips and counts drafts, messages without text, reactions (such as `Liked "..."`, which iPhones
+    send to other phones), and messages of services, whose sender is a name or a number with fewer
+    than seven digits. Raises `DataError` if the file is missing, damaged or
     not a backup.
     """
     handler = _Handler(path, reading)

@@ -6,12 +6,18 @@ https://core.telegram.org/import-export
 
 import itertools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.sources import json_documents
+from tff_keyboard.data.sources.exports.mentions import Mentions
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.data.sources.tables.columns import seconds_of
 from tff_keyboard.storage import errors
+
+# Telegram's own accounts: news and login codes, and the account that shows replies.
+_SERVICES = ("user777000", "user42777", "user1271266957", 777000, 42777)
+# Types of formatted parts: commands for bots ("/start"), which are tapped, and mentions.
+_NOT_TYPED = ("bot_command", "mention", "mention_name")
 
 
 def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -38,7 +44,7 @@ def read_messages(
     text. Raises `DataError` if the file is not such a JSON file, or, if bad lines are errors, an
     entry is not a message.
     """
-    document = json_documents.read_json(path)
+    document = json_documents.read_json(path, reading)
     chats = _chats(document)
     if chats is None:
         raise errors.DataError(
@@ -46,6 +52,8 @@ def read_messages(
             '"machine-readable JSON".'
         )
     entries = itertools.chain.from_iterable(_without_bot(chat, reading) for chat in chats)
+    mentions = Mentions(_names(chats))
+    bots = set(_bots(chats))
     for entry in json_documents.message_objects(path, entries, reading):
         if entry.get("type") != "message":
             reading.skip("event_of_the_chat")
@@ -54,7 +62,10 @@ def read_messages(
             reading.skip("forwarded")
             continue
         user = entry.get("from_id") or entry.get("from")
-        text = _text(entry.get("text"))
+        if isinstance(user, str | int) and (user in bots or user in _SERVICES):
+            reading.skip("bot")
+            continue
+        text = mentions.without(_text(entry.get("text")))
         if not isinstance(user, str | int) or not text.strip():
             reading.skip("no_text")
             continue
@@ -88,13 +99,38 @@ def _without_bot(chat: dict[str, object], reading: ParserState) -> Iterator[obje
             yield entry
 
 
+def _bots(chats: Iterable[dict[str, object]]) -> Iterator[str | int]:
+    """Yields the senders of messages with buttons, which only bots can send."""
+    for entry in _entries(chats):
+        user = entry.get("from_id")
+        has_buttons = "inline_bot_buttons" in entry
+        is_passed_on = "via_bot" in entry or "forwarded_from" in entry
+        if has_buttons and not is_passed_on and isinstance(user, str | int):
+            yield user
+
+
+def _names(chats: Iterable[dict[str, object]]) -> Iterator[object]:
+    """Yields the names of the senders."""
+    for entry in _entries(chats):
+        yield entry.get("from")
+
+
+def _entries(chats: Iterable[dict[str, object]]) -> Iterator[dict[str, object]]:
+    """Yields the messages of all chats that are JSON objects."""
+    for chat in chats:
+        messages = chat.get("messages")
+        for entry in messages if isinstance(messages, list) else []:
+            if isinstance(entry, dict):
+                yield entry
+
+
 def _text(text: object) -> str:
     """Returns the plain text of a string, or of a list of strings and formatted parts.
 
-    Leaves out commands for bots ("/start"), which are tapped.
+    Leaves out the parts of the types `_NOT_TYPED`.
     """
     if isinstance(text, list):
         objects = (part if isinstance(part, dict) else {"text": part} for part in text)
-        parts = (part.get("text") for part in objects if part.get("type") != "bot_command")
+        parts = (part.get("text") for part in objects if part.get("type") not in _NOT_TYPED)
         return "".join(part for part in parts if isinstance(part, str))
     return text if isinstance(text, str) else ""

@@ -8,15 +8,18 @@ The two styles, and two languages of them:
 
 A line without such a beginning continues the message above. Lines without a name are from WhatsApp.
 iPhones mark text of WhatsApp ("image omitted") with an invisible U+200E at its beginning; Android
-writes it in angle brackets. Messages keep the order of the file, because the export does not state
-whether the day or the month comes first.
+writes it in angle brackets. If the mark is lost, sentences of WhatsApp are recognised by their
+wording (`automatic_lines.py`). Messages keep the order of the file, because the export does not
+state whether the day or the month comes first.
 """
 
 import pathlib
 import re
 from collections.abc import Iterator
 
-from tff_keyboard.data.sources import lines
+from tff_keyboard.data.sources import json_documents, lines
+from tff_keyboard.data.sources.exports import automatic_lines
+from tff_keyboard.data.sources.exports.mentions import Mentions
 from tff_keyboard.data.sources.messages import ParserState, Typed, clean_text
 from tff_keyboard.storage import errors
 
@@ -37,6 +40,7 @@ _STAMP = rf"{_DATE}[,،]?{_M}(?: um)? ?{_TIME}{_M}"
 _BEGINNING = re.compile(rf"{_M}(?:\[{_M}{_STAMP}\] ?|{_STAMP}(?: [-–]|:) )(?P<rest>.*)", re.DOTALL)
 _SENDER = re.compile(r'(?P<name>[^:"“”„«»]{1,100}):(?: |\Z)(?P<text>.*)', re.DOTALL)
 _BLANKS = re.compile(r"[\u00a0\u202f\u2009\t]")
+_NO_MEMBERS = automatic_lines.Members()
 _INVISIBLE = re.compile(f"[{_MARKS}]")
 # Placeholders of pictures in any language: `<Media omitted>`, `<attached: 1.jpg>`,
 # `IMG-20231231-WA0001.jpg (file attached)`; and the mark of an edited message.
@@ -50,25 +54,13 @@ _EDITED = re.compile(r"(?:[\u200e\u200f]<[^<>]{3,60}>|<[^\s<>]+ [^<>]{2,60}>)\Z"
 # The first line, and the last one, of a poll: `POLL:`, the question, `OPTION: yes (2 votes)`
 _POLL = re.compile(rf"{_M}\w{{3,20}} ?:\s*\Z")
 _VOTES = re.compile(rf"{_M}[^:]{{3,20}}:.*\({_M}\d{{1,4}} [^()]{{2,20}}\)\Z")
-_DELETED = frozenset(
-    {
-        *("this message was deleted", "you deleted this message", "null"),
-        *("diese nachricht wurde gelöscht", "du hast diese nachricht gelöscht"),
-        *("se eliminó este mensaje", "eliminaste este mensaje", "ce message a été supprimé"),
-        *(
-            "vous avez supprimé ce message",
-            "esta mensagem foi apagada",
-            "você apagou esta mensagem",
-        ),
-        *(
-            "mensagem apagada",
-            "questo messaggio è stato eliminato",
-            "hai eliminato questo messaggio",
-        ),
-        *("dit bericht is verwijderd", "je hebt dit bericht verwijderd"),
-        *("missed voice call", "missed video call", "waiting for this message"),
-    }
+# The last word of an iPhone's placeholder, in the languages of `automatic_lines.toml` and others.
+_PLACEHOLDER = re.compile(
+    r"(?:omitted|omitid[oa]s?|omess[oa]|ocultad[oa]|absente?s?|weggelassen|weggelaten|pominięt\w+"
+    r"|dahil edilmedi|utelämnad\w*|udeladt|utelatt|utelatte|опущен\w*|пропущен\w*)\W*\Z",
+    re.IGNORECASE,
 )
+_MAX_PLACEHOLDER_WORDS = 3  # in other languages
 
 
 def export_files(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -99,6 +91,7 @@ def read_messages(
     `lines.read_lines`; if no line begins like a message; and, if bad lines are errors, for a line
     before the first message.
     """
+    mentions = Mentions(_senders(path))
     user = ""
     parts: list[str] = []
     is_begun = False
@@ -116,22 +109,52 @@ def read_messages(
             elif parts:
                 parts.append(line)
             continue
-        yield from _message(user, parts, reading)
-        is_begun, user, parts = True, "", []
-        said = _SENDER.match(beginning["rest"])
-        name = _INVISIBLE.sub("", said["name"]).strip().lstrip("~").strip() if said else ""
-        if not said or not name:
-            reading.skip("line_of_whatsapp")
+        yield from _message(user, parts, mentions, reading)
+        is_begun, parts = True, []
+        user, text = _sender_and_text(beginning)
+        if user:
+            parts = [text]
         else:
-            user, parts = name, [said["text"]]
-    yield from _message(user, parts, reading)
+            reading.skip("line_of_whatsapp")
+    yield from _message(user, parts, mentions, reading)
     if not is_begun:
         raise errors.DataError(
             f"{path}: no line begins like a message of a WhatsApp export. Check `data.source`."
         )
 
 
-def _message(user: str, parts: list[str], reading: ParserState) -> Iterator[Typed]:
+def _sentences() -> automatic_lines.AutomaticLines:
+    return automatic_lines.of_program("whatsapp")
+
+
+def _is_placeholder(text: str) -> bool:
+    """Checks if text with the mark of WhatsApp stands for a file, and is not a sentence."""
+    plain = _INVISIBLE.sub("", text)
+    if _PLACEHOLDER.search(plain) or _OMITTED.match(plain):
+        return True
+    is_sentence = _sentences().kind_of(plain, automatic_lines.NAMELESS, _NO_MEMBERS)
+    return not is_sentence and len(plain.split()) <= _MAX_PLACEHOLDER_WORDS
+
+
+def _sender_and_text(beginning: re.Match[str]) -> tuple[str, str]:
+    """Returns the sender and the text of a line; ("", "") if the line is WhatsApp's."""
+    said = _SENDER.match(beginning["rest"])
+    name = _INVISIBLE.sub("", said["name"]).strip().lstrip("~").strip() if said else ""
+    return (name, said["text"]) if said and name else ("", "")
+
+
+def _senders(path: pathlib.Path) -> set[str]:
+    """Returns the names of all senders. Bad lines are left to the reader of the messages."""
+    if not any(b"@" in chunk for chunk in json_documents.read_chunks(path)):
+        return set()
+    texts = (_BLANKS.sub(" ", line) for _, line in lines.read_lines(path, ParserState("skip")))
+    beginnings = (match for text in texts if (match := _BEGINNING.match(text)))
+    return {_sender_and_text(beginning)[0] for beginning in beginnings}
+
+
+def _message(
+    user: str, parts: list[str], mentions: Mentions, reading: ParserState
+) -> Iterator[Typed]:
     """Yields the message of a user, given its lines, unless it is WhatsApp's or has no text."""
     if not parts:
         return
@@ -139,16 +162,18 @@ def _message(user: str, parts: list[str], reading: ParserState) -> Iterator[Type
     if len(parts) > 2 and _POLL.match(first) and _VOTES.match(parts[-1]):
         reading.skip("poll")
         return
-    if first.startswith(("\u200e", "\u200f")) or _OMITTED.match(
-        first
-    ):  # an iPhone's "image omitted", and its caption
+    if _OMITTED.match(first):
         first = ""
         reading.skip("omitted_media")
-    elif first.strip().rstrip(".").lower() in _DELETED and not others:
+    elif first.startswith(("\u200e", "\u200f")):  # an iPhone's "image omitted", and its caption
+        reading.skip("omitted_media" if _is_placeholder(first) else "line_of_whatsapp")
+        first = ""
+    elif not others and _sentences().kind_of(first, user, _NO_MEMBERS):
         reading.skip("line_of_whatsapp")
         return
     lines_typed = [first, *others]
     lines_typed[-1] = _EDITED.sub("", lines_typed[-1])
-    text = _INVISIBLE.sub("", " ".join(filter(None, lines_typed))).strip()
+    text = mentions.without(" ".join(filter(None, lines_typed)))
+    text = _INVISIBLE.sub("", text).strip()
     if text:
         yield Typed(0.0, user, clean_text(text))
