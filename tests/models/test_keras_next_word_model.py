@@ -355,7 +355,7 @@ class ShortStep(OtherStep):
         ("whole", {}, "int32, but logits must be float32"),
         ("nan", {}, "NaN or infinite"),
         ("Pair", {}, "returns tuple, but must return one tensor"),
-        ("CallRaises", {}, "`call` raised KeyError"),
+        ("CallRaises", {}, r"`call`: .*bad.py, line \d+ raised KeyError"),
         ("Lazy", {}, "creates weights after its first call"),
         ("Unused", {}, "do not depend on the weight 'spare:0'"),
         ("Hidden", {}, "not one of its trainable weights"),
@@ -363,7 +363,7 @@ class ShortStep(OtherStep):
         ("NoState", {}, "also needs `initial_state"),
         ("IntState", {}, "`initial_state.1.` must be float32"),
         ("OtherStep", {}, "`step` gives other logits"),
-        ("OtherState", {}, "`step` raised"),
+        ("OtherState", {}, "`step`: .*raised"),
         ("ShortStep", {}, r"`step` returns logits \[2, 3\]"),
     ],
 )

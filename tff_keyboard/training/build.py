@@ -40,6 +40,7 @@ from tff_keyboard.config.sections.learning_config import (
 )
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
+from tff_keyboard.execution import threading_options
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
@@ -186,6 +187,7 @@ def check_own_parts(config: RunConfig, vocabulary: Vocabulary) -> None:
       ConfigError: A part raises an error, or returns an object of the wrong kind.
     """
     if any(own_part.parts_in(config)):
+        threading_options.use_one_thread_an_operation()  # before the first operation
         with own_part.errors_of_parts(config):
             model = build_model_of(config, len(vocabulary), seed=config.train.seed)
             build_process(config, model, joined=True)
