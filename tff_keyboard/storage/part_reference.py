@@ -19,6 +19,7 @@ import importlib.util
 import pathlib
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable
 from importlib import metadata
@@ -28,7 +29,12 @@ from tff_keyboard.storage.errors import ConfigError, in_one_line
 
 _REFERENCE = re.compile(r"(?P<source>[^:]+):(?P<attribute>[A-Za-z_]\w*)")
 _THIS_PACKAGE = str(pathlib.Path(__file__).resolve().parents[1])
-_LIBRARY = re.compile(f"site-packages|__autograph_generated_file|^<|{re.escape(_THIS_PACKAGE)}")
+_PYTHON = sysconfig.get_paths()["stdlib"]
+_LIBRARY = re.compile(
+    "site-packages|__autograph_generated_file|^<|"
+    + "|".join(map(re.escape, (_THIS_PACKAGE, _PYTHON)))
+)
+_NODES = re.compile(r"\[\[.*?\]\]|\{\{.*?\}\}|\[Op:.*?\]|Graph execution error:")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,7 +236,8 @@ def what_happened(
     place = str(path) if path else ""
     if places:
         place = f"{places[-1][0]}, line {places[-1][1]}"
-    text = " ".join(text.partition("Call arguments received by")[0].split())
+    text = re.split(r"Node: '.*'\n", text)[-1].partition("Call arguments received by")[0]
+    text = " ".join(_NODES.sub(" ", text).split())
     message = f": {in_one_line(Exception(text))}" if shows_message else "."
     return f"{place} raised {name}{message}".strip()
 
