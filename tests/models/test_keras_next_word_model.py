@@ -382,7 +382,7 @@ class ShortStep(OtherStep):
         ("IntState", {}, "`initial_state.1.` must be float32"),
         ("OtherStep", {}, "`step` gives other logits"),
         ("OtherState", {}, "`step`: .*raised"),
-        ("NormStep", {}, r"`step`: .*bad.py, line 69 raised IndexError: .*normalization.*out of"),
+        ("NormStep", {}, r"`step`: .*bad.py, line 65 raised IndexError: .*normalization.*out of"),
         ("ShortStep", {}, r"`step` returns logits \[2, 3\]"),
     ],
 )

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from tasks import __main__ as console
 from tasks.evaluate import compare, evaluate, report
 from tasks.phone import export, verify
 from tasks.train import train
@@ -20,7 +21,6 @@ from tests.support import own_keyboard
 from tests.support.user_models import gru
 from tff_keyboard.command_line import cli
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard_app.commands import personalise, play
 
 ROOT = pathlib.Path(__file__).parents[2]
 CONFIG = """
@@ -124,11 +124,11 @@ def test_own_parts_are_trained_killed_resumed_compared_exported_and_typed_on(
     launch(compare, model, killed, f"--store={store}")
     capsys.readouterr()
     monkeypatch.setattr(sys, "stdin", io.StringIO("see you\t\n"))
-    launch(play, model, "--terminal")
+    launch(console.module_of("play"), model, "--terminal")
     assert "8 keystrokes for" in capsys.readouterr().out
 
     arguments = [str(model), f"--store={store}", f"--out={tmp_path / 'personalised'}"]
-    assert cli.launch(personalise, arguments) == cli.BAD_INPUT
+    assert cli.launch(console.module_of("personalise"), arguments) == cli.BAD_INPUT
     assert "--trainable, which requires a CIFG" in capsys.readouterr().err
     assert not (tmp_path / "personalised").exists()
     trainable = [str(killed), f"--out={tmp_path / 'other.tflite'}", "--trainable"]
@@ -146,5 +146,5 @@ def test_a_model_without_step_reads_a_window_on_the_phone(store, tmp_path, monke
     launch(export, run, f"--out={model}", "--allow-little-text", "--ngram=50kB")
     capsys.readouterr()
     monkeypatch.setattr(sys, "stdin", io.StringIO("see you\t\n"))
-    launch(play, model, "--terminal")
+    launch(console.module_of("play"), model, "--terminal")
     assert "8 keystrokes for" in capsys.readouterr().out
