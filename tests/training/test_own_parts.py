@@ -109,6 +109,22 @@ class OtherResult(tff.aggregators.WeightedAggregationFactory):
         return tff.templates.AggregationProcess(init_fn, next_fn)
 
 
+class SameLength(tff.aggregators.UnweightedAggregationFactory):
+    def create(self, value_type):
+        mean = tff.aggregators.UnweightedMeanFactory().create(value_type)
+
+        @tff.tensorflow.computation(value_type)
+        def scaled(update):
+            length = tf.linalg.global_norm(tf.nest.flatten(update))
+            return tf.nest.map_structure(lambda x: tf.math.divide_no_nan(0.5 * x, length), update)
+
+        @tff.federated_computation(mean.next.type_signature.parameter)
+        def next_fn(state, value):
+            return mean.next(state, tff.federated_map(scaled, value))
+
+        return tff.templates.AggregationProcess(mean.initialize, next_fn)
+
+
 class OtherValue(tff.aggregators.UnweightedAggregationFactory):
     def create(self, value_type):
         return tff.aggregators.SumFactory().create(tff.TensorType(tf.float32.as_numpy_dtype))
@@ -231,6 +247,19 @@ def test_unknown_option_lists_the_options_alone(store, file):
     rule = f"aggregation.rule={{type='{file}:number_option', x=1}}"
     with pytest.raises(ConfigError, match=r"`aggregation.rule.x`. Known: `type`, `limit`\.$"):
         tiny_config(store, rule)
+
+
+@pytest.mark.slow
+def test_an_aggregator_with_a_global_norm_trains(store, file, tmp_path):
+    # TensorFlow wants the parts of a global norm on the device of the update.
+    config = tiny_config(
+        store,
+        f"aggregation.rule.type={file}:SameLength",
+        "server={type='fedavg', learning_rate=1.0}",
+        "train.rounds=1",
+    )
+    train_federated(config, tmp_path / "run")
+    assert all(np.isfinite(values).all() for values in weights(tmp_path / "run").values())
 
 
 @pytest.mark.slow
