@@ -198,8 +198,10 @@ def test_another_source_is_refused_before_it_runs(tmp_path, source):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("place", ["run/model", "run"])
-def test_code_in_the_directory_of_a_model_never_runs(tmp_path, source, place):
+@pytest.mark.parametrize(
+    ("place", "loaded"), [("run/model", "run"), ("run", "run"), ("run", "run/model")]
+)
+def test_code_in_the_directory_of_a_model_never_runs(tmp_path, source, place, loaded):
     directory = tmp_path / "run" / "model"
     save_model(directory, build_model(f"{source}:gru", vocabulary_size=SIZE, seed=1), words())
     moved = tmp_path / place / "my_models.py"
@@ -208,8 +210,17 @@ def test_code_in_the_directory_of_a_model_never_runs(tmp_path, source, place):
     content = json.loads(path.read_text())
     content["name"] = f"{moved}:gru"
     path.write_text(json.dumps(content))
+    (tmp_path / "run" / "config.toml").touch()
     with pytest.raises(SavedModelError, match="no code is run"):
-        load_model(tmp_path / "run")
+        load_model(tmp_path / loaded)
+
+
+def test_code_next_to_a_model_that_is_in_no_run(tmp_path, source):
+    mine = shutil.copy(source, tmp_path / "my_models.py")
+    save_model(
+        tmp_path / "model", build_model(f"{mine}:gru", vocabulary_size=SIZE, seed=1), words()
+    )
+    assert load_model(tmp_path / "model")[0].name_in_registry == f"{mine}:gru"
 
 
 @pytest.mark.parametrize(
@@ -333,6 +344,13 @@ class OtherStep(NoState):
     def step(self, ids, state): return 2 * self.inner(ids[:, None])[:, 0], state
 class OtherState(OtherStep):
     def step(self, ids, state): return self.inner(ids[:, None])[:, 0], [state, state]
+class NormStep(OtherStep):
+    def __init__(self, vocabulary_size):
+        super().__init__(vocabulary_size)
+        self.norm = L.LayerNormalization()
+    def call(self, ids, training=None): return self.norm(self.inner(ids))
+    def step(self, ids, state):
+        return self.norm(self.inner(ids[:, None])[:, 0]), state
 class ShortStep(OtherStep):
     def step(self, ids, state): return self.inner(ids[:, None])[:, 0, :3], state
 """
@@ -355,7 +373,7 @@ class ShortStep(OtherStep):
         ("whole", {}, "int32, but logits must be float32"),
         ("nan", {}, "NaN or infinite"),
         ("Pair", {}, "returns tuple, but must return one tensor"),
-        ("CallRaises", {}, "`call` raised KeyError"),
+        ("CallRaises", {}, r"`call`: .*bad.py, line \d+ raised KeyError"),
         ("Lazy", {}, "creates weights after its first call"),
         ("Unused", {}, "do not depend on the weight 'spare:0'"),
         ("Hidden", {}, "not one of its trainable weights"),
@@ -363,7 +381,8 @@ class ShortStep(OtherStep):
         ("NoState", {}, "also needs `initial_state"),
         ("IntState", {}, "`initial_state.1.` must be float32"),
         ("OtherStep", {}, "`step` gives other logits"),
-        ("OtherState", {}, "`step` raised"),
+        ("OtherState", {}, "`step`: .*raised"),
+        ("NormStep", {}, r"`step`: .*bad.py, line 65 raised IndexError: .*normalization.*out of"),
         ("ShortStep", {}, r"`step` returns logits \[2, 3\]"),
     ],
 )
@@ -374,3 +393,35 @@ def test_rejects_in_one_line(tmp_path, attribute, options, message):
         build_model(f"{path}:{attribute}", vocabulary_size=SIZE, seed=1, **options)
     assert "\n" not in str(caught.value)
     assert f"{path}:{attribute}" in str(caught.value)
+
+
+PLACES = """
+import tensorflow as tf
+L = tf.keras.layers
+
+class Long(tf.keras.Model):
+    def __init__(self, vocabulary_size):
+        super().__init__()
+        self.words = L.Embedding(vocabulary_size, vocabulary_size)
+        self.places = L.Embedding(10, vocabulary_size)
+    def call(self, ids, training=None):
+        return self.words(ids) + self.places(tf.range(tf.shape(ids)[1]))
+
+class Rare(Long):
+    def call(self, ids, training=None):
+        return tf.where(tf.equal(ids, 7)[..., None], float("nan"), super().call(ids))
+"""
+
+
+def test_every_word_is_read_in_messages_of_the_largest_length(tmp_path):
+    path = tmp_path / "places.py"
+    path.write_text(PLACES)
+    model = build_model(f"{path}:Long", vocabulary_size=SIZE, seed=1)
+    model.check_every_word(10)
+    with pytest.raises(
+        ConfigError, match=r"of 11 words .* raised Inv.*: indices\[10\] = 10 is not"
+    ):
+        model.check_every_word(11)
+    with pytest.raises(ConfigError, match="word with id 7 are NaN") as caught:
+        build_model(f"{path}:Rare", vocabulary_size=SIZE, seed=1).check_every_word(10)
+    assert "\n" not in str(caught.value)

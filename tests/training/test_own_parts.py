@@ -74,6 +74,74 @@ def work(model_fn, learning_rate: float = 0.5):
     )
 
 
+def number_option(limit: int = 3, other=None):
+    return tff.aggregators.MeanFactory()
+
+
+def other_state(model_fn, aggregator, server_optimizer, learning_rate: float = 0.5):
+    process = fed_avg(model_fn, aggregator, server_optimizer, learning_rate)
+
+    @tff.federated_computation(process.next.type_signature.parameter)
+    def next_fn(state, client_data):
+        metrics = process.next(state, client_data).metrics
+        return tff.learning.templates.LearningProcessOutput(metrics, metrics)
+
+    return tff.learning.templates.LearningProcess(
+        process.initialize, next_fn, process.get_model_weights, process.set_model_weights
+    )
+
+
+class OtherResult(tff.aggregators.WeightedAggregationFactory):
+    def create(self, value_type, weight_type):
+        @tff.federated_computation()
+        def init_fn():
+            return tff.federated_value(0, tff.SERVER)
+
+        @tff.federated_computation(
+            init_fn.type_signature.result,
+            tff.FederatedType(value_type, tff.CLIENTS),
+            tff.FederatedType(weight_type, tff.CLIENTS),
+        )
+        def next_fn(state, value, weight):
+            total = tff.federated_sum(weight)
+            return tff.templates.MeasuredProcessOutput(state, total, state)
+
+        return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+class SameLength(tff.aggregators.UnweightedAggregationFactory):
+    def create(self, value_type):
+        mean = tff.aggregators.UnweightedMeanFactory().create(value_type)
+
+        @tff.tensorflow.computation(value_type)
+        def scaled(update):
+            length = tf.linalg.global_norm(tf.nest.flatten(update))
+            return tf.nest.map_structure(lambda x: tf.math.divide_no_nan(0.5 * x, length), update)
+
+        @tff.federated_computation(mean.next.type_signature.parameter)
+        def next_fn(state, value):
+            return mean.next(state, tff.federated_map(scaled, value))
+
+        return tff.templates.AggregationProcess(mean.initialize, next_fn)
+
+
+class OtherValue(tff.aggregators.UnweightedAggregationFactory):
+    def create(self, value_type):
+        return tff.aggregators.SumFactory().create(tff.TensorType(tf.float32.as_numpy_dtype))
+
+
+class FailsInRounds(tf.keras.Model):
+    # An assertion guards the logits. It holds until the first update.
+    def __init__(self, vocabulary_size):
+        super().__init__()
+        self.table = tf.keras.layers.Embedding(vocabulary_size, vocabulary_size, "zeros")
+        self.bias = self.add_weight("bias", [vocabulary_size], initializer="zeros")
+
+    def call(self, ids, training=None):
+        with tf.control_dependencies([tf.debugging.assert_less(tf.abs(self.bias), 1e-9)]):
+            return self.table(ids) + self.bias
+
+
 class Late(tff.aggregators.WeightedAggregationFactory):
     def create(self, value_type, weight_type):
         raise KeyError("late")
@@ -159,7 +227,10 @@ def test_resumes_to_the_same_bits_and_refuses_another_source(store, file, tmp_pa
     [
         ("aggregation.rule.type={}:raises", "line 40 raised ValueError: limit 3"),
         ("aggregation.rule.type={}:number", "must return a factory of `tff.aggregators`, got int"),
-        ("aggregation.rule.type={}:Late", "line 58 raised KeyError: 'late'"),
+        ("aggregation.rule.type={}:Late", r"line \d+ raised KeyError: 'late'"),
+        ("aggregation.rule.type={}:OtherResult", "must return an update of the type <float"),
+        ("aggregation.rule.type={}:OtherValue", "must take an update of the type <float"),
+        ("client.type={}:other_state", r"line \d+ raised TemplateStateNotAssignableError"),
         ("server.type={}:number", "must return a `tff.learning.optimizers.Optimizer`, got int"),
         ("client.type={}:wrong_kind", "or `ClientWorkProcess`, got function"),
         ("client.type={}:raises", "`client.type` = .* raised ValueError"),
@@ -170,6 +241,34 @@ def test_bad_part_is_one_line_and_leaves_no_run(store, file, tmp_path, override,
         train_federated(tiny_config(store, override.format(file)), tmp_path / "run")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_unknown_option_lists_the_options_alone(store, file):
+    rule = f"aggregation.rule={{type='{file}:number_option', x=1}}"
+    with pytest.raises(ConfigError, match=r"`aggregation.rule.x`. Known: `type`, `limit`\.$"):
+        tiny_config(store, rule)
+
+
+@pytest.mark.slow
+def test_an_aggregator_with_a_global_norm_trains(store, file, tmp_path):
+    # TensorFlow wants the parts of a global norm on the device of the update.
+    config = tiny_config(
+        store,
+        f"aggregation.rule.type={file}:SameLength",
+        "server={type='fedavg', learning_rate=1.0}",
+        "train.rounds=1",
+    )
+    train_federated(config, tmp_path / "run")
+    assert all(np.isfinite(values).all() for values in weights(tmp_path / "run").values())
+
+
+@pytest.mark.slow
+def test_a_model_that_fails_in_a_round_is_one_line(store, file, tmp_path):
+    config = tiny_config(store, f"model={{type='{file}:FailsInRounds'}}")
+    with pytest.raises(ConfigError, match=r"In a round with .*FailsInRounds.* assertion") as error:
+        train_federated(config, tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not RunDirectory(tmp_path / "run").model.exists()
 
 
 def test_command_ends_with_exit_code_2(store, file, tmp_path, capsys):

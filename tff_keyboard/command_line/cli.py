@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tff_keyboard.host import extras, output
-from tff_keyboard.storage import errors
+from tff_keyboard.host import extras, output, quiet
+from tff_keyboard.storage import errors, part_reference
 from tff_keyboard.storage.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
                 print(task.Options.help(name, task.__doc__ or ""))
             else:
                 parsed = task.Options.parse(name, arguments)
+                part_reference.before_import = quiet.import_packages_of
                 warnings.formatwarning = output.warning_line
                 task.run(parsed)
         return OK

@@ -79,6 +79,7 @@ class GraphPiece:
         if proto.initialize_op:
             self._initialise_first(proto.initialize_op)
         self._keep_what_results_need()
+        self._forget_places_of_other_nodes()
         self._variables = [node for node in self._graph.node if node.op == "VarHandleOp"]
         self.draws: list[str] = []
         self._draws_graph = tf.compat.v1.GraphDef()
@@ -121,6 +122,17 @@ class GraphPiece:
         for node in self._graph.node:
             if node.name not in needed and node.op not in _STATELESS_SOURCES:
                 node.input.append(f"^{_node_name(initialize_op)}")
+
+    def _forget_places_of_other_nodes(self) -> None:
+        """Drops wishes to be on the device of a node that is not in the graph, as a parameter.
+
+        `tf.linalg.global_norm` has such wishes.
+        """
+        names = {node.name for node in self._graph.node}
+        for node in self._graph.node:
+            wishes = node.attr["_class"].list.s if "_class" in node.attr else []
+            if any(wish.decode().removeprefix("loc:@") not in names for wish in wishes):
+                node.attr.pop("_class")
 
     def _move_draws(self) -> None:
         """Moves stateless random operations, and all that depends on them alone, to `draws`."""

@@ -14,6 +14,7 @@ import gc
 import importlib
 import logging
 import os
+import pathlib
 import re
 import sys
 import tempfile
@@ -56,6 +57,15 @@ def import_tensorflow_federated() -> types.ModuleType:
         vars(tff).pop("jax", None)
         tff.__getattr__ = _import_jax  # type: ignore[method-assign]
     return tff
+
+
+def import_packages_of(path: pathlib.Path) -> None:
+    """Imports TensorFlow or TFF if a source file mentions it, before the file imports it."""
+    source = path.read_bytes()
+    if b"tensorflow_federated" in source:
+        import_tensorflow_federated()
+    elif b"tensorflow" in source or b"tff_keyboard" in source:
+        import_tensorflow()
 
 
 def _import_jax(name: str) -> types.ModuleType:

@@ -24,15 +24,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.data.vocabulary import OOV, PAD
 from tff_keyboard.models import traced_keras_model
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.traced_keras_model import TracedKerasModel
 from tff_keyboard.storage import json_text, part_reference
-from tff_keyboard.storage.errors import ConfigError, in_one_line
+from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.storage.part_reference import PartSource, UserPart
 
 _KEY = "model.type"
+_CHECKED_LOGITS = 2**24  # computed at once
 
 
 def build_user_model(
@@ -143,6 +144,34 @@ class KerasNextWordModel(NextWordModel):
             self.state_size = [traced.window]
         else:
             self.state_size = [math.prod(shape) for shape in traced.state_shapes]
+
+    def check_every_word(self, length: int) -> None:
+        """Checks that the model reads each word of the vocabulary, in messages of `length` words.
+
+        Args:
+          length: The largest number of words of a message in training.
+
+        Raises:
+          ConfigError: The model raises an error, or logits are NaN or infinite.
+        """
+        rows = max(1, _CHECKED_LOGITS // (length * self.vocabulary_size))
+        ids = np.arange(-(-self.vocabulary_size // length) * length, dtype=np.int32)
+        ids = np.where(ids < self.vocabulary_size, ids, OOV).reshape([-1, length])
+        for start in range(0, len(ids), rows):
+            words = ids[start : start + rows]
+            try:
+                logits = self._functions.train(tf.constant(words)).numpy()
+            except tf.errors.OpError as error:
+                raise ConfigError(
+                    f"`{_KEY}` = {self.name_in_registry!r}: a message of {length} words "
+                    f"(`data.max_length`) {part_reference.what_happened(error)}"
+                ) from error
+            if not np.isfinite(logits).all():
+                word = words[~np.isfinite(logits).all(axis=2)][0]
+                raise ConfigError(
+                    f"`{_KEY}` = {self.name_in_registry!r}: the logits after the word with id "
+                    f"{word} are NaN or infinite with initial weights."
+                )
 
     def for_one_row(self) -> "BoundFunctions":
         """Returns the functions of this model, with its variables, for a batch of one message."""
@@ -278,10 +307,7 @@ def _call(
     except ConfigError:
         raise
     except Exception as error:
-        message = " ".join(str(error).split())
-        raise ConfigError(
-            f"{_label(loaded)} raised {type(error).__name__}: {in_one_line(Exception(message))}"
-        ) from error
+        raise ConfigError(f"{_label(loaded)}: {part_reference.what_happened(error)}") from error
 
 
 def _initial_values(model: tf.keras.Model) -> list[np.ndarray]:

@@ -164,7 +164,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
             )
     sizes = {"vocabulary_size": description["vocabulary_size"], **description["options"]}
     if part_reference.is_reference(description["name"]):
-        _check_source(directory, {given.resolve(), directory.resolve()}, description)
+        _check_source(directory, {given.resolve(), *_places_of(directory)}, description)
     path = directory / names.WEIGHTS
     try:
         headers = npz.read_headers(path)
@@ -194,6 +194,17 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     if directory != given:
         warn_if_training_went_on(directory, description)
     return model, vocabulary
+
+
+def _places_of(directory: pathlib.Path) -> set[pathlib.Path]:
+    """Returns the directory of a model, and that of its run if it is in one."""
+    directory = directory.resolve()
+    run = directory.parent
+    of_runs = (names.CONFIG, names.OWN_PARTS, names.METRICS, names.ORIGIN, names.CHECKPOINTS)
+    is_of_run = directory.name in (names.MODEL, names.LAST_MODEL)
+    if is_of_run and any((run / name).exists() for name in of_runs):
+        return {directory, run}
+    return {directory}
 
 
 def _check_source(

@@ -21,7 +21,8 @@ from tensorflow.python.eager.polymorphic_function.concrete_function import Concr
 from tensorflow.python.ops import resource_variable_ops
 
 from tff_keyboard.data.vocabulary import BOS, OOV
-from tff_keyboard.storage.errors import ConfigError, in_one_line
+from tff_keyboard.storage import part_reference
+from tff_keyboard.storage.errors import ConfigError
 
 WINDOW = 32
 """Words that a model without `step` reads for a prediction, unless it has an attribute `window`."""
@@ -269,10 +270,7 @@ def _errors_of_calls(label: str, method: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        message = " ".join(str(error).split())
-        raise ConfigError(
-            f"{label}: `{method}` raised {type(error).__name__}: {in_one_line(Exception(message))}"
-        ) from error
+        raise ConfigError(f"{label}: `{method}`: {part_reference.what_happened(error)}") from error
 
 
 def _check_logits(logits: Any, shape: list[int], label: str, verb: str) -> None:

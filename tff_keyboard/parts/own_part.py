@@ -93,7 +93,7 @@ class OwnPart(Table):
         fields = {field.name for field in dataclasses.fields(cls) if field.name not in _OF_CLASS}
         table = {key: value for key, value in values.items() if key in fields}
         options = {key: value for key, value in values.items() if key not in fields}
-        hints = typing.get_type_hints(cls)
+        hints = {key: hint for key, hint in typing.get_type_hints(cls).items() if key in fields}
         for key, value in table.items():
             table[key] = tables.coerce(value, hints[key], f"{prefix}.{key}")
         try:
@@ -292,8 +292,7 @@ def _checked(
     """Returns the values of all parameters."""
     for key in values:
         if key not in parameters:
-            names = [name for name in known if name not in _OF_CLASS]
-            raise ConfigError(tables.unknown_key(key, prefix, names))
+            raise ConfigError(tables.unknown_key(key, prefix, list(known)))
     options = {}
     for key, parameter in parameters.items():
         name = f"{prefix}.{key}"

@@ -19,6 +19,8 @@ import importlib.util
 import pathlib
 import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
@@ -26,6 +28,13 @@ from typing import Any
 from tff_keyboard.storage.errors import ConfigError, in_one_line
 
 _REFERENCE = re.compile(r"(?P<source>[^:]+):(?P<attribute>[A-Za-z_]\w*)")
+_THIS_PACKAGE = str(pathlib.Path(__file__).resolve().parents[1])
+_PYTHON = sysconfig.get_paths()["stdlib"]
+_LIBRARY = re.compile(
+    "site-packages|__autograph_generated_file|^<|"
+    + "|".join(map(re.escape, (_THIS_PACKAGE, _PYTHON)))
+)
+_NODES = re.compile(r"\[\[.*?\]\]|\{\{.*?\}\}|\[Op:.*?\]|Graph execution error:")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +83,10 @@ def absolute(reference: str, folder: pathlib.Path) -> str:
     return f"{(folder / source).resolve()}{separator}{attribute}"
 
 
+def before_import(path: pathlib.Path) -> None:
+    """Is called with the source file of a part before it is imported. Commands replace it."""
+
+
 @functools.cache
 def load(reference: str, key: str) -> UserPart:
     """Imports a user's part.
@@ -88,6 +101,7 @@ def load(reference: str, key: str) -> UserPart:
         is imported, or the attribute is not a function or class.
     """
     path = source_path(reference, key)
+    before_import(path)
     source, _, attribute = reference.rpartition(":")
     if source.endswith(".py"):
         module, version = _module_of_file(path, key, reference), ""
@@ -187,18 +201,45 @@ def failure(
       path: The source file of the part.
       shows_message: Whether the message of the error is quoted. It may contain text of users.
     """
-    line = ""
-    traceback = error.__traceback__
-    while traceback is not None:
-        if pathlib.Path(traceback.tb_frame.f_code.co_filename) == path:
-            line = f", line {traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    if isinstance(error, SyntaxError) and error.lineno:
-        line = f", line {error.lineno}"
-    message = f": {in_one_line(error)}" if shows_message else "."
     return ConfigError(
-        f"`{key}` = {reference!r}: {path}{line} raised {type(error).__name__}{message}"
+        f"`{key}` = {reference!r}: " + what_happened(error, path, shows_message=shows_message)
     )
+
+
+def what_happened(
+    error: Exception, path: pathlib.Path | None = None, *, shows_message: bool = True
+) -> str:
+    """Returns the place, the type and the message of an error in the code of a user.
+
+    AutoGraph puts the traceback into the message of another error, and Keras adds the arguments of
+    the layer. Both are left out.
+
+        /home/ann/my_parts.py, line 7 raised ValueError: ...
+
+    Args:
+      error: The error.
+      path: The file whose last line is named. Default: the last file outside of libraries.
+      shows_message: Whether the message of the error is quoted.
+    """
+    name, text = type(error).__name__, str(error)
+    frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+    metadata = getattr(error, "ag_error_metadata", None)
+    if metadata is not None:
+        frames += [(each.filename, each.lineno) for each in reversed(metadata.translated_stack)]
+        name, _, text = metadata.cause_message.partition(": ")
+    if isinstance(error, SyntaxError) and error.lineno:
+        frames.append((str(error.filename), error.lineno))
+    if path is None:
+        places = [frame for frame in frames if not _LIBRARY.search(frame[0])]
+    else:
+        places = [frame for frame in frames if pathlib.Path(frame[0]) == path]
+    place = str(path) if path else ""
+    if places:
+        place = f"{places[-1][0]}, line {places[-1][1]}"
+    text = re.split(r"Node: '.*'\n", text)[-1].partition("Call arguments received by")[0]
+    text = " ".join(_NODES.sub(" ", text).split())
+    message = f": {in_one_line(Exception(text))}" if shows_message else "."
+    return f"{place} raised {name}{message}".strip()
 
 
 def _version(module: str) -> str:

@@ -373,8 +373,8 @@ class RunDirectory:
                 if before.get(fact) != now[fact]:
                     raise RunDirectoryError(
                         f"The {word} of `{key}` = {now['reference']!r} has changed since this run "
-                        f"started: {fact} was {_shorten(repr(before.get(fact)), 20)}, and is "
-                        f"{_shorten(repr(now[fact]), 20)} now. Restore it, or use another run "
+                        f"started: {fact} was {_shorten(str(before.get(fact)), 16)}, and is "
+                        f"{_shorten(str(now[fact]), 16)} now. Restore it, or use another run "
                         "directory."
                     )
 

@@ -17,9 +17,13 @@ modules take plain values or one table.
     central.py             the process and the data of training on pooled text
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import tensorflow as tf
+
+from tff_keyboard.aggregators.registry._own import OwnAggregator
 from tff_keyboard.algorithms import variable_model
 from tff_keyboard.algorithms.composition import ModelFn, with_initial_weights
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
@@ -27,7 +31,7 @@ from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.rounds.round_process import RoundProcess
-from tff_keyboard.config import RunConfig, to_dict
+from tff_keyboard.config import ConfigError, RunConfig, to_dict
 from tff_keyboard.config.resume_policy import numerics_config
 from tff_keyboard.config.sections.fine_tuning_config import (
     LearningWithoutForgetting,
@@ -40,13 +44,16 @@ from tff_keyboard.config.sections.learning_config import (
 )
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
+from tff_keyboard.execution import threading_options
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
+from tff_keyboard.models.keras_next_word_model import KerasNextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.parts import own_part
 from tff_keyboard.parts.aggregator import AggregatorRun
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.privacy.ledger.origin import id_of_run
+from tff_keyboard.storage import part_reference
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import aggregation, client_algorithms, validation
 from tff_keyboard.training.client_algorithms import WrapClientWork
@@ -186,9 +193,38 @@ def check_own_parts(config: RunConfig, vocabulary: Vocabulary) -> None:
       ConfigError: A part raises an error, or returns an object of the wrong kind.
     """
     if any(own_part.parts_in(config)):
+        threading_options.use_one_thread_an_operation()  # before the first operation
         with own_part.errors_of_parts(config):
             model = build_model_of(config, len(vocabulary), seed=config.train.seed)
+            if isinstance(model, KerasNextWordModel):
+                model.check_every_word(config.data.max_length)
+            if isinstance(config.aggregation.rule, OwnAggregator):
+                weights = weights_by_name(model)
+                run = AggregatorRun(
+                    clients_per_round=config.train.clients_per_round,
+                    seed=config.train.seed,
+                    variable_names=list(weights),
+                )
+                config.aggregation.rule.check_types(run, [w.shape for w in weights.values()])
             build_process(config, model, joined=True)
+
+
+@contextlib.contextmanager
+def errors_of_rounds(config: RunConfig) -> Iterator[None]:
+    """Converts errors of TensorFlow in rounds with the user's own parts to `ConfigError`."""
+    try:
+        with own_part.errors_of_parts(config):
+            yield
+    except tf.errors.ResourceExhaustedError:
+        raise
+    except tf.errors.OpError as error:
+        parts = " and ".join(f"`{part.key}` = {part.type!r}" for part in own_part.parts_in(config))
+        if not parts:
+            raise
+        raise ConfigError(
+            f"In a round with {parts}, TensorFlow {part_reference.what_happened(error)}. Correct "
+            "the part, and train in another run directory."
+        ) from error
 
 
 def build_rehearsal(config: RunConfig, general_store: ClientStore | None) -> Rehearsal | None:

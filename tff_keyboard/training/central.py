@@ -78,14 +78,17 @@ def train_central(
     config = as_run(config, recorded)
     model = build.build_initial_model(config, store.vocabulary)
     process = build_central_process(config, model)
-    with open_run(
-        workdir,
-        config_lib.dump(config),
-        privacy,
-        store,
-        general_store,
-        own_parts=own_part.sources_of(config),
-    ) as run:
+    with (
+        open_run(
+            workdir,
+            config_lib.dump(config),
+            privacy,
+            store,
+            general_store,
+            own_parts=own_part.sources_of(config),
+        ) as run,
+        build.errors_of_rounds(config),
+    ):
         return train_run(
             run,
             store,

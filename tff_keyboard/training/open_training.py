@@ -69,9 +69,10 @@ class OpenTraining:
                 )
             )
         settings = build.build_run_settings(self.config)
-        return train_run(
-            self.run, self.store, self.model, settings, hooks=[*ledger, *hooks], **parts
-        )
+        with build.errors_of_rounds(self.config):
+            return train_run(
+                self.run, self.store, self.model, settings, hooks=[*ledger, *hooks], **parts
+            )
 
 
 @contextlib.contextmanager

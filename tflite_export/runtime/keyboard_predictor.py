@@ -158,9 +158,10 @@ class KeyboardPredictor:
           ExportError: If the file has no signature of that name.
         """
         if name not in self.signature_names:
+            trains = name in signatures.TRAINING_SIGNATURES
+            how = ", with --trainable, which requires a CIFG" if trains else ""
             raise ExportError(
-                f"{self.path}: has no signature {name!r}. Export the model again"
-                + (", with --trainable." if name in signatures.TRAINING_SIGNATURES else ".")
+                f"{self.path}: has no signature {name!r}. Export the model again{how}."
             )
         return Signature(self.path, name, self._interpreter, self.lock)
 

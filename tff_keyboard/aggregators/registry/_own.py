@@ -1,7 +1,10 @@
 """An aggregator that is not in this package."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, ClassVar
+
+import numpy as np
 
 from tff_keyboard.parts.aggregator import (
     AGGREGATORS,
@@ -11,6 +14,7 @@ from tff_keyboard.parts.aggregator import (
     AggregatorRun,
 )
 from tff_keyboard.parts.own_part import OwnPart
+from tff_keyboard.storage.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,3 +64,27 @@ class OwnAggregator(Aggregator, OwnPart):
         kinds = (library.WeightedAggregationFactory, library.UnweightedAggregationFactory)
         self.must_be(isinstance(factory, kinds), "a factory of `tff.aggregators`", factory)
         return factory
+
+    def check_types(self, run: AggregatorRun, shapes: Sequence[Sequence[int]]) -> None:
+        """Checks that the aggregator takes and returns updates with these shapes.
+
+        Raises:
+          ConfigError: It does not, or the part raises an error.
+        """
+        import tensorflow_federated as tff
+
+        factory = self.build(run)
+        update = tff.to_type([tff.TensorType(np.float32, shape) for shape in shapes])
+        with self.errors():
+            if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
+                process = factory.create(update, tff.TensorType(np.float32))
+            else:
+                process = factory.create(update)
+        takes = process.next.type_signature.parameter[1].member
+        gives = process.next.type_signature.result.result.member
+        for verb, other in {"take": takes, "return": gives}.items():
+            if str(other) != str(update):
+                raise ConfigError(
+                    f"`{self.key}` = {self.type!r} must {verb} an update of the type {update} "
+                    f"(`value_type`), got {other}."
+                )
