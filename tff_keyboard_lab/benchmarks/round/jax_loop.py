@@ -138,7 +138,7 @@ def build_loop(clients, sizes, learning_rate):
             results[number] = jax.block_until_ready(sums)
 
     def one_round(weights):
-        results = {}
+        results: dict[int, tuple] = {}
         threads = [
             threading.Thread(target=train, args=(number, weights, results))
             for number in range(len(devices))
