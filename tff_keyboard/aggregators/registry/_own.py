@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from tff_keyboard.parts.aggregator import (
     AGGREGATORS,
     KEEPS_SENSITIVITY,
@@ -71,6 +69,7 @@ class OwnAggregator(Aggregator, OwnPart):
         Raises:
           ConfigError: It does not, or the part raises an error.
         """
+        import numpy as np
         import tensorflow_federated as tff
 
         factory = self.build(run)
