@@ -60,11 +60,11 @@ pathlib.Path("my_aggregator.py").write_text(SOURCE)
 print(f"my_aggregator.py has {len(SOURCE.splitlines())} lines.")
 
 # %% [markdown]
-# `check_rule` checks properties that a mean has, in small rounds. Our aggregator lacks five of them.
-# Three are intended: it changes the length of updates, and it ignores the clients' weights. The
-# other two are NaN: if a client sends NaN, or if no client takes part, the result is not finite. A
-# training from a config removes an update with NaN before your aggregator, and a round whose result
-# is not finite changes nothing.
+# `check_rule` checks properties that a mean has, in small rounds. Our aggregator lacks five of
+# them. Three are intended: it changes the length of updates, and it ignores the clients' weights.
+# The other two are NaN: if a client sends NaN, or if no client takes part, the result is not
+# finite. A training from a config removes an update with NaN before your aggregator, and a round
+# whose result is not finite changes nothing.
 
 # %%
 sys.path.insert(0, ".")
