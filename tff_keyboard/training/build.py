@@ -38,10 +38,7 @@ from tff_keyboard.config.sections.fine_tuning_config import (
     RehearsalMethod,
     TransferConfig,
 )
-from tff_keyboard.config.sections.learning_config import (
-    FedAvgClient,
-    FedAvgM,
-)
+from tff_keyboard.config.sections.learning_config import FedAvgClient, FedAvgM
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.execution import threading_options

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from tff_keyboard.algorithms import schedules
 from tff_keyboard.algorithms.fine_tuning import server_transfer
@@ -12,9 +11,7 @@ from tff_keyboard.algorithms.rounds.round_process import RoundTransform
 from tff_keyboard.algorithms.rounds.scheduled import RatesOfRound, ScheduledProcess
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.averaging_config import NoAverage
-from tff_keyboard.config.sections.fine_tuning_config import (
-    TransferConfig,
-)
+from tff_keyboard.config.sections.fine_tuning_config import TransferConfig
 from tff_keyboard.config.sections.learning_config import (
     CentralAdam,
     CentralSgd,
@@ -24,12 +21,6 @@ from tff_keyboard.config.sections.learning_config import (
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.training.run_privacy import RunPrivacy
-
-if TYPE_CHECKING:
-    pass
-
-# Fields of `[aggregation.privacy]` for the ledger and the noise key, not for the aggregator
-_OF_RUNS = ("delta", "noise_secret", "fixed_nonce")
 
 
 def clients_per_pack(config: RunConfig) -> int:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow_federated as tff
 
@@ -18,12 +17,6 @@ from tff_keyboard.execution.engine import Engine, LocalEngine
 from tff_keyboard.storage import entry_points
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.training.train_run import LAST
-
-if TYPE_CHECKING:
-    pass
-
-# Fields of `[aggregation.privacy]` for the ledger and the noise key, not for the aggregator
-_OF_RUNS = ("delta", "noise_secret", "fixed_nonce")
 
 
 def metric_names(config: RunConfig) -> list[str]:
