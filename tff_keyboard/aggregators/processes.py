@@ -10,6 +10,13 @@ AggregationProcess: TypeAlias = tff.templates.AggregationProcess
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 
 
+def as_weighted(factory: Factory | tff.aggregators.UnweightedAggregationFactory) -> Factory:
+    """Returns a weighted factory that drops the weights if `factory` is unweighted."""
+    if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
+        return tff.aggregators.as_weighted_aggregator(factory)
+    return factory
+
+
 def build_process(
     initialize: Callable[[], Any],
     next_fn: Callable[[Any, Any, Any], tuple[Any, Any, Any]],

@@ -15,7 +15,7 @@ it. An aggregator with little code has it in the same module, in `build` (`multi
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tff_keyboard.parts import calls
 from tff_keyboard.parts.registry import Registry
@@ -68,6 +68,37 @@ class CohortSettings(Protocol):
     @property
     def dropout_rate(self) -> float:
         """Share of the clients that do not report."""
+
+
+class FewReports(NamedTuple):
+    """The smallest number of reports that a round is expected to have.
+
+    Attributes:
+      reports: The number.
+      cause: The key that allows so few, as the beginning of a warning.
+      way_out: How to get more.
+    """
+
+    reports: int
+    cause: str
+    way_out: str
+
+
+def few_reports(train: CohortSettings, min_reports: int) -> FewReports:
+    """Returns the smallest number of reports of a round; `min_reports` as for `check_cohort`."""
+    if min_reports:
+        return FewReports(
+            min_reports,
+            f"`devices.min_report_fraction` allows rounds with {min_reports}",
+            "Set `devices.min_report_fraction` = 1.",
+        )
+    reports = int(train.selected_per_round * (1 - train.dropout_rate))
+    reports = min(train.clients_per_round, reports)
+    return FewReports(
+        reports,
+        f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports}",
+        "Raise `train.over_selection`.",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,6 +156,15 @@ class Aggregator(Table, path="aggregation.rule"):
         Raises `ValueError` if the options do not fit the run.
         """
         return calls.call(self.factory, self.arguments(), vars(run))
+
+    def check_types(self, run: AggregatorRun, shapes: Sequence[Sequence[int]]) -> None:
+        """Checks that the aggregator takes and returns updates with these shapes.
+
+        The aggregators of this package do.
+
+        Raises:
+          ConfigError: It does not, or a user's own part raises an error.
+        """
 
     def limit_weight(self, limit: Any, vocabulary_size: int) -> Any:
         """Returns the bounds on a client's weight, given the bounds on a number (`WeightLimit`)."""

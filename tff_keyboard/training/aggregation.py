@@ -31,7 +31,7 @@ from tff_keyboard.aggregators.guards.update_guard import (
     zero_or_one,
 )
 from tff_keyboard.aggregators.guards.weight_cap import WeightCapFactory
-from tff_keyboard.aggregators.processes import Factory
+from tff_keyboard.aggregators.processes import Factory, as_weighted
 from tff_keyboard.aggregators.row_correction import RowCorrectionFactory
 from tff_keyboard.config.sections import aggregation_config as tables
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
@@ -80,10 +80,7 @@ def build_rule(config: AggregationConfig, run: AggregatorRun) -> Factory:
     """Builds the factory of `aggregation.rule` without protection."""
     if config.is_private:
         run = dataclasses.replace(run, privacy=config.privacy)
-    factory = config.rule.build(run)
-    if isinstance(factory, tff.aggregators.UnweightedAggregationFactory):
-        return tff.aggregators.as_weighted_aggregator(factory)
-    return factory
+    return as_weighted(config.rule.build(run))
 
 
 def protect(

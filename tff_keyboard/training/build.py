@@ -18,12 +18,11 @@ modules take plain values or one table.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from tff_keyboard.aggregators.registry._own import OwnAggregator
 from tff_keyboard.algorithms import variable_model
 from tff_keyboard.algorithms.composition import ModelFn, with_initial_weights
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
@@ -80,6 +79,7 @@ def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordMo
 
 
 def build_model_of(config: RunConfig, vocabulary_size: int, *, seed: int | None) -> NextWordModel:
+    """Builds the model of `[model]`; see `models.build_model`."""
     return build_model(
         config.model.name,
         vocabulary_size=vocabulary_size,
@@ -158,12 +158,7 @@ def build_process(
             wrap_client_work=wrap_client_work,
             joined=joined and wrap_client_work is None,
         )
-    run = AggregatorRun(
-        clients_per_round=config.train.clients_per_round,
-        seed=config.train.seed,
-        variable_names=list(weights),
-        takes_sums=takes_sums,
-    )
+    run = _aggregator_run(config, weights, takes_sums=takes_sums)
     limit = aggregation.build_weight_limit(table, vocabulary_size)
     rule = aggregation.build_rule(table, run)
     process = client_algorithms.build_learning_process(
@@ -183,27 +178,35 @@ def build_process(
     return with_initial_weights(process, list(weights.values()))
 
 
+def _aggregator_run(
+    config: RunConfig, weights: Iterable[str], *, takes_sums: bool = False
+) -> AggregatorRun:
+    """Returns the values for the aggregator, given the names of the model's weights in order."""
+    return AggregatorRun(
+        clients_per_round=config.train.clients_per_round,
+        seed=config.train.seed,
+        variable_names=list(weights),
+        takes_sums=takes_sums,
+    )
+
+
 def check_own_parts(config: RunConfig, vocabulary: Vocabulary) -> None:
     """Checks that the user's own parts in a config can be built, before a run directory exists.
 
     Raises:
       ConfigError: A part raises an error, or returns an object of the wrong kind.
     """
-    if any(own_part.parts_in(config)):
-        threading_options.use_one_thread_an_operation()  # before the first operation
-        with own_part.errors_of_parts(config):
-            model = build_model_of(config, len(vocabulary), seed=config.train.seed)
-            if isinstance(model, KerasNextWordModel):
-                model.check_every_word(config.data.max_length)
-            if isinstance(config.aggregation.rule, OwnAggregator):
-                weights = weights_by_name(model)
-                run = AggregatorRun(
-                    clients_per_round=config.train.clients_per_round,
-                    seed=config.train.seed,
-                    variable_names=list(weights),
-                )
-                config.aggregation.rule.check_types(run, [w.shape for w in weights.values()])
-            build_process(config, model, joined=True)
+    if not any(own_part.parts_in(config)):
+        return
+    threading_options.use_one_thread_an_operation()  # before the first operation
+    with own_part.errors_of_parts(config):
+        model = build_model_of(config, len(vocabulary), seed=config.train.seed)
+        if isinstance(model, KerasNextWordModel):
+            model.check_every_word(config.data.max_length)
+        weights = weights_by_name(model)
+        run = _aggregator_run(config, weights)
+        config.aggregation.rule.check_types(run, [weight.shape for weight in weights.values()])
+        build_process(config, model, joined=True)
 
 
 @contextlib.contextmanager

@@ -1,8 +1,14 @@
-"""The option `layer_groups` of the aggregators that treat each layer by itself."""
+"""Option and text of the aggregators that treat each layer by itself."""
 
 import dataclasses
 
 from tff_keyboard.parts.aggregator import Aggregator, layer_groups_problem
+
+# A `privacy_problem`
+WEIGHTS_ARE_NOT_BOUNDED = (
+    "its weights depend on all clients at once, so one client's influence is not bounded by "
+    "clipping. Use 'private_fedatt' or 'mean'."
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

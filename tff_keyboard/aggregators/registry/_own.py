@@ -54,9 +54,9 @@ class OwnAggregator(Aggregator, OwnPart):
         """See base class."""
         import tensorflow_federated as tff
 
-        inner = AGGREGATORS["mean"]().build(run)
-        if isinstance(inner, tff.aggregators.UnweightedAggregationFactory):
-            inner = tff.aggregators.as_weighted_aggregator(inner)
+        from tff_keyboard.aggregators.processes import as_weighted
+
+        inner = as_weighted(AGGREGATORS["mean"]().build(run))
         factory = self.call(vars(run) | {"inner": inner})
         library = tff.aggregators
         kinds = (library.WeightedAggregationFactory, library.UnweightedAggregationFactory)
@@ -64,11 +64,7 @@ class OwnAggregator(Aggregator, OwnPart):
         return factory
 
     def check_types(self, run: AggregatorRun, shapes: Sequence[Sequence[int]]) -> None:
-        """Checks that the aggregator takes and returns updates with these shapes.
-
-        Raises:
-          ConfigError: It does not, or the part raises an error.
-        """
+        """See base class."""
         import numpy as np
         import tensorflow_federated as tff
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from tff_keyboard.aggregators import attackers_in_cohort as cohort_attackers
 from tff_keyboard.aggregators.registry._order_statistic import OrderStatistic
-from tff_keyboard.parts.aggregator import CohortSettings
+from tff_keyboard.parts.aggregator import CohortSettings, few_reports
 from tff_keyboard.storage.checks import Range
 from tff_keyboard.storage.errors import ConfigError
 
@@ -67,13 +67,7 @@ class BoundedTrimmedMeanConfig(OrderStatistic):
                 "`train.over_selection` to 1.",
                 stacklevel=2,
             )
-        reports = min(clients, int(train.selected_per_round * (1 - train.dropout_rate)))
-        cause = f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports}"
-        way_out = "Raise `train.over_selection`."
-        if min_reports:
-            reports = min_reports
-            cause = f"`devices.min_report_fraction` allows rounds with {reports}"
-            way_out = "Set `devices.min_report_fraction` = 1."
+        reports, cause, way_out = few_reports(train, min_reports)
         cut = cohort_attackers.tolerated_attackers(reports, share)
         small = cohort_attackers.excess_probability(reports, share, cut)
         if small > cohort_attackers.RISK:

@@ -3,7 +3,10 @@
 import dataclasses
 from typing import ClassVar, Literal
 
-from tff_keyboard.aggregators.registry._layered import LayeredAggregator
+from tff_keyboard.aggregators.registry._layered import (
+    WEIGHTS_ARE_NOT_BOUNDED,
+    LayeredAggregator,
+)
 from tff_keyboard.storage.checks import Positive
 
 
@@ -20,10 +23,7 @@ class FedAttConfig(LayeredAggregator):
 
     factory: ClassVar[str] = "tff_keyboard.aggregators.fedatt.aggregator:FedAttFactory"
     averages: ClassVar[bool] = True
-    privacy_problem: ClassVar[str] = (
-        "its weights depend on all clients at once, so one client's influence is not bounded by "
-        "clipping. Use 'private_fedatt' or 'mean'."
-    )
+    privacy_problem: ClassVar[str] = WEIGHTS_ARE_NOT_BOUNDED
     secure_sum_problem: ClassVar[str] = (
         "its attention needs the distance of each client, and the largest distance"
     )

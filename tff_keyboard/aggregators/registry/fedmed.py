@@ -4,7 +4,10 @@ import dataclasses
 import math
 from typing import Annotated, Any, ClassVar, Literal
 
-from tff_keyboard.aggregators.registry._layered import LayeredAggregator
+from tff_keyboard.aggregators.registry._layered import (
+    WEIGHTS_ARE_NOT_BOUNDED,
+    LayeredAggregator,
+)
 from tff_keyboard.parts import calls
 from tff_keyboard.parts.aggregator import AggregatorRun
 from tff_keyboard.storage.checks import NotNegative, Range
@@ -31,10 +34,7 @@ class FedMedConfig(LayeredAggregator):
 
     factory: ClassVar[str] = "tff_keyboard.aggregators.fedmed.aggregator:FedMedFactory"
     averages: ClassVar[bool] = True
-    privacy_problem: ClassVar[str] = (
-        "its weights depend on all clients at once, so one client's influence is not bounded by "
-        "clipping. Use 'private_fedatt' or 'mean'."
-    )
+    privacy_problem: ClassVar[str] = WEIGHTS_ARE_NOT_BOUNDED
     secure_sum_problem: ClassVar[str] = (
         "topK and its weights need the loss and divergence of each client"
     )

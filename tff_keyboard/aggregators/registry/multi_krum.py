@@ -19,7 +19,12 @@ import dataclasses
 import warnings
 from typing import Any, ClassVar, Literal
 
-from tff_keyboard.parts.aggregator import Aggregator, AggregatorRun, CohortSettings
+from tff_keyboard.parts.aggregator import (
+    Aggregator,
+    AggregatorRun,
+    CohortSettings,
+    few_reports,
+)
 from tff_keyboard.storage.checks import FromOne, FromZero
 from tff_keyboard.storage.errors import ConfigError
 
@@ -61,13 +66,7 @@ class MultiKrumConfig(Aggregator):
                 f"clients of a round without {self.max_attackers} attackers and 2, got "
                 f"{self.selected}."
             )
-        reports = min(clients, int(train.selected_per_round * (1 - train.dropout_rate)))
-        cause = f"`train.dropout_rate` = {train.dropout_rate:g} leaves about {reports}"
-        way_out = "Raise `train.over_selection`."
-        if min_reports:
-            reports = min_reports
-            cause = f"`devices.min_report_fraction` allows rounds with {reports}"
-            way_out = "Set `devices.min_report_fraction` = 1."
+        reports, cause, way_out = few_reports(train, min_reports)
         if reports < smallest:
             warnings.warn(
                 f"{cause} of {clients} clients, and `aggregation.rule.max_attackers` = "
