@@ -78,7 +78,8 @@ class GraphPiece:
         self.results = results if last_results is None else results[len(results) - last_results :]
         if proto.initialize_op:
             self._initialise_first(proto.initialize_op)
-        self._keep_what_results_need()
+        # In a loop, nodes that no result needs would run.
+        _keep(self._graph, _needed_by(self._graph, self.results))
         self._forget_places_of_other_nodes()
         self._variables = [node for node in self._graph.node if node.op == "VarHandleOp"]
         self.draws: list[str] = []
@@ -103,9 +104,7 @@ class GraphPiece:
 
     def make_draws(self) -> list[tf.Tensor]:
         """Creates the tensors of `draws` in the current graph."""
-        return tf.graph_util.import_graph_def(
-            self._draws_graph, return_elements=self.draws, name="draws"
-        )
+        return _import(self._draws_graph, {}, self.draws, "draws")
 
     def __call__(self, feeds: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
         """Inserts the piece and returns the tensors of `results`.
@@ -152,7 +151,7 @@ class GraphPiece:
                 if operation.type.startswith("StatelessRandom") or inputs & drawn:
                     drawn.add(operation.name)
         nodes = {node.name: node for node in self._graph.node}
-        rest = [node for node in self._graph.node if node.name not in drawn]
+        rest = [node for node in nodes.values() if node.name not in drawn]
         read = [*self.results, *(name for node in rest for name in node.input)]
         self.draws = sorted({_tensor_name(name) for name in read if _node_name(name) in drawn})
         for name in sorted(_needed_by(self._graph, self.draws)):
@@ -161,12 +160,7 @@ class GraphPiece:
             node.attr.pop("_class", None)  # a variable's place
         self._draws_graph.library.CopyFrom(self._graph.library)
         self._draws_graph.versions.CopyFrom(self._graph.versions)
-        del self._graph.node[:]
-        self._graph.node.extend(rest)
-
-    def _keep_what_results_need(self) -> None:
-        """Drops the nodes that the results do not need. In a loop they would run."""
-        _keep(self._graph, _needed_by(self._graph, self.results))
+        _keep(self._graph, nodes.keys() - drawn)
 
     def _split_row_work(self) -> RowWork | None:
         marks = row_work.find_marks([node.name for node in self._graph.node])
@@ -217,13 +211,13 @@ def _import(
     graph = tf.compat.v1.get_default_graph()
     read = {_node_name(source) for node in graph_def.node for source in node.input}
     read |= {_node_name(result) for result in results}
-    used = {
+    inputs = {
         source: captured(tensor, graph)
         for source, tensor in feeds.items()
         if _node_name(source) in read
     }
     return tf.graph_util.import_graph_def(
-        graph_def, input_map=used, return_elements=list(results), name=name
+        graph_def, input_map=inputs, return_elements=list(results), name=name
     )
 
 
