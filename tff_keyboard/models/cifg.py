@@ -19,6 +19,8 @@ with standard deviation 1/sqrt(dim), which makes x_t a unit vector on average.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -85,11 +87,64 @@ class CifgCell:
         return (recurrence.sum_of_products(r_before, d_pre), recurrence.sum_of_products(m, d_r))
 
 
-class Cifg(RecurrentModel):
-    """The next-word model of Gboard. The module docstring has the equations.
+class ProjectedRecurrentModel(RecurrentModel):
+    """The weights of a recurrent model with three gates, a projection and a tied table.
 
     Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [D, 3U]`, `bias [3U]`,
     `projection [U, D]`. The state is `[r [batch, D], c [batch, U]]`; the hidden vector is r.
+
+    Args:
+      vocabulary_size: Rows of the table, including special ids.
+      seed: Seed of the initial weights; None for zeros, except for the biases.
+      units: Width of c.
+      embedding_size: Width of x and r.
+      biases: Initial bias of each gate.
+      options: Further options with which the model was built.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        seed: int | None,
+        units: int,
+        embedding_size: int,
+        biases: Sequence[float],
+        options: Mapping[str, Any] | None = None,
+    ):
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            state_size=[embedding_size, units],
+            options={"units": units, "embedding_size": embedding_size, **(options or {})},
+        )
+        dim = embedding_size
+
+        def matrix(name, rows, columns, gates):
+            initialiser = glorot(rows, columns, seed=seed, name=name)
+            return self.add_weight(name, [rows, gates * columns], initializer=initialiser)
+
+        self.embedding = self.add_weight(
+            "embedding",
+            [vocabulary_size, dim],
+            initializer=uniform(math.sqrt(3.0 / dim), seed=seed, name="embedding"),
+        )
+        self.kernel = matrix("kernel", dim, units, 3)
+        self.recurrent_kernel = matrix("recurrent_kernel", dim, units, 3)
+        self.bias = self.add_weight(
+            "bias", [3 * units], initializer=per_gate_constants(units, biases)
+        )
+        self.projection = matrix("projection", units, dim, 1)
+
+    @property
+    def output_table(self):
+        return tf.convert_to_tensor(self.embedding), None
+
+    def embed(self, ids):
+        return tf.gather(self.embedding, ids)
+
+
+class Cifg(ProjectedRecurrentModel):
+    """The next-word model of Gboard. The module docstring has the equations.
 
         model = Cifg(vocabulary_size=10_000, seed=1)
         logits, state = model.step(tf.constant([5]), model.initial_state(1))  # [1, 10_000]
@@ -121,40 +176,15 @@ class Cifg(RecurrentModel):
         rates = {"embedding_dropout": embedding_dropout, "output_dropout": output_dropout}
         super().__init__(
             vocabulary_size=vocabulary_size,
-            state_size=[embedding_size, units],
-            options={"units": units, "embedding_size": embedding_size}
-            | {name: rate for name, rate in rates.items() if rate},
+            seed=seed,
+            units=units,
+            embedding_size=embedding_size,
+            biases=[-1.0, 0.0, 0.0],
+            options={name: rate for name, rate in rates.items() if rate},
         )
         self._embedding_dropout = embedding_dropout
         self._output_dropout = output_dropout
-        dim = embedding_size
-        self.embedding = self.add_weight(
-            "embedding",
-            [vocabulary_size, dim],
-            initializer=uniform(math.sqrt(3.0 / dim), seed=seed, name="embedding"),
-        )
-        self.kernel = self.add_weight(
-            "kernel", [dim, 3 * units], initializer=glorot(dim, units, seed=seed, name="kernel")
-        )
-        self.recurrent_kernel = self.add_weight(
-            "recurrent_kernel",
-            [dim, 3 * units],
-            initializer=glorot(dim, units, seed=seed, name="recurrent_kernel"),
-        )
-        self.bias = self.add_weight(
-            "bias", [3 * units], initializer=per_gate_constants(units, [-1.0, 0.0, 0.0])
-        )
-        self.projection = self.add_weight(
-            "projection", [units, dim], initializer=glorot(units, dim, seed=seed, name="projection")
-        )
-        self._cell = CifgCell(units, dim)
-
-    @property
-    def output_table(self):
-        return tf.convert_to_tensor(self.embedding), None
-
-    def embed(self, ids):
-        return tf.gather(self.embedding, ids)
+        self._cell = CifgCell(units, embedding_size)
 
     def step_hidden(self, inputs, state):
         pre = tf.matmul(inputs, self.kernel) + self.bias

@@ -9,7 +9,7 @@ import os
 import numpy as np
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, SPECIAL_IDS, Vocabulary
-from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.next_word_model import NextWordModel, with_word_rows
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage.errors import SavedModelError
 
@@ -62,11 +62,10 @@ def _with_words(
     is_known: np.ndarray,
 ) -> np.ndarray:
     """Returns the saved weight with the drawn entries of unknown words along `axes`."""
-    for axis in axes:
-        saved = np.take(saved, rows, axis)
     value = drawn.copy()
-    places = [np.arange(size) for size in drawn.shape]
+    positions = [np.arange(size) for size in drawn.shape]
     for axis in axes:
-        places[axis] = np.flatnonzero(is_known)
-    value[np.ix_(*places)] = saved[np.ix_(*places)]
+        positions[axis] = np.flatnonzero(is_known)
+    known = np.ix_(*positions)
+    value[known] = with_word_rows(saved, axes, rows)[known]
     return value

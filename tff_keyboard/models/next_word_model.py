@@ -10,11 +10,19 @@ import abc
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.models.layers.dropout import RATES
 from tff_keyboard.storage.part_reference import PartSource
+
+
+def with_word_rows(weight: np.ndarray, axes: Sequence[int], rows: np.ndarray) -> np.ndarray:
+    """Returns a weight with the entries `rows` along the axes of words (`word_axes`)."""
+    for axis in axes:
+        weight = np.take(weight, rows, axis)
+    return weight
 
 
 class NextWordModel(tf.keras.Model, abc.ABC):

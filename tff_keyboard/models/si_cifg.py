@@ -14,23 +14,20 @@
 
 The maxima are over the units of one gate, at one position. If W, R and b of a gate are multiplied
 by a positive number, the outputs stay the same, so plain SGD on a client needs no learning rate for
-each gate. The number of parameters is that of the CIFG.
+each gate. It has as many parameters as the CIFG.
 
 Source: Ro et al. 2024, https://arxiv.org/abs/2403.08100, section 3: sigmoid and tanh of the CIFG
 (Hard et al. 2018) are replaced by scale-invariant functions, ReLU with a maximum as norm. The
 paper could not be read when this was written: t(z) and the use of s for both gates follow its
 abstract and a summary, https://www.emergentmind.com/topics/coupled-input-forget-gate-cifg. Compare
-both with the paper before you report figures as those of its model.
+both with the paper before you report figures under its name.
 
 Initial values as in `cifg.py`; b_f = 1, so that the forget gate starts near 1.
 """
 
-import math
-
 import tensorflow as tf
 
-from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
-from tff_keyboard.models.recurrent_model import RecurrentModel
+from tff_keyboard.models.cifg import ProjectedRecurrentModel
 
 _LEAST = 1e-6  # a smaller maximum counts as this number, so that no gradient is infinite
 
@@ -46,12 +43,10 @@ def scaled(z: tf.Tensor) -> tf.Tensor:
     return z / tf.maximum(tf.reduce_max(tf.abs(z), axis=-1, keepdims=True), _LEAST)
 
 
-class SiCifg(RecurrentModel):
+class SiCifg(ProjectedRecurrentModel):
     """The scale-invariant CIFG. The module docstring has the equations.
 
-    Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [D, 3U]`, `bias [3U]`,
-    `projection [U, D]`, with the gates in the order f, g, o. The state is `[r [batch, D],
-    c [batch, U]]`; the hidden vector is r.
+    The gates of the weights are in the order f, g, o.
 
         model = SiCifg(vocabulary_size=10_000, seed=1)
         logits, state = model.step(tf.constant([5]), model.initial_state(1))  # [1, 10_000]
@@ -75,33 +70,11 @@ class SiCifg(RecurrentModel):
     ):
         super().__init__(
             vocabulary_size=vocabulary_size,
-            state_size=[embedding_size, units],
-            options={"units": units, "embedding_size": embedding_size},
+            seed=seed,
+            units=units,
+            embedding_size=embedding_size,
+            biases=[1.0, 0.0, 0.0],
         )
-        dim = embedding_size
-
-        def matrix(name, rows, columns, gates):
-            initialiser = glorot(rows, columns, seed=seed, name=name)
-            return self.add_weight(name, [rows, gates * columns], initializer=initialiser)
-
-        self.embedding = self.add_weight(
-            "embedding",
-            [vocabulary_size, dim],
-            initializer=uniform(math.sqrt(3.0 / dim), seed=seed, name="embedding"),
-        )
-        self.kernel = matrix("kernel", dim, units, 3)
-        self.recurrent_kernel = matrix("recurrent_kernel", dim, units, 3)
-        self.bias = self.add_weight(
-            "bias", [3 * units], initializer=per_gate_constants(units, [1.0, 0.0, 0.0])
-        )
-        self.projection = matrix("projection", units, dim, 1)
-
-    @property
-    def output_table(self):
-        return self.embedding, None
-
-    def embed(self, ids):
-        return tf.gather(self.embedding, ids)
 
     def step_hidden(self, inputs, state):
         r, c = state

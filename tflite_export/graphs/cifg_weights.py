@@ -8,6 +8,7 @@ size is the same, and the logit error is a third lower (docs/phone/export.md).
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -59,12 +60,7 @@ class CifgWeights:
             variable.name.split(":")[0].rsplit("/", 1)[-1]: variable.numpy()
             for variable in model.trainable_variables
         }
-        for key, value in named.items():
-            if not np.isfinite(value).all():
-                raise ExportError(
-                    f"The weight `{key}` has NaN or infinity: training diverged. Export an "
-                    "earlier checkpoint."
-                )
+        check_finite(named)
         return cls(
             embedding=np.asarray(model.output_table[0]),  # as the model reads it
             kernels=_per_gate(named["kernel"]),
@@ -72,6 +68,16 @@ class CifgWeights:
             biases=_per_gate(named["bias"]),
             projection=named["projection"],
         )
+
+
+def check_finite(weights: Mapping[str, np.ndarray]) -> None:
+    """Raises `ExportError` if a weight is not finite, with its name."""
+    for name, value in weights.items():
+        if not np.isfinite(value).all():
+            raise ExportError(
+                f"The weight `{name}` has NaN or infinity: training diverged. Export an "
+                "earlier checkpoint."
+            )
 
 
 def _per_gate(joined: np.ndarray) -> tuple[np.ndarray, ...]:

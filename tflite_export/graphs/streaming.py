@@ -21,8 +21,9 @@ import tensorflow as tf
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD
 from tff_keyboard.models import NextWordModel, RecurrentModel, build_model
 from tff_keyboard.models.keras_next_word_model import KerasNextWordModel, push
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.models.next_word_model import with_word_rows
 from tflite_export.format import signatures
+from tflite_export.graphs.cifg_weights import check_finite
 from tflite_export.graphs.converter import convert_module, stripped
 from tflite_export.graphs.flatbuffer_builder import model_to_bytes
 
@@ -54,12 +55,7 @@ class StreamingWeights:
         Raises:
           ExportError: If a weight is not finite.
         """
-        for variable in model.trainable_variables:
-            if not np.isfinite(variable.numpy()).all():
-                raise ExportError(
-                    f"The weight `{variable.name}` has NaN or infinity: training diverged. Export "
-                    "an earlier checkpoint."
-                )
+        check_finite({v.name: v.numpy() for v in model.trainable_variables})
         state = model.initial_state(1)
         width = sum(math.prod(part.shape[1:]) for part in state)
         if not isinstance(model, RecurrentModel):
@@ -73,10 +69,7 @@ class StreamingWeights:
         for variable, source, axes in zip(
             ordered.trainable_variables, model.trainable_variables, model.word_axes, strict=True
         ):
-            value = source.numpy()
-            for axis in axes:
-                value = np.take(value, rows, axis)
-            variable.assign(value)
+            variable.assign(with_word_rows(source.numpy(), axes, rows))
         table, _ = model.output_table
         shapes = tuple(tables_of(model))
         return cls(ordered, None, width, int(table.shape[1]), shapes)

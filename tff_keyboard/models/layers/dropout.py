@@ -38,9 +38,7 @@ def dropout(
     # int32 arithmetic wraps around; only determinism and spread matter here.
     of_batch = tf.reduce_sum(flat * places * 1_000_003) + salt
     of_weight = tf.reduce_sum(tf.bitcast(tf.stop_gradient(weight), tf.int32))
-    key = tf.stack([of_batch, of_weight])
-    mask = tf.random.stateless_uniform(tf.shape(values), key) >= rate
-    return tf.where(mask, values / (1.0 - rate), 0.0)
+    return _masked(values, rate, tf.stack([of_batch, of_weight]))
 
 
 class Dropout(tf.keras.layers.Layer):
@@ -66,8 +64,13 @@ class Dropout(tf.keras.layers.Layer):
         if not training:
             return inputs
         bits = tf.bitcast(tf.stop_gradient(inputs), tf.int32)
-        # Places are part of the sum, so that a permutation of the inputs has another mask.
-        places = tf.reshape(tf.range(1, tf.size(bits) + 1), tf.shape(bits))
-        key = tf.stack([tf.reduce_sum(bits), tf.reduce_sum(bits * places) + self.salt])
-        mask = tf.random.stateless_uniform(tf.shape(inputs), key) >= self.rate
-        return tf.where(mask, inputs / (1.0 - self.rate), 0.0)
+        # Positions are part of the sum, so that a permutation of the inputs has another mask.
+        positions = tf.reshape(tf.range(1, tf.size(bits) + 1), tf.shape(bits))
+        key = tf.stack([tf.reduce_sum(bits), tf.reduce_sum(bits * positions) + self.salt])
+        return _masked(inputs, self.rate, key)
+
+
+def _masked(values: tf.Tensor, rate: float, key: tf.Tensor) -> tf.Tensor:
+    """Sets entries to zero by a mask that depends on `key`, [2] int32, and scales the others up."""
+    mask = tf.random.stateless_uniform(tf.shape(values), key) >= rate
+    return tf.where(mask, values / (1.0 - rate), 0.0)
