@@ -132,5 +132,5 @@ tff_keyboard("compare", "runs/mean", "runs/mine")
 # SHA-256 of your file, and a resume with another source is refused.
 #
 # A private training with your aggregator is refused, because nothing is known about its
-# sensitivity. [Your own part in a config](../own_parts.md#privacy) says what it must promise.
+# sensitivity. [Your own part in a config](../own_parts.md#privacy) lists its promises.
 # [Write an aggregator](write_an_aggregator.md) compares an aggregator with NumPy.

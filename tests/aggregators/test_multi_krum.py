@@ -1,4 +1,4 @@
-"""Multi-Krum against NumPy, its limiting cases, and what it is for."""
+"""Multi-Krum against NumPy, its limiting cases, and its defence against attackers."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""User's parts: what is loaded, what is recorded, and what is refused in one line."""
+"""User's parts: the object that is loaded, its record, and refusals in one line."""
 
 import hashlib
 import textwrap

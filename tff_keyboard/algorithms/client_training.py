@@ -133,7 +133,7 @@ def build_client_training(
             return optimizer_state, num_examples, total_loss, touched
 
         def take_first_step(state):
-            """Returns the state after the first batch, and what the step subtracts."""
+            """Returns the state after the first batch, and the weights minus the new weights."""
             optimizer_state, num_examples, total_loss, touched = state
             rows = tf.shape(first_batch, tf.int64)[0]
             gradients, output = model.first_step(factors, rows)

@@ -1,7 +1,7 @@
 """Work on the rows of many clients at once, inside the computation of a single client.
 
-The clients of a round start from the same weights. What a client computes from these weights alone
-is therefore the same function of its rows for all clients, and one call can compute it for many.
+The clients of a round start from the same weights. A computation that reads only these weights and
+the client's rows is therefore the same function for all clients, and one call can serve many.
 `of_rows` marks such a function in the graph of the client's computation:
 
     results = of_rows(function, rows)
@@ -31,8 +31,8 @@ def of_rows(
     Args:
       function: Converts rows, int32 [rows, width], padded on the right with 0, to tensors [results,
         ...]. A row has as many results as it has numbers other than 0 after the first. The results
-        depend on nothing but the row and on values that all clients share, and those of a row come
-        before those of the next.
+        depend only on the row and on values that all clients share. The results of a row come
+        before the results of the next row.
       rows: int32 [rows, width].
     """
     results = function(tf.identity(rows, f"{_INPUT}_0"))

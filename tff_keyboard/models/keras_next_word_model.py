@@ -55,25 +55,25 @@ def build_user_model(
       ConfigError: If the function raises an error, has no such option, or returns something else
         than a Keras model that maps ids [batch, time] to logits [batch, time, vocabulary].
     """
-    loaded = part_reference.load(reference, _KEY)
-    recorded = loaded.source.reference
-    _check_options(loaded, reference, options)
+    user_part = part_reference.load(reference, _KEY)
+    recorded = user_part.source.reference
+    _check_options(user_part, reference, options)
     options_text = json.dumps(dict(options), sort_keys=True)
     traced = _traced(recorded, vocabulary_size, options_text)
     if traced is None:  # a NextWordModel, which can be built in a graph
-        model = _call(loaded, vocabulary_size, seed, options)
-        model.name_in_registry, model.source = recorded, loaded.source
+        model = _call(user_part, vocabulary_size, seed, options)
+        model.name_in_registry, model.source = recorded, user_part.source
         return model
     values = None
     if seed is not None:
         values = traced_keras_model.outside_graphs(
-            lambda: _initial_values(_call(loaded, vocabulary_size, seed, options)), seed
+            lambda: _initial_values(_call(user_part, vocabulary_size, seed, options)), seed
         )
     return KerasNextWordModel(
         traced,
         vocabulary_size=vocabulary_size,
         options=dict(options),
-        source=loaded.source,
+        source=user_part.source,
         values=values,
     )
 
@@ -101,7 +101,7 @@ def is_buildable(model: NextWordModel) -> bool:
 
 
 class KerasNextWordModel(NextWordModel):
-    """A user's Keras model; the module docstring says what it must be.
+    """A user's Keras model; the module docstring has its interface.
 
     Its weights are copies of the Keras model's weights, or the weights themselves if `source` is
     None.
@@ -130,12 +130,12 @@ class KerasNextWordModel(NextWordModel):
         if source is None:
             self.model = traced.model
         else:
-            for place, (name, own) in enumerate(
+            for index, (name, variable) in enumerate(
                 zip(traced.names, traced.model.trainable_variables, strict=True)
             ):
-                constant = None if values is None else values[place]
+                constant = None if values is None else values[index]
                 self.add_weight(
-                    name, own.shape, initializer=_initialiser(constant), dtype=tf.float32
+                    name, variable.shape, initializer=_initialiser(constant), dtype=tf.float32
                 )
         self._options_text = json.dumps(options, sort_keys=True)
         self._traced = traced
@@ -249,11 +249,11 @@ class BoundFunctions:
             return self.logits_of_window(window), [window]
         logits, *stepped = self._step(ids, *state)
         is_word = tf.not_equal(ids, PAD)
-        kept = []
+        new_state = []
         for new, old in zip(stepped, state, strict=True):
             mask = tf.reshape(is_word, [-1] + [1] * (new.shape.rank - 1))
-            kept.append(tf.where(mask, new, old))
-        return logits, kept
+            new_state.append(tf.where(mask, new, old))
+        return logits, new_state
 
     def logits_of_window(self, window: tf.Tensor) -> tf.Tensor:
         """Returns the logits [batch, vocabulary] after the last word of windows [batch, window]."""
@@ -270,9 +270,9 @@ def push(window: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     words = tf.math.count_nonzero(tf.not_equal(window, PAD), axis=1, dtype=tf.int32)
     shifted = tf.concat([window[:, 1:], tf.zeros_like(window[:, :1])], axis=1)
     moved = tf.where((words == width)[:, tf.newaxis], shifted, window)
-    place = tf.minimum(words, width - 1)
-    is_place = tf.range(width)[tf.newaxis] == place[:, tf.newaxis]
-    pushed = tf.where(is_place, ids[:, tf.newaxis], moved)
+    end = tf.minimum(words, width - 1)
+    is_end = tf.range(width)[tf.newaxis] == end[:, tf.newaxis]
+    pushed = tf.where(is_end, ids[:, tf.newaxis], moved)
     return tf.where(tf.not_equal(ids, PAD)[:, tf.newaxis], pushed, window)
 
 
@@ -286,28 +286,28 @@ def _initialiser(value: np.ndarray | None) -> Callable[..., tf.Tensor]:
 @functools.lru_cache(maxsize=8)
 def _traced(reference: str, vocabulary_size: int, options_text: str) -> TracedKerasModel | None:
     """Builds and traces a user's model; None for a `NextWordModel`."""
-    loaded = part_reference.load(reference, _KEY)
+    user_part = part_reference.load(reference, _KEY)
 
     def build() -> TracedKerasModel | None:
-        model = _call(loaded, vocabulary_size, 0, json_text.parse(options_text.encode()))
+        model = _call(user_part, vocabulary_size, 0, json_text.parse(options_text.encode()))
         if isinstance(model, NextWordModel):
             return None
-        return traced_keras_model.trace(model, vocabulary_size, _label(loaded))
+        return traced_keras_model.trace(model, vocabulary_size, _label(user_part))
 
     traced: TracedKerasModel | None = traced_keras_model.outside_graphs(build, 0)
     return traced
 
 
 def _call(
-    loaded: UserPart, vocabulary_size: int, seed: int | None, options: Mapping[str, Any]
+    user_part: UserPart, vocabulary_size: int, seed: int | None, options: Mapping[str, Any]
 ) -> Any:
-    seeds = {"seed": seed} if "seed" in _parameters(loaded) else {}
+    seeds = {"seed": seed} if "seed" in _parameters(user_part) else {}
     try:
-        return loaded.part(vocabulary_size=vocabulary_size, **seeds, **options)
+        return user_part.part(vocabulary_size=vocabulary_size, **seeds, **options)
     except ConfigError:
         raise
     except Exception as error:
-        raise ConfigError(f"{_label(loaded)}: {part_reference.what_happened(error)}") from error
+        raise ConfigError(f"{_label(user_part)}: {part_reference.what_happened(error)}") from error
 
 
 def _initial_values(model: tf.keras.Model) -> list[np.ndarray]:
@@ -315,27 +315,27 @@ def _initial_values(model: tf.keras.Model) -> list[np.ndarray]:
     return [variable.numpy() for variable in model.trainable_variables]
 
 
-def _check_options(loaded: UserPart, reference: str, options: Mapping[str, Any]) -> None:
-    parameters = _parameters(loaded)
+def _check_options(user_part: UserPart, reference: str, options: Mapping[str, Any]) -> None:
+    parameters = _parameters(user_part)
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if "vocabulary_size" not in parameters:
-        raise ConfigError(f"{_label(loaded)} must take an argument `vocabulary_size`.")
+        raise ConfigError(f"{_label(user_part)} must take an argument `vocabulary_size`.")
     for name in options:
         if name not in parameters and not takes_all:
             raise ConfigError(f"`model.{name}` is not an option of {reference!r}. Leave it out.")
-    given = {*options, "vocabulary_size", "seed"}
+    arguments = {*options, "vocabulary_size", "seed"}
     for name, parameter in parameters.items():
         is_named = parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-        if is_named and parameter.default is parameter.empty and name not in given:
-            raise ConfigError(f"{_label(loaded)} needs the option `model.{name}`. Set it.")
+        if is_named and parameter.default is parameter.empty and name not in arguments:
+            raise ConfigError(f"{_label(user_part)} needs the option `model.{name}`. Set it.")
 
 
-def _parameters(loaded: UserPart) -> Mapping[str, inspect.Parameter]:
+def _parameters(user_part: UserPart) -> Mapping[str, inspect.Parameter]:
     try:
-        return inspect.signature(loaded.part).parameters
+        return inspect.signature(user_part.part).parameters
     except (TypeError, ValueError):
         return {}
 
 
-def _label(loaded: UserPart) -> str:
-    return f"`{_KEY}` = {loaded.source.reference!r}"
+def _label(user_part: UserPart) -> str:
+    return f"`{_KEY}` = {user_part.source.reference!r}"

@@ -118,8 +118,8 @@ class RecurrentModel(NextWordModel):
     def advance(self, ids, state):
         hidden, stepped = self.step_hidden(self.embed(ids), state)
         is_word = tf.not_equal(ids, PAD)[:, tf.newaxis]
-        kept = [tf.where(is_word, new, old) for new, old in zip(stepped, state, strict=True)]
-        return hidden, kept
+        new_state = [tf.where(is_word, new, old) for new, old in zip(stepped, state, strict=True)]
+        return hidden, new_state
 
     @property
     def word_axes(self):

@@ -197,7 +197,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
 
 
 def _places_of(directory: pathlib.Path) -> set[pathlib.Path]:
-    """Returns the directory of a model, and that of its run if it is in one."""
+    """Returns the directory of a model, and the directory of its run if it is in one."""
     directory = directory.resolve()
     run = directory.parent
     of_runs = (names.CONFIG, names.OWN_PARTS, names.METRICS, names.ORIGIN, names.CHECKPOINTS)
@@ -208,9 +208,9 @@ def _places_of(directory: pathlib.Path) -> set[pathlib.Path]:
 
 
 def _check_source(
-    directory: pathlib.Path, places: set[pathlib.Path], description: Mapping[str, Any]
+    directory: pathlib.Path, untrusted: set[pathlib.Path], description: Mapping[str, Any]
 ) -> None:
-    """Checks the code of a user's model before any of it runs. No code in `places` is run."""
+    """Checks the code of a user's model before any of it runs. No code in `untrusted` is run."""
     file, name = directory / names.MODEL_DESCRIPTION, description["name"]
     source = description.get("source")
     if not isinstance(source, dict) or not isinstance(source.get("sha256"), str):
@@ -220,7 +220,7 @@ def _check_source(
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except (ConfigError, OSError) as error:
         raise SavedModelError(f"{file}: the code of the model is missing: {error}") from None
-    if places & set(path.resolve().parents):
+    if untrusted & set(path.resolve().parents):
         raise SavedModelError(
             f"{file}: the code of the model is in the directory of the model, from which no code "
             f"is run. Move {path.name} to another directory, and train from there."

@@ -46,7 +46,7 @@ def softmax_loss(
 
 
 class LossFactors(NamedTuple):
-    """The loss of n positions, and what its gradients are made of.
+    """The loss of n positions, and the factors of its gradients.
 
     Attributes:
       losses, is_best: As from `softmax_loss`.

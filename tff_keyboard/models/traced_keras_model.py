@@ -1,4 +1,4 @@
-"""Traces a Keras model into functions of its weights, and checks what training and export need.
+"""Traces a Keras model into functions of its weights, and checks the needs of training and export.
 
 A federated client builds its model anew in a TensorFlow graph in each round. Keras models cannot be
 built there next to models that exist already. So a model is built once, outside of any graph, and
@@ -49,8 +49,8 @@ class TracedKerasModel:
 
     Attributes:
       model: The Keras model.
-      names: Names of its weights: those of Keras without counters, so they do not depend on models
-        built before.
+      names: Names of its weights: Keras's names without counters, so they do not depend on models
+        that were built before.
       window: Words that it reads for a prediction; None if it has `step`.
       infer: Its call, ids [batch, time] to logits [batch, time, vocabulary].
       train: The same with `training=True`.
@@ -93,13 +93,13 @@ class TracedKerasModel:
 
         It is traced at its first call.
         """
-        own = self.model.trainable_variables
-        place = {id(variable.handle): index for index, variable in enumerate(own)}
+        variables = self.model.trainable_variables
+        index_of_handle = {id(variable.handle): index for index, variable in enumerate(variables)}
         traced: list[tuple[ConcreteFunction, list[Any]]] = []
 
         def in_this_graph(captured: Any) -> Any:
-            if id(captured) in place:
-                return weights[place[id(captured)]].handle
+            if id(captured) in index_of_handle:
+                return weights[index_of_handle[id(captured)]].handle
             # A constant of the model
             return captured if tf.executing_eagerly() else tf.constant(captured.numpy())
 
@@ -362,11 +362,11 @@ def _check_step(
     ids = np.array([[BOS, OOV, vocabulary_size - 1, OOV, OOV]] * 2, np.int32)
     expected = model(tf.constant(ids), training=False).numpy()
     state = initial(tf.constant(2))
-    for place, column in enumerate(ids.T):
+    for position, column in enumerate(ids.T):
         logits, *state = step(tf.constant(column), *state)
         _check_logits(logits, [2, vocabulary_size], label, "`step` returns")
-        if not np.allclose(logits, expected[:, place], rtol=_TOLERANCE, atol=_TOLERANCE):
+        if not np.allclose(logits, expected[:, position], rtol=_TOLERANCE, atol=_TOLERANCE):
             raise ConfigError(
                 f"{label}: `step` gives other logits than a call with the whole message, after "
-                f"{place + 1} words. Both must compute the same model."
+                f"{position + 1} words. Both must compute the same model."
             )

@@ -1,4 +1,4 @@
-"""The base class of aggregators in configs: their options, and what a run has to know about them.
+"""The base class of aggregators in configs: their options and their properties.
 
 Each module of `aggregators/registry/` defines one aggregator:
 
@@ -105,7 +105,7 @@ def few_reports(train: CohortSettings, min_reports: int) -> FewReports:
 class Aggregator(Table, path="aggregation.rule"):
     """The options of an aggregator.
 
-    Class attributes tell other tables and a run what they need to know about it:
+    Class attributes are its properties, which other tables and a run ask for:
 
     - `factory`: "module:class" of its TFF factory, for `build`.
     - `averages`: whether the default protection applies before it.

@@ -21,6 +21,7 @@ import contextvars
 import dataclasses
 import inspect
 import pathlib
+import traceback
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +43,7 @@ _is_recorded = contextvars.ContextVar("_is_recorded", default=False)
 
 @contextlib.contextmanager
 def recorded_config() -> Iterator[None]:
-    """Reads a config that a run recorded: a part whose source is missing is no error.
+    """Reads a config that a run recorded: it may name a part whose source is missing.
 
     The error is raised when the part is used. So a run can be evaluated without its aggregator.
     """
@@ -157,12 +158,8 @@ class OwnPart(Table):
     def raised(self, error: BaseException) -> bool:
         """Whether an error passed through the source file of the part."""
         file = part_reference.file_of(self.reference)
-        traceback = error.__traceback__
-        while traceback is not None:
-            if pathlib.Path(traceback.tb_frame.f_code.co_filename) == file:
-                return True
-            traceback = traceback.tb_next
-        return False
+        frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+        return any(pathlib.Path(frame.f_code.co_filename) == file for frame in frames)
 
     @property
     def key(self) -> str:
@@ -286,13 +283,13 @@ def _is_readable(hint: Any) -> bool:
 def _checked(
     values: Mapping[str, Any],
     parameters: Mapping[str, _Parameter],
-    known: Mapping[str, Any],
+    keys: Mapping[str, Any],
     prefix: str,
 ) -> dict[str, Any]:
     """Returns the values of all parameters."""
     for key in values:
         if key not in parameters:
-            raise ConfigError(tables.unknown_key(key, prefix, list(known)))
+            raise ConfigError(tables.unknown_key(key, prefix, list(keys)))
     options = {}
     for key, parameter in parameters.items():
         name = f"{prefix}.{key}"

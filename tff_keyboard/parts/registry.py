@@ -2,7 +2,7 @@
 
 A kind of part is a folder of modules without TensorFlow. Each module has one frozen dataclass: the
 options of the part, with their defaults, ranges and descriptions. To add a part, add a module that
-is named after it. Modules whose name starts with an underscore have what several parts share.
+is named after it. Modules whose name starts with an underscore contain code of several parts.
 
     AGGREGATORS = Registry("tff_keyboard.aggregators.registry")
     AGGREGATORS["fedatt"]            # the class in registry/fedatt.py

@@ -31,13 +31,13 @@ PLAIN_KINDS: Mapping[Any, str] = {
     bool: "true or false",
     str: "a string",
 }
-"""The types of plain values, and what error messages call them."""
+"""The types of plain values, and their names in error messages."""
 
 
 def is_plain(value: object, kind: Any) -> bool:
     """Whether a value of TOML or JSON is of one of `PLAIN_KINDS`.
 
-    An integer is a number, too. A boolean is no number.
+    An integer is a number, too. A boolean is not a number.
 
     >>> is_plain(1, float), is_plain(True, int), is_plain(1.0, int)
     (True, False, False)

@@ -230,16 +230,16 @@ def what_happened(
     if isinstance(error, SyntaxError) and error.lineno:
         frames.append((str(error.filename), error.lineno))
     if path is None:
-        places = [frame for frame in frames if not _LIBRARY.search(frame[0])]
+        lines = [frame for frame in frames if not _LIBRARY.search(frame[0])]
     else:
-        places = [frame for frame in frames if pathlib.Path(frame[0]) == path]
-    place = str(path) if path else ""
-    if places:
-        place = f"{places[-1][0]}, line {places[-1][1]}"
+        lines = [frame for frame in frames if pathlib.Path(frame[0]) == path]
+    location = str(path) if path else ""
+    if lines:
+        location = f"{lines[-1][0]}, line {lines[-1][1]}"
     text = re.split(r"Node: '.*'\n", text)[-1].partition("Call arguments received by")[0]
     text = " ".join(_NODES.sub(" ", text).split())
     message = f": {in_one_line(Exception(text))}" if shows_message else "."
-    return f"{place} raised {name}{message}".strip()
+    return f"{location} raised {name}{message}".strip()
 
 
 def _version(module: str) -> str:

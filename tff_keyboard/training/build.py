@@ -8,7 +8,7 @@ modules take plain values or one table.
     build_initial_model    the Keras model before training
     build_process          client algorithm (`client_algorithms.py`), aggregator
                            (`aggregation.py`) and server optimizer
-    process_transforms.py  what is wrapped around the process: noise, rates, averaging
+    process_transforms.py  the transforms around the process: noise, rates, averaging
     build_cohorts          the data of each round
     build_privacy          noise key, mechanism and ledger header of a private run
     build_model_fn, build_validation   the evaluation during training

@@ -1,4 +1,4 @@
-"""What is wrapped around the process of a run: noise, learning rates, an average of the models."""
+"""The transforms around the process of a run: noise, learning rates, an average of the models."""
 
 import functools
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def round_transforms(
     *,
     is_on_devices: bool = False,
 ) -> list[RoundTransform]:
-    """Returns what is wrapped around the packed learning process of a run, the innermost first.
+    """Returns the transforms around the packed learning process of a run, the innermost first.
 
     Args:
       config: Config of the run.
@@ -77,7 +77,7 @@ def round_transforms(
 
 
 def central_transforms(config: RunConfig) -> list[RoundTransform]:
-    """Returns what is wrapped around the central training of a run, the innermost first."""
+    """Returns the transforms around the central training of a run, the innermost first."""
     table = config.client if isinstance(config.central, CentralSgd) else config.central
     assert isinstance(table, FedAvgClient | CentralAdam)  # `build_central_process` checks it
     transforms: list[RoundTransform] = []

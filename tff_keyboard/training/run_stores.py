@@ -35,12 +35,12 @@ def check_best_metric(config: RunConfig) -> None:
     Raises:
       ConfigError: The name is unknown.
     """
-    known = metric_names(config)
+    names = metric_names(config)
     if not isinstance(config.averaging, NoAverage):
-        known = [*known, *(f"{LAST}/{name}" for name in known)]
-    if config.train.best_metric not in known:
+        names = [*names, *(f"{LAST}/{name}" for name in names)]
+    if config.train.best_metric not in names:
         raise ConfigError(
-            f"`train.best_metric` must be one of {', '.join(known)}; "
+            f"`train.best_metric` must be one of {', '.join(names)}; "
             f"got {config.train.best_metric!r}."
         )
 

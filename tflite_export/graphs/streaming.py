@@ -166,7 +166,7 @@ class _Functions(tf.Module):
         return logits if self._rows is None else tf.gather(logits, self._rows, axis=1)
 
     def _own_ids(self, token):
-        """Returns the model's id of a token of the file. Ids that are no rows are read as OOV."""
+        """Returns the model's id of a token of the file. Ids without a row are read as OOV."""
         token = tf.where(tf.logical_and(token >= 0, token < self._size), token, OOV)
         return token if self._rows is None else tf.gather(self._rows, token)
 

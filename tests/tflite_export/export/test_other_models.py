@@ -1,4 +1,4 @@
-"""Exports of models other than the CIFG: the same gate, streaming, and what is refused."""
+"""Exports of models other than the CIFG: the same gate, streaming, and refusals."""
 
 import dataclasses
 import pathlib

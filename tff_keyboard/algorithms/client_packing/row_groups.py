@@ -79,8 +79,8 @@ class RowGroups:
         end = tf.maximum(end, first + 1)
         rows = self._padded(slice(first, end))
         results = self._row_work({**self._feeds, self._row_work.rows: rows})
-        named = dict(zip(self._row_work.results, results, strict=True))
-        return Group(end, named, self._starts, self._starts[first])
+        results_by_name = dict(zip(self._row_work.results, results, strict=True))
+        return Group(end, results_by_name, self._starts, self._starts[first])
 
     def _padded(self, clients: slice) -> tf.Tensor:
         """Returns the first batches of some clients as one, padded on the right with 0."""

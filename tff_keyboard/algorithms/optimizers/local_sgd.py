@@ -43,7 +43,7 @@ class LocalSgd(tff.learning.optimizers.Optimizer):
         return state, updated
 
     def steps(self, state: Any, gradients: Any) -> Any:
-        """Returns what `next` subtracts from the weights; None for a gradient that is None."""
+        """Returns the steps that `next` subtracts from the weights; None for a gradient of None."""
         rate = self._rate(state, tf.nest.flatten(gradients))
         return tf.nest.map_structure(lambda g: None if g is None else rate * g, gradients)
 

@@ -47,8 +47,8 @@ def unpack(values: tf.Tensor, packing: Packing, batch: tf.Tensor, time: tf.Tenso
 def by_rows(packing: Packing, time: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the order of packed positions by row and then by time, and the inverse order.
 
-    `tf.gather(packed, order)` has the positions of the first row, then those of the second, and so
-    on. `tf.gather(by_row, inverse)` is packed again.
+    `tf.gather(packed, order)` has the positions of the first row, then the second row, and so on.
+    `tf.gather(by_row, inverse)` is packed again.
 
     Args:
       packing: Packing of n positions.

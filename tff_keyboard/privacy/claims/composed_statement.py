@@ -63,12 +63,12 @@ class LedgerAndClients:
         strangers = [one for one in self.header.ancestors if not one.shares_clients]
         if not strangers or other.clients is None:
             return strangers
-        seen = ancestors(
+        ancestors_for_other = ancestors(
             self.header.initial_model,
             ours=[other.clients],
             store_sha256=other.header.store_sha256,
         )
-        apart = {(one.run_id, one.model) for one in seen if not one.shares_clients}
+        apart = {(one.run_id, one.model) for one in ancestors_for_other if not one.shares_clients}
         return [one for one in strangers if (one.run_id, one.model) not in apart]
 
     def may_have_rehearsed(self, other: "LedgerAndClients") -> bool:

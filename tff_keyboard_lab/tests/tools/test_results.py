@@ -1,4 +1,4 @@
-"""The tables of docs/results.md are those of docs/results/recipes.toml."""
+"""The tables of docs/results.md have the values of docs/results/recipes.toml."""
 
 from tff_keyboard_lab.tools import results
 

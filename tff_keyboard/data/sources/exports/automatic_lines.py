@@ -87,7 +87,7 @@ class AutomaticLines:
 
         Args:
           text: The message.
-          sender: The name of its sender; `NAMELESS` if it may be that of any member.
+          sender: The name of its sender; `NAMELESS` if any member may have sent it.
           members: The members of the chat.
         """
         if len(text) > MAX_CHARACTERS:
@@ -157,7 +157,7 @@ def _after_names(
 
 
 def _rests(plain: str, name: str) -> list[str]:
-    """Returns what follows a name, or its first words, at the beginning of a text."""
+    """Returns the rests of a text after a name, or after its first words, at its beginning."""
     words = name.split(" ")[:_MAX_NAME_WORDS]
     beginnings = (" ".join(words[:count]) for count in range(1, len(words) + 1))
     return [plain.removeprefix(part) for part in beginnings if part and plain.startswith(part)]

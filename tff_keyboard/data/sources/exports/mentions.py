@@ -1,7 +1,8 @@
 """Removes mentions: names of other users that a chat program inserted after "@".
 
 The user taps a name on a list, and the program inserts it, so nobody typed it. One rule holds for
-all exports. "@" and what follows is a mention if it does not follow a letter or digit, and is
+all exports. "@" begins a mention if it does not follow a letter or digit, and if the text after it
+is
 
 - a name that the export lists, or its first words ("@Anna Lee", "@Anna");
 - a name between the isolate marks U+2068 and U+2069, as WhatsApp writes it;
@@ -56,7 +57,7 @@ class Mentions:
         return "".join(parts) + text[end:]
 
     def _length_at(self, text: str, position: int) -> int:
-        """Returns the length of the name after the "@" at a position; 0 if it is no mention."""
+        """Returns the length of the name after the "@" at a position; 0 if it is not a mention."""
         if position and (text[position - 1].isalnum() or text[position - 1] == "_"):
             return 0
         for length in self._lengths.get(text[position + 1 : position + 2].casefold(), ()):
