@@ -277,7 +277,11 @@ def _commands(name, python, file):
     here = pathlib.Path(__file__).parent
     if name == "torch":
         loop = [python, str(here / "torch_loop.py"), str(file)]
-        return {"torch": (loop, {}), "torch_1": ([*loop, "--threads=1"], {})}
+        return {
+            "torch": (loop, {}),
+            "torch_1": ([*loop, "--threads=1"], {}),
+            "torch_2": ([*loop, "--threads=1", "--processes=2"], {}),
+        }
     if name == "jax":
         loop = [python, str(here / "jax_loop.py"), str(file)]
         return {

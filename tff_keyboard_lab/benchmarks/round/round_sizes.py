@@ -32,6 +32,7 @@ _LABELS = {
     "fedjax": "FedJAX",
     "torch": "PyTorch loop",
     "torch_1": "PyTorch loop, 1 thread",
+    "torch_2": "PyTorch loop, 2 processes",
     "pfl": "pfl-research",
     "pfl_1": "pfl-research, 1 thread",
     "flower": "Flower",
@@ -124,7 +125,7 @@ def plot(sizes: dict[str, Any], path: pathlib.Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        1, len(sizes), figsize=(4 * len(sizes), 3), constrained_layout=True, squeeze=False
+        1, len(sizes), figsize=(4.8 * len(sizes), 3.4), constrained_layout=True, squeeze=False
     )
     for (messages, result), speed in zip(sizes.items(), axes[0], strict=True):
         names = [name for name in _LABELS if name in result["results"]][::-1]

@@ -52,16 +52,60 @@ def train(weights, batches, learning_rate):
     return [w.detach() for w in weights]
 
 
-def federated_round(weights, clients, learning_rate):
-    """Runs one round of FedAvg. Clients weigh by their messages."""
-    sums = [torch.zeros_like(w) for w in weights]
-    total = 0
+def add_clients(sums, weights, clients, learning_rate):
+    """Trains all `clients` from `weights` and adds their weights, times messages, to `sums`."""
     for batches in clients:
         messages = sum(len(batch) for batch in batches)
         for part, new in zip(sums, train(weights, batches, learning_rate), strict=True):
             part.add_(new, alpha=messages)
-        total += messages
-    return [part / total for part in sums]
+
+
+class FederatedRound:
+    """A round of FedAvg. Clients weigh by their messages.
+
+    Args:
+      clients: The batches of each client.
+      learning_rate: Of plain SGD.
+      processes: Number of processes that train every n-th client each. Weights and sums lie in
+        memory that all of them share.
+    """
+
+    def __init__(self, weights, clients, learning_rate, processes=1):
+        self._clients, self._learning_rate = clients, learning_rate
+        self._messages = sum(len(batch) for batches in clients for batch in batches)
+        self._weights = [w.clone().share_memory_() for w in weights]
+        self._workers = []
+        for number in range(1, processes):
+            sums = [torch.zeros_like(w).share_memory_() for w in weights]
+            here, there = torch.multiprocessing.Pipe()
+            part = clients[number::processes]
+            worker = torch.multiprocessing.get_context("fork").Process(
+                target=self._work, args=(there, sums, part), daemon=True
+            )
+            worker.start()
+            self._workers.append((here, sums))
+        self._own_part = clients[::processes]
+
+    def _work(self, questions, sums, clients):
+        while True:
+            questions.recv()
+            for part in sums:
+                part.zero_()
+            add_clients(sums, self._weights, clients, self._learning_rate)
+            questions.send(None)
+
+    def __call__(self, weights):
+        """Returns the weights after a round that starts from `weights`."""
+        for shared, new in zip(self._weights, weights, strict=True):
+            shared.copy_(new)
+        for worker, _ in self._workers:
+            worker.send(None)
+        sums = [torch.zeros_like(w) for w in weights]
+        add_clients(sums, self._weights, self._own_part, self._learning_rate)
+        for worker, sums_of_worker in self._workers:
+            worker.recv()
+            sums = [ours + theirs for ours, theirs in zip(sums, sums_of_worker, strict=True)]
+        return [part / self._messages for part in sums]
 
 
 def load(path):
@@ -92,15 +136,17 @@ def main():
     parser.add_argument(
         "--threads", type=int, help="threads of an operation; default: torch's choice"
     )
+    parser.add_argument("--processes", type=int, default=1, help="they share a round's clients")
     flags = parser.parse_args()
     if flags.threads:
         torch.set_num_threads(flags.threads)
     weights, clients, learning_rate = load(flags.file)
-    after = federated_round(weights, clients[:1], learning_rate)  # warm
+    federated_round = FederatedRound(weights, clients, learning_rate, flags.processes)
+    after = federated_round(weights)  # warm
     loss = None
     for _ in sys.stdin:
         start = time.perf_counter()
-        after = federated_round(weights, clients, learning_rate)
+        after = federated_round(weights)
         seconds = time.perf_counter() - start
         loss = mean_loss(after, clients) if loss is None else loss
         answer = {
