@@ -33,14 +33,26 @@ def clipped_mean(norm: float = 1.0):
     return tff.aggregators.clipping_factory(norm, tff.aggregators.MeanFactory())
 
 
-def fed_prox(
-    model_fn, aggregator, server_optimizer, learning_rate: float = 0.5, strength: float = 0.01
-):
-    return tff.learning.algorithms.build_weighted_fed_prox(
+class ProximalSgd(tff.learning.optimizers.Optimizer):
+    def __init__(self, learning_rate, strength):
+        self.learning_rate, self.strength = learning_rate, strength
+
+    def initialize(self, specs):
+        return tf.constant(True), tf.nest.map_structure(lambda w: tf.zeros(w.shape), specs)
+
+    def next(self, state, weights, gradients):
+        start = tf.nest.map_structure(lambda w, s: tf.where(state[0], w, s), weights, state[1])
+
+        def step(w, g, s):
+            return w - self.learning_rate * (tf.convert_to_tensor(g) + self.strength * (w - s))
+
+        return (tf.constant(False), start), tf.nest.map_structure(step, weights, gradients, start)
+
+
+def fed_prox(model_fn, learning_rate: float = 0.5, strength: float = 0.01):
+    return tff.learning.templates.build_model_delta_client_work(
         model_fn,
-        proximal_strength=strength,
-        client_optimizer_fn=tff.learning.optimizers.build_sgdm(learning_rate),
-        server_optimizer_fn=server_optimizer,
-        model_aggregator=aggregator,
+        ProximalSgd(learning_rate, strength),
+        client_weighting=tff.learning.ClientWeighting.NUM_EXAMPLES,
         loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
     )
