@@ -324,3 +324,12 @@ def test_reading_a_config_imports_no_tensorflow():
 def test_override_accepts_any_path():
     for path in ("data/sms", "data/\U0001f600 \u00fc", 'data/"quoted"\\x'):
         assert config.load(None, [config.override("data.store", path)]).data.store == path
+
+
+def test_a_run_directory_brings_no_code(tmp_path):
+    """Reading the config of another person's run does not run files of the directory."""
+    (tmp_path / "evil.py").write_text("raise AssertionError('this must not run')")
+    path = tmp_path / "config.toml"
+    path.write_text(f'[aggregation.rule]\ntype = "{tmp_path / "evil.py"}:f"\n')
+    read = config.load_of_run(path)
+    assert "no code is run" in read.aggregation.rule.problem

@@ -1,5 +1,6 @@
 """A user's Keras model: weights, values, streaming, gradients, saving, and all that is refused."""
 
+import hashlib
 import json
 import pathlib
 import pickle
@@ -12,7 +13,7 @@ import tensorflow as tf
 
 from tests.support.truth import model_truth
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
-from tff_keyboard.models import build_model
+from tff_keyboard.models import build_model, keras_next_word_model
 from tff_keyboard.models.distillation_loss import soft_softmax_loss
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.keras_next_word_model import as_next_word_model, push
@@ -215,6 +216,63 @@ def test_code_in_the_directory_of_a_model_never_runs(tmp_path, source, place, lo
         load_model(tmp_path / loaded)
 
 
+def test_no_function_of_this_project_loads_code_from_the_directory_of_a_model(
+    tmp_path, source, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    directory = tmp_path / "model"
+    save_model(directory, build_model(f"{source}:gru", vocabulary_size=SIZE, seed=1), words())
+    (directory / "evil.py").write_text("open('EVIL', 'w')\n" + source.read_text())
+    path = directory / "model.json"
+    content = json.loads(path.read_text())
+    code = pathlib.Path(keras_next_word_model.__file__)
+    content["name"] = "tff_keyboard.models.keras_next_word_model:build_user_model"
+    content["options"] = {"reference": "model/evil.py:gru", "options": {}}
+    content["source"]["sha256"] = hashlib.sha256(code.read_bytes()).hexdigest()
+    path.write_text(json.dumps(content))
+    with pytest.raises(SavedModelError, match="not a model of a user"):
+        load_model(directory)
+    assert not (tmp_path / "EVIL").exists()
+
+
+def test_a_user_s_model_loads_no_other_code_from_the_directory_of_a_model(tmp_path, source):
+    directory = tmp_path / "model"
+    outer = tmp_path / "outer.py"
+    outer.write_text(
+        "from tff_keyboard.models.registry import build_model\n"
+        "def outer(vocabulary_size, inner):\n"
+        "    return build_model(inner, vocabulary_size=vocabulary_size, seed=0)\n"
+    )
+    options = {"inner": f"{source}:gru"}
+    model = build_model(f"{outer}:outer", vocabulary_size=SIZE, seed=1, **options)
+    save_model(directory, model, words())
+    (directory / "evil.py").write_text("raise AssertionError('this must not run')")
+    path = directory / "model.json"
+    content = json.loads(path.read_text())
+    content["name"] = f"{outer}:outer"
+    content["options"] = {"inner": f"{directory / 'evil.py'}:gru"}
+    content["source"] = {
+        "version": "",
+        "sha256": hashlib.sha256(outer.read_bytes()).hexdigest(),
+    }
+    path.write_text(json.dumps(content))
+    with pytest.raises(SavedModelError, match="no code is run"):
+        load_model(directory)
+
+
+def test_a_package_in_the_directory_of_a_model_is_not_imported(tmp_path, source, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    directory = tmp_path / "nice_model"
+    save_model(directory, build_model(f"{source}:gru", vocabulary_size=SIZE, seed=1), words())
+    (directory / "__init__.py").write_text("raise AssertionError('this must not run')")
+    shutil.copy(source, directory / "code.py")
+    path = directory / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "name": "nice_model.code:gru"}))
+    with pytest.raises(SavedModelError, match="no code is run"):
+        load_model(directory)
+
+
 def test_code_next_to_a_model_that_is_in_no_run(tmp_path, source):
     mine = shutil.copy(source, tmp_path / "my_models.py")
     save_model(
@@ -228,9 +286,9 @@ def test_code_next_to_a_model_that_is_in_no_run(tmp_path, source):
     [
         ({"source": None}, "field 'source'"),
         ({"source": {"sha256": 5}}, "field 'source'"),
-        ({"name": "nowhere.py:gru"}, "code of the model is missing"),
-        ({"name": "no_such_module_here:gru"}, "code of the model is missing"),
-        ({"name": "a:b:c"}, "code of the model is missing"),
+        ({"name": "nowhere.py:gru"}, "code of the model cannot be used"),
+        ({"name": "no_such_module_here:gru"}, "code of the model cannot be used"),
+        ({"name": "a:b:c"}, "code of the model cannot be used"),
     ],
 )
 def test_damaged_descriptions(tmp_path, source, change, message):

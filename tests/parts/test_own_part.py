@@ -151,10 +151,11 @@ def test_other_tables_take_parts_too(file, table):
 
 
 def test_recorded_config_is_read_without_the_source(file, tmp_path):
-    recorded = tmp_path / "config.toml"
+    recorded = tmp_path / "run" / "config.toml"
+    recorded.parent.mkdir()
     recorded.write_text(config_lib.dump(read(file, "Nearest", "neighbours=5")))
     file.unlink()
-    own_part.part_reference.load.cache_clear()
+    own_part.part_reference._load.cache_clear()
     config = config_lib.load_of_run(recorded)
     assert config.aggregation.rule.settings["neighbours"] == 5
     with pytest.raises(config_lib.ConfigError, match="there is no file"):
@@ -165,11 +166,12 @@ def test_recorded_config_is_read_without_the_source(file, tmp_path):
 
 def test_recorded_private_config_is_read_without_the_source(file, tmp_path):
     private = ["aggregation.privacy.type=gaussian", "aggregation.client_weighting=uniform"]
-    recorded = tmp_path / "config.toml"
+    recorded = tmp_path / "run" / "config.toml"
+    recorded.parent.mkdir()
     own = f"aggregation.rule.type={file}:Safe"
     recorded.write_text(config_lib.dump(config_lib.loads("", [own, *private])))
     file.unlink()
-    own_part.part_reference.load.cache_clear()
+    own_part.part_reference._load.cache_clear()
     assert config_lib.load_of_run(recorded).aggregation.is_private
 
 

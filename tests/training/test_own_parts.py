@@ -14,6 +14,7 @@ from tests.support.fakes import tiny_config
 from tff_keyboard import config as config_lib
 from tff_keyboard.command_line import cli
 from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.privacy.ledger import ledger
 from tff_keyboard.storage import part_reference
 from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -150,7 +151,7 @@ class Late(tff.aggregators.WeightedAggregationFactory):
 
 @pytest.fixture(name="file")
 def _file(tmp_path):
-    part_reference.load.cache_clear()
+    part_reference._load.cache_clear()
     path = tmp_path / "mine.py"
     path.write_text(textwrap.dedent(SOURCE))
     return path
@@ -212,13 +213,13 @@ def test_resumes_to_the_same_bits_and_refuses_another_source(store, file, tmp_pa
     train_federated(tiny_config(store, *own), tmp_path / "parts")
     assert_same_weights(tmp_path / "whole", tmp_path / "parts")
     file.write_text(file.read_text() + "\n# another version\n")
-    part_reference.load.cache_clear()
+    part_reference._load.cache_clear()
     with pytest.raises(RunDirectoryError, match=r"source of `aggregation.rule.type` = .* changed"):
         train_federated(tiny_config(store, *own), tmp_path / "changed")
     file.unlink()  # the run can still be read
     config = config_lib.load_of_run(RunDirectory(tmp_path / "whole").config_path)
     assert config.aggregation.rule.type == f"{file}:plain_mean"
-    part_reference.load.cache_clear()
+    part_reference._load.cache_clear()
     assert cli.launch(evaluate_task, [str(tmp_path / "whole")]) == cli.OK
 
 
@@ -312,7 +313,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
 
 @pytest.mark.slow
 def test_parts_of_the_page_train_together(store, tmp_path):
-    part_reference.load.cache_clear()
+    part_reference._load.cache_clear()
     file = tmp_path / "my_parts.py"
     file.write_text("\n\n".join(BLOCKS))
     config = tiny_config(
@@ -324,3 +325,23 @@ def test_parts_of_the_page_train_together(store, tmp_path):
     row = train_federated(config, tmp_path / "run")
     assert row["tokens"] > 0
     assert {*RunDirectory(tmp_path / "run").own_parts()} == {"aggregation.rule.type", "client.type"}
+
+
+@pytest.mark.slow
+def test_noise_depends_on_the_source_of_a_part(store, file, tmp_path):
+    """Runs of other code with the same nonce have other noise."""
+    own = f"aggregation.rule.type={file}:around"
+    noise = [
+        "aggregation.privacy.noise_multiplier=1.0",
+        f"aggregation.privacy.fixed_nonce={'7' * 32}",
+    ]
+    private = tiny_config(store, *PRIVATE, own, *noise, "train.rounds=1")
+    keys = []
+    for name in ("first", "same", "changed"):
+        if name == "changed":
+            file.write_text(file.read_text() + "\n# changed\n")
+            part_reference._load.cache_clear()
+        train_federated(private, tmp_path / name)
+        header, _ = ledger.read_ledger(RunDirectory(tmp_path / name).privacy_ledger)
+        keys.append(header.key_id)
+    assert keys[0] == keys[1] != keys[2]

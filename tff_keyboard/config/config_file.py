@@ -74,10 +74,14 @@ Did you mean `train.rounds`?
 
 
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Reads the `config.toml` of a run directory, written by this version or an earlier one."""
-    text = of_this_version(_read(pathlib.Path(path), ()), str(path))
-    with own_part.recorded_config():
-        return loads(text, overrides, origin=str(path))
+    """Reads the `config.toml` of a run directory, written by this version or an earlier one.
+
+    Own parts from files in the directory are not loaded, because the run may be another person's.
+    """
+    with part_reference.no_code_from(pathlib.Path(path).absolute().parent):
+        text = of_this_version(_read(pathlib.Path(path), ()), str(path))
+        with own_part.recorded_config():
+            return loads(text, overrides, origin=str(path))
 
 
 def of_this_version(text: str, origin: str) -> str:

@@ -156,6 +156,13 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     """
     given = pathlib.Path(directory)
     directory, description = read_description(given)
+    with part_reference.no_code_from(given, *_places_of(directory)):
+        return _load(given, directory, description)
+
+
+def _load(
+    given: pathlib.Path, directory: pathlib.Path, description: Mapping[str, Any]
+) -> tuple[NextWordModel, Vocabulary]:
     for name, digest in description["sha256"].items():
         if _sha256(directory / name) != digest:
             raise SavedModelError(
@@ -164,7 +171,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
             )
     sizes = {"vocabulary_size": description["vocabulary_size"], **description["options"]}
     if part_reference.is_reference(description["name"]):
-        _check_source(directory, {given.resolve(), *_places_of(directory)}, description)
+        _check_source(directory, description)
     path = directory / names.WEIGHTS
     try:
         headers = npz.read_headers(path)
@@ -207,10 +214,8 @@ def _places_of(directory: pathlib.Path) -> set[pathlib.Path]:
     return {directory}
 
 
-def _check_source(
-    directory: pathlib.Path, untrusted: set[pathlib.Path], description: Mapping[str, Any]
-) -> None:
-    """Checks the code of a user's model before any of it runs. No code in `untrusted` is run."""
+def _check_source(directory: pathlib.Path, description: Mapping[str, Any]) -> None:
+    """Checks the code of a user's model before any of it runs."""
     file, name = directory / names.MODEL_DESCRIPTION, description["name"]
     source = description.get("source")
     if not isinstance(source, dict) or not isinstance(source.get("sha256"), str):
@@ -219,11 +224,11 @@ def _check_source(
         path = part_reference.source_path(name, "name")
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except (ConfigError, OSError) as error:
-        raise SavedModelError(f"{file}: the code of the model is missing: {error}") from None
-    if untrusted & set(path.resolve().parents):
+        raise SavedModelError(f"{file}: the code of the model cannot be used: {error}") from None
+    if part_reference.is_in_python_or_here(path):
         raise SavedModelError(
-            f"{file}: the code of the model is in the directory of the model, from which no code "
-            f"is run. Move {path.name} to another directory, and train from there."
+            f"{file}: `name` = {printable(name)!r} is code of Python or of this project, not a "
+            "model of a user. Train again."
         )
     if digest != source["sha256"]:
         raise SavedModelError(

@@ -6,6 +6,7 @@ traced. The traced functions then run with the weights of any copy (`TracedKeras
 """
 
 import contextlib
+import contextvars
 import dataclasses
 import functools
 import random
@@ -214,8 +215,10 @@ def outside_graphs(build: Callable[[], Any], seed: int) -> Any:
         except BaseException as error:
             problem.append(error)
 
-    # A new thread has no default graph, and Keras keeps its own seed for each thread.
-    thread = threading.Thread(target=run, name="build a Keras model")
+    # A new thread has no default graph, and Keras keeps its own seed for each thread. Folders from
+    # which no code is run (`part_reference.no_code_from`) are the same as here.
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(run,), name="build a Keras model")
     thread.start()
     thread.join()
     if problem:

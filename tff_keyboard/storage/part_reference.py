@@ -11,6 +11,8 @@ A run records the SHA-256 of the source file, and the version of the distributio
 so that it can refuse another one later (`PartSource`).
 """
 
+import contextlib
+import contextvars
 import dataclasses
 import functools
 import hashlib
@@ -21,7 +23,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any
 
@@ -33,6 +35,9 @@ _PYTHON = sysconfig.get_paths()["stdlib"]
 _LIBRARY = re.compile(
     "site-packages|__autograph_generated_file|^<|"
     + "|".join(map(re.escape, (_THIS_PACKAGE, _PYTHON)))
+)
+_untrusted_folders = contextvars.ContextVar[frozenset[pathlib.Path]](
+    "_untrusted_folders", default=frozenset()
 )
 _NODES = re.compile(r"\[\[.*?\]\]|\{\{.*?\}\}|\[Op:.*?\]|Graph execution error:")
 
@@ -87,7 +92,20 @@ def before_import(path: pathlib.Path) -> None:
     """Is called with the source file of a part before it is imported. Commands replace it."""
 
 
-@functools.cache
+@contextlib.contextmanager
+def no_code_from(*folders: pathlib.Path) -> Iterator[None]:
+    """Refuses all parts whose source is in one of the folders, which may come from another person.
+
+    It also holds for references that a part loads while it runs.
+    """
+    resolved = {folder.resolve() for folder in folders}
+    token = _untrusted_folders.set(_untrusted_folders.get() | resolved)
+    try:
+        yield
+    finally:
+        _untrusted_folders.reset(token)
+
+
 def load(reference: str, key: str) -> UserPart:
     """Imports a user's part.
 
@@ -98,9 +116,14 @@ def load(reference: str, key: str) -> UserPart:
 
     Raises:
       ConfigError: If there is no such module, file or attribute, the module raises an error when it
-        is imported, or the attribute is not a function or class.
+        is imported, or the attribute is not a function or class, or the source is in a folder of
+        `no_code_from`.
     """
-    path = source_path(reference, key)
+    return _load(reference, key, source_path(reference, key))
+
+
+@functools.cache
+def _load(reference: str, key: str, path: pathlib.Path) -> UserPart:
     before_import(path)
     source, _, attribute = reference.rpartition(":")
     if source.endswith(".py"):
@@ -122,7 +145,7 @@ def source_path(reference: str, key: str) -> pathlib.Path:
     The packages around a module are imported.
 
     Raises:
-      ConfigError: If there is no such module or file.
+      ConfigError: If there is no such module or file, or it is in a folder of `no_code_from`.
     """
     source = _REFERENCE.fullmatch(reference)
     if source is None:
@@ -132,9 +155,20 @@ def source_path(reference: str, key: str) -> pathlib.Path:
     if not source["source"].endswith(".py"):
         return _path_of_module(source["source"], key, reference)
     path = pathlib.Path(source["source"]).resolve()
+    _check_folder(path, key, reference)
     if not path.is_file():
         raise ConfigError(f"`{key}` = {reference!r}: there is no file {path}.")
     return path
+
+
+def _check_folder(path: pathlib.Path, key: str, reference: str) -> None:
+    untrusted = _untrusted_folders.get() & {path, *path.parents}
+    if untrusted:
+        raise ConfigError(
+            f"`{key}` = {reference!r}: no code is run from {min(untrusted)}, because a directory "
+            f"of a model or a run may come from another person. Move {path.name} to another "
+            "directory, and train from there."
+        )
 
 
 def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
@@ -156,15 +190,24 @@ def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
 
 def _path_of_module(name: str, key: str, reference: str) -> pathlib.Path:
     try:
+        # The package at the top is found without an import. The next line imports it.
+        package = importlib.util.find_spec(name.partition(".")[0])
+        if package is not None:
+            for location in package.submodule_search_locations or [package.origin or ""]:
+                _check_folder(pathlib.Path(location).resolve(), key, reference)
         spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
+    except (ImportError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
         spec = None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise ConfigError(
             f"`{key}` = {reference!r}: Python finds no source of a module {name!r}. Install its "
             "package, or name a file: 'file.py:attribute'."
         )
-    return pathlib.Path(spec.origin).resolve()
+    path = pathlib.Path(spec.origin).resolve()
+    _check_folder(path, key, reference)
+    return path
 
 
 def _installed_module(name: str, path: pathlib.Path, key: str, reference: str) -> Any:
@@ -172,6 +215,19 @@ def _installed_module(name: str, path: pathlib.Path, key: str, reference: str) -
         return importlib.import_module(name)
     except Exception as error:
         raise failure(error, key, reference, path) from error
+
+
+def is_in_python_or_here(path: pathlib.Path) -> bool:
+    """Whether a source file is one of Python's own library or of this project's packages.
+
+    No model of a user is there, but functions that run code by the arguments that they get.
+    """
+    if path.is_relative_to(_PYTHON) and "site-packages" not in path.parts:
+        return True
+    project = pathlib.Path(_THIS_PACKAGE).parent
+    return path.is_relative_to(project) and path.relative_to(project).parts[0].startswith(
+        ("tff_keyboard", "tflite_export")
+    )
 
 
 def file_of(reference: str) -> pathlib.Path:

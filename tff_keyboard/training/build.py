@@ -19,7 +19,7 @@ modules take plain values or one table.
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -283,12 +283,15 @@ def build_privacy(
     """
     if not config.aggregation.is_private:
         return None
+    facts: dict[str, Any] = numerics_config(to_dict(config))
+    if sources := own_part.sources_of(config):
+        facts = {**facts, "own_parts": sources}  # other code gives other sums
     return open_run_privacy(
         config.aggregation,
         train=config.train,
         momentum=config.server.momentum if isinstance(config.server, FedAvgM) else 0.0,
         initial_model=config.model.initial_model,
-        config_facts=numerics_config(to_dict(config)),
+        config_facts=facts,
         ledger_path=run.privacy_ledger,
         nonce_path=run.noise_nonce,
         store_card=store.card,

@@ -77,7 +77,7 @@ def open_run_privacy(
       train: The table `[train]`.
       momentum: Momentum of the server's optimizer, for correlated noise.
       initial_model: `model.initial_model`; "" for random weights.
-      config_facts: `resume_policy.numerics_config` of the config.
+      config_facts: `resume_policy.numerics_config` of the config, and the sources of its own parts.
       ledger_path: The ledger. It exists if the run was started before.
       nonce_path: The file of the nonce.
       store_card: Card of the client store.

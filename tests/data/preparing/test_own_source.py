@@ -26,7 +26,7 @@ def numbers():
 
 @pytest.fixture(name="load")
 def _load(tmp_path):
-    part_reference.load.cache_clear()
+    part_reference._load.cache_clear()
     (tmp_path / "mine.py").write_text(SOURCE)
     text = tmp_path / "text.txt"
     text.write_text("".join(f"this is message number {n}\n" for n in range(90)))
@@ -51,7 +51,7 @@ def test_prepares_the_messages_of_the_source(load, tmp_path):
     assert prepare.prepare(config, tmp_path / "store").was_up_to_date
     file = tmp_path / "mine.py"
     file.write_text(SOURCE.replace("{word} {line}", "{line}"))
-    part_reference.load.cache_clear()
+    part_reference._load.cache_clear()
     with pytest.raises(DataError, match=r"other options .source_sha256."):
         prepare.prepare(config, tmp_path / "store")
 
