@@ -289,6 +289,7 @@ def test_code_next_to_a_model_that_is_in_no_run(tmp_path, source):
         ({"name": "nowhere.py:gru"}, "code of the model cannot be used"),
         ({"name": "no_such_module_here:gru"}, "code of the model cannot be used"),
         ({"name": "a:b:c"}, "code of the model cannot be used"),
+        ({"name": "json.tool:main"}, "not a model of a user"),
     ],
 )
 def test_damaged_descriptions(tmp_path, source, change, message):

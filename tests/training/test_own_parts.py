@@ -1,7 +1,5 @@
 """Training with the user's own parts: results, resume, and errors that leave nothing behind."""
 
-import pathlib
-import re
 import shutil
 import textwrap
 
@@ -10,6 +8,7 @@ import pytest
 
 from tasks.evaluate import evaluate as evaluate_task
 from tasks.train import train as train_task
+from tests.support import own_parts_page
 from tests.support.fakes import tiny_config
 from tff_keyboard import config as config_lib
 from tff_keyboard.command_line import cli
@@ -307,15 +306,11 @@ def test_declared_aggregator_gets_the_noise_and_a_statement(store, file, tmp_pat
     assert np.std(difference) > 0.01  # 1.0 x 0.5 / 3 clients in two rounds
 
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "own_parts.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-
-
 @pytest.mark.slow
 def test_parts_of_the_page_train_together(store, tmp_path):
     part_reference._load.cache_clear()
     file = tmp_path / "my_parts.py"
-    file.write_text("\n\n".join(BLOCKS))
+    file.write_text(own_parts_page.code())
     config = tiny_config(
         store,
         f"aggregation.rule={{type='{file}:clipped_mean', norm=0.5}}",
@@ -330,18 +325,18 @@ def test_parts_of_the_page_train_together(store, tmp_path):
 @pytest.mark.slow
 def test_noise_depends_on_the_source_of_a_part(store, file, tmp_path):
     """Runs of other code with the same nonce have other noise."""
-    own = f"aggregation.rule.type={file}:around"
+    rule = f"aggregation.rule.type={file}:around"
     noise = [
         "aggregation.privacy.noise_multiplier=1.0",
         f"aggregation.privacy.fixed_nonce={'7' * 32}",
     ]
-    private = tiny_config(store, *PRIVATE, own, *noise, "train.rounds=1")
+    run_config = tiny_config(store, *PRIVATE, rule, *noise, "train.rounds=1")
     keys = []
     for name in ("first", "same", "changed"):
         if name == "changed":
             file.write_text(file.read_text() + "\n# changed\n")
             part_reference._load.cache_clear()
-        train_federated(private, tmp_path / name)
+        train_federated(run_config, tmp_path / name)
         header, _ = ledger.read_ledger(RunDirectory(tmp_path / name).privacy_ledger)
         keys.append(header.key_id)
     assert keys[0] == keys[1] != keys[2]

@@ -6,13 +6,14 @@ step back to w_0 = 0: with mu = 1 it ends at 0.1 + 0.1 * (1 - 1 * 0.1) = 0.19.
 """
 
 import collections
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests.support import own_keyboard
+from tests.support import own_parts_page
 from tff_keyboard.algorithms.client_packing.local_context import LocalContext
 from tff_keyboard.algorithms.composition import compose_process
 
@@ -57,9 +58,11 @@ def prox_of_tff():
 
 
 def prox_of_the_page():
+    parts: dict[str, Any] = {}
+    exec(own_parts_page.code(), parts)
     return compose_process(
         model_fn,
-        client_work=own_keyboard.fed_prox(model_fn, RATE, STRENGTH),
+        client_work=parts["fed_prox"](model_fn, RATE, STRENGTH),
         server_optimizer=tff.learning.optimizers.build_sgdm(1.0),
         aggregator=tff.aggregators.MeanFactory(),
     )

@@ -74,14 +74,10 @@ Did you mean `train.rounds`?
 
 
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Reads the `config.toml` of a run directory, written by this version or an earlier one.
-
-    Own parts from files in the directory are not loaded, because the run may be another person's.
-    """
-    with part_reference.no_code_from(pathlib.Path(path).absolute().parent):
-        text = of_this_version(_read(pathlib.Path(path), ()), str(path))
-        with own_part.recorded_config():
-            return loads(text, overrides, origin=str(path))
+    """Reads the `config.toml` of a run directory, written by this version or an earlier one."""
+    text = of_this_version(_read(pathlib.Path(path), ()), str(path))
+    with own_part.recorded_config(pathlib.Path(path).parent):
+        return loads(text, overrides, origin=str(path))
 
 
 def of_this_version(text: str, origin: str) -> str:
@@ -89,7 +85,7 @@ def of_this_version(text: str, origin: str) -> str:
 
     Adds the default of each key that it does not contain.
 
-    Raises `ConfigError` if it is not a config of this version.
+    Raises `ConfigError` if it is not a config of this version. `origin` is the path of the config.
     """
     values = _parse(text, origin)
     for old, new in RENAMED_KEYS.items():
@@ -99,7 +95,7 @@ def of_this_version(text: str, origin: str) -> str:
             table.setdefault(new.rpartition(".")[2], table.pop(old_key))
     values.setdefault("execution", {}).setdefault("first_step", "separate")
     try:
-        with own_part.recorded_config():
+        with own_part.recorded_config(pathlib.Path(origin).parent):
             return dump(from_dict(values))
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error} {_OTHER_VERSION}") from None

@@ -66,6 +66,6 @@ def _with_words(
     positions = [np.arange(size) for size in drawn.shape]
     for axis in axes:
         positions[axis] = np.flatnonzero(is_known)
-    known = np.ix_(*positions)
-    value[known] = with_word_rows(saved, axes, rows)[known]
+    entries = np.ix_(*positions)
+    value[entries] = with_word_rows(saved, axes, rows)[entries]
     return value

@@ -154,15 +154,16 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     Raises:
       SavedModelError: If the model is missing, damaged or has another format.
     """
-    given = pathlib.Path(directory)
-    directory, description = read_description(given)
-    with part_reference.no_code_from(given, *_places_of(directory)):
-        return _load(given, directory, description)
+    location = pathlib.Path(directory)
+    directory, description = read_description(location)
+    with part_reference.no_code_from(location, *_places_of(directory)):
+        return _load(location, directory, description)
 
 
 def _load(
-    given: pathlib.Path, directory: pathlib.Path, description: Mapping[str, Any]
+    location: pathlib.Path, directory: pathlib.Path, description: Mapping[str, Any]
 ) -> tuple[NextWordModel, Vocabulary]:
+    """Reads the model in `directory`, which the caller named as `location`."""
     for name, digest in description["sha256"].items():
         if _sha256(directory / name) != digest:
             raise SavedModelError(
@@ -198,7 +199,7 @@ def _load(
             f"{names.MODEL_DESCRIPTION} says {description['vocabulary_size']}. The files come from "
             "different models."
         )
-    if directory != given:
+    if directory != location:
         warn_if_training_went_on(directory, description)
     return model, vocabulary
 

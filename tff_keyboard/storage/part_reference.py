@@ -25,6 +25,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from importlib import metadata
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 from tff_keyboard.storage.errors import ConfigError, in_one_line
@@ -145,7 +146,7 @@ def source_path(reference: str, key: str) -> pathlib.Path:
     The packages around a module are imported.
 
     Raises:
-      ConfigError: If there is no such module or file, or it is in a folder of `no_code_from`.
+      ConfigError: If the module or file does not exist, or is in a folder of `no_code_from`.
     """
     source = _REFERENCE.fullmatch(reference)
     if source is None:
@@ -189,17 +190,12 @@ def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
 
 
 def _path_of_module(name: str, key: str, reference: str) -> pathlib.Path:
-    try:
-        # The package at the top is found without an import. The next line imports it.
-        package = importlib.util.find_spec(name.partition(".")[0])
-        if package is not None:
-            for location in package.submodule_search_locations or [package.origin or ""]:
-                _check_folder(pathlib.Path(location).resolve(), key, reference)
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError) as error:
-        if isinstance(error, ConfigError):
-            raise
-        spec = None
+    # The package at the top is found without an import. To find a module in it imports it.
+    package = _find_spec(name.partition(".")[0])
+    if package is not None:
+        for location in package.submodule_search_locations or [package.origin or ""]:
+            _check_folder(pathlib.Path(location).resolve(), key, reference)
+    spec = _find_spec(name)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise ConfigError(
             f"`{key}` = {reference!r}: Python finds no source of a module {name!r}. Install its "
@@ -208,6 +204,13 @@ def _path_of_module(name: str, key: str, reference: str) -> pathlib.Path:
     path = pathlib.Path(spec.origin).resolve()
     _check_folder(path, key, reference)
     return path
+
+
+def _find_spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
 
 
 def _installed_module(name: str, path: pathlib.Path, key: str, reference: str) -> Any:
@@ -222,7 +225,8 @@ def is_in_python_or_here(path: pathlib.Path) -> bool:
 
     No model of a user is there, but functions that run code by the arguments that they get.
     """
-    if path.is_relative_to(_PYTHON) and "site-packages" not in path.parts:
+    python = pathlib.Path(_PYTHON).resolve()
+    if path.is_relative_to(python) and "site-packages" not in path.parts:
         return True
     project = pathlib.Path(_THIS_PACKAGE).parent
     return path.is_relative_to(project) and path.relative_to(project).parts[0].startswith(

@@ -71,7 +71,7 @@ class FederatedRound:
     """
 
     def __init__(self, weights, clients, learning_rate, processes=1):
-        self._clients, self._learning_rate = clients, learning_rate
+        self._learning_rate = learning_rate
         self._messages = sum(len(batch) for batches in clients for batch in batches)
         self._weights = [w.clone().share_memory_() for w in weights]
         self._workers = []
@@ -84,7 +84,7 @@ class FederatedRound:
             )
             worker.start()
             self._workers.append((here, sums))
-        self._own_part = clients[::processes]
+        self._clients_here = clients[::processes]
 
     def _work(self, questions, sums, clients):
         while True:
@@ -101,7 +101,7 @@ class FederatedRound:
         for worker, _ in self._workers:
             worker.send(None)
         sums = [torch.zeros_like(w) for w in weights]
-        add_clients(sums, self._weights, self._own_part, self._learning_rate)
+        add_clients(sums, self._weights, self._clients_here, self._learning_rate)
         for worker, sums_of_worker in self._workers:
             worker.recv()
             sums = [ours + theirs for ours, theirs in zip(sums, sums_of_worker, strict=True)]
