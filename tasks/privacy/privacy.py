@@ -23,6 +23,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.config.sections.learning_config import FedAvgM
 from tff_keyboard.config.sections.privacy_config import GaussianConfig, MechanismConfig
+from tff_keyboard.parts import own_part
 from tff_keyboard.storage.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def plan(options: Options, target_epsilon: float) -> str:
         config.model.initial_model,
         secret=claims.noise_secret,
         checks_in=options.devices,
+        unchecked_parts=own_part.unchecked(config),
     )
     configs = planning.mechanisms_to_compare(config.aggregation)
 

@@ -145,6 +145,27 @@ class FailsInRounds(tf.keras.Model):
 class Late(tff.aggregators.WeightedAggregationFactory):
     def create(self, value_type, weight_type):
         raise KeyError("late")
+
+
+def draws(inner):
+    class Draws(tff.aggregators.WeightedAggregationFactory):
+        def create(self, value_type, weight_type):
+            process = inner.create(value_type, weight_type)
+
+            @tff.tensorflow.computation(value_type)
+            def noised(update):
+                return tf.nest.map_structure(lambda x: x + tf.random.normal(x.shape), update)
+
+            @tff.federated_computation(process.next.type_signature.parameter)
+            def next_fn(state, value, weight):
+                return process.next(state, tff.federated_map(noised, value), weight)
+
+            return tff.templates.AggregationProcess(process.initialize, next_fn)
+
+    return Draws()
+
+
+draws.keeps_sensitivity = True
 """
 
 
@@ -300,10 +321,23 @@ def test_declared_aggregator_gets_the_noise_and_a_statement(store, file, tmp_pat
     noise = "aggregation.privacy.noise_multiplier=1.0"
     train_federated(tiny_config(store, *PRIVATE, own, noise), tmp_path / "noisy")
     text = privacy_statement(RunDirectory(tmp_path / "noisy").privacy_ledger)
-    assert f"`aggregation.rule.type` is the user's own part, {file}:around" in text
+    assert f"the user's own part, aggregation.rule.type = {file}:around, keeps" in text
     assert "NO CLAIM" not in text
+    later = tiny_config(
+        store, *PRIVATE, noise, f"model.initial_model={tmp_path / 'noisy'}", "train.rounds=1"
+    )
+    train_federated(later, tmp_path / "later")
+    text = privacy_statement(RunDirectory(tmp_path / "later").privacy_ledger)
+    assert f"own part of the earlier run {tmp_path / 'noisy'}, aggregation.rule.type" in text
     difference = weights(tmp_path / "noisy")["embedding"] - weights(tmp_path / "own")["embedding"]
     assert np.std(difference) > 0.01  # 1.0 x 0.5 / 3 clients in two rounds
+
+
+def test_private_round_that_draws_random_numbers_is_refused(store, file, tmp_path):
+    config = tiny_config(store, *PRIVATE, f"aggregation.rule.type={file}:draws")
+    with pytest.raises(ConfigError, match=r"a round with `aggregation.rule.type` = .* draws"):
+        train_federated(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

@@ -291,11 +291,21 @@ def _traced(reference: str, vocabulary_size: int, options_text: str) -> TracedKe
     def build() -> TracedKerasModel | None:
         model = _call(user_part, vocabulary_size, 0, json_text.parse(options_text.encode()))
         if isinstance(model, NextWordModel):
+            _check_repeatable(model, _label(user_part))
             return None
         return traced_keras_model.trace(model, vocabulary_size, _label(user_part))
 
     traced: TracedKerasModel | None = traced_keras_model.outside_graphs(build, 0)
     return traced
+
+
+def _check_repeatable(model: NextWordModel, label: str) -> None:
+    batch = tf.TensorSpec([None, None], tf.int32)
+    loss_inputs = traced_keras_model.Traceable(
+        lambda ids, targets: model.packed_hidden_at_targets(ids, targets, training=True),
+        (batch, batch),
+    )
+    traced_keras_model.check_repeatable(loss_inputs.trace(), label)
 
 
 def _call(

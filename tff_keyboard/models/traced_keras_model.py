@@ -22,6 +22,7 @@ from tensorflow.python.eager.polymorphic_function.concrete_function import Concr
 from tensorflow.python.ops import resource_variable_ops
 
 from tff_keyboard.data.vocabulary import BOS, OOV
+from tff_keyboard.models import random_operations
 from tff_keyboard.storage import part_reference
 from tff_keyboard.storage.errors import ConfigError
 
@@ -29,7 +30,6 @@ WINDOW = 32
 """Words that a model without `step` reads for a prediction, unless it has an attribute `window`."""
 
 _TOLERANCE = 1e-3  # of logits: differences of float32 in another order
-_RANDOM = re.compile(r"^(Random|TruncatedNormal|ParameterizedTruncatedNormal|Multinomial|Stateful)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +164,7 @@ def trace(model: Any, vocabulary_size: int, label: str) -> TracedKerasModel:
     with _errors_of_calls(label, "call"):
         traces = infer.trace(), train.trace()
     _check_captures(model, traces, label)
-    _check_repeatable(traces[1], label)
+    check_repeatable(traces[1], label)
     _check_gradients(model, ids, label)
     names = stable_names([variable.name for variable in model.trainable_variables])
     window = getattr(model, "window", WINDOW)
@@ -332,15 +332,13 @@ def _check_captures(
                 )
 
 
-def _check_repeatable(train: ConcreteFunction, label: str) -> None:
-    graph_def = train.graph.as_graph_def(add_shapes=False)
-    nodes = [*graph_def.node, *(n for f in graph_def.library.function for n in f.node_def)]
-    for node in nodes:
-        if _RANDOM.match(node.op):
-            raise ConfigError(
-                f"{label} draws random numbers in training ({node.name}), which a resumed run "
-                "could not repeat. Use tff_keyboard.models.Dropout instead of Keras' Dropout."
-            )
+def check_repeatable(train: ConcreteFunction, label: str) -> None:
+    """Raises `ConfigError` if a traced function has operations that cannot be repeated."""
+    for name in random_operations.in_graph(train.graph.as_graph_def(add_shapes=False)):
+        raise ConfigError(
+            f"{label} draws random numbers or calls Python in training ({name}), which a resumed "
+            "run could not repeat. Use tff_keyboard.models.Dropout instead of Keras' Dropout."
+        )
 
 
 def _check_gradients(model: tf.keras.Model, ids: np.ndarray, label: str) -> None:

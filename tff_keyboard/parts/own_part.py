@@ -38,6 +38,7 @@ from tff_keyboard.storage.part_reference import PartSource, UserPart
 
 _PLAIN = (bool, int, float, str)
 _OF_CLASS = ("settings", "problem")  # fields of `OwnPart` that are not keys
+_WITH_SENSITIVITY = ("aggregation.rule.type", "client.type")  # keys
 _is_recorded = contextvars.ContextVar("_is_recorded", default=False)
 
 
@@ -202,6 +203,15 @@ def parts_in(config: Any) -> Iterator[OwnPart]:
 def sources_of(config: Any) -> dict[str, dict[str, str]]:
     """Returns key -> reference, version and SHA-256 of each own part in a config."""
     return {part.key: dataclasses.asdict(part.source()) for part in parts_in(config)}
+
+
+def unchecked(config: Any) -> tuple[str, ...]:
+    """Returns "key = reference" of each own part that can change the sensitivity of a round.
+
+    Such a part declares that it keeps it (docs/own_parts.md), which nothing can check.
+    """
+    parts = (part for part in parts_in(config) if part.key in _WITH_SENSITIVITY)
+    return tuple(f"{part.key} = {part.source().reference}" for part in parts)
 
 
 @contextlib.contextmanager

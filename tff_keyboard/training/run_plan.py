@@ -11,7 +11,12 @@ from tff_keyboard.training.run_privacy import origin_of
 
 
 def planned_origin(
-    store: str, initial_model: str, *, secret: str = "", checks_in: bool = False
+    store: str,
+    initial_model: str,
+    *,
+    secret: str = "",
+    checks_in: bool = False,
+    unchecked_parts: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Returns the header fields about the vocabulary and earlier runs, as a run would record them.
 
@@ -23,6 +28,7 @@ def planned_origin(
       initial_model: `model.initial_model`; "" for random weights.
       secret: `aggregation.privacy.noise_secret`, which salts the digests of clients.
       checks_in: Whether devices check in, so that their ids are unknown.
+      unchecked_parts: `own_part.unchecked` of the config.
 
     Raises:
       DataError: If the store is damaged.
@@ -32,11 +38,19 @@ def planned_origin(
         return {
             "initial_model": initial_model,
             "ancestors": lineage.ancestors(initial_model, ours=()),
+            "unchecked_parts": unchecked_parts,
         }
     client_ids = None
     if initial_model and not checks_in:
         client_ids = ClientStore(store).client_ids("train")
-    return origin_of(None, read_card(pathlib.Path(store)), initial_model, client_ids, secret)
+    return origin_of(
+        None,
+        read_card(pathlib.Path(store)),
+        initial_model,
+        client_ids,
+        secret,
+        unchecked_parts=unchecked_parts,
+    )
 
 
 def train_clients(store: str) -> int | None:

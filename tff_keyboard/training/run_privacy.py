@@ -32,6 +32,7 @@ _BEFORE = (
     "vocabulary_rho",
     "vocabulary_delta",
     "truecase_forms",
+    "unchecked_parts",
 )
 
 
@@ -69,6 +70,7 @@ def open_run_privacy(
     selected_per_round: int,
     general_sha256: str = "",
     run_id: str = "",
+    unchecked_parts: tuple[str, ...] = (),
 ) -> RunPrivacy:
     """Starts or resumes the privacy of a run. Draws and stores the nonce of a new run.
 
@@ -87,6 +89,7 @@ def open_run_privacy(
       selected_per_round: Clients drawn per round, with over-selection.
       general_sha256: Hash of the general store, from its card, if any.
       run_id: The random id of the run (`origin.json`).
+      unchecked_parts: `own_part.unchecked` of the config.
 
     Raises:
       NoiseKeyError: If the nonce or the secret is missing, malformed or of another run.
@@ -145,7 +148,13 @@ def open_run_privacy(
         key=key,
         checks_in=client_ids is None,
         origin=origin_of(
-            recorded, store_card, initial_model, client_ids, privacy.noise_secret, run_id=run_id
+            recorded,
+            store_card,
+            initial_model,
+            client_ids,
+            privacy.noise_secret,
+            run_id=run_id,
+            unchecked_parts=unchecked_parts,
         ),
     )
     return RunPrivacy(mechanism=mechanism, key=key, header=header)
@@ -159,6 +168,7 @@ def origin_of(
     secret: str,
     *,
     run_id: str = "",
+    unchecked_parts: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Returns the header's fields about the run, its initial model and its vocabulary.
 
@@ -183,4 +193,5 @@ def origin_of(
         "vocabulary_rho": chosen.get("rho", 0.0),
         "vocabulary_delta": chosen.get("delta_of_words", 0.0),
         "truecase_forms": store_card.get("truecase", {}).get("forms", 0),
+        "unchecked_parts": unchecked_parts,
     }

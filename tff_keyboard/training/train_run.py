@@ -191,7 +191,11 @@ def train_run(
     ]
     lines = RoundLines(train.rounds, show_training=not is_private)
     if is_private:
-        managers = [withheld.WithholdingRelease(run.withheld_jsonl, managers)]
+        managers = [
+            withheld.WithholdingRelease(
+                run.withheld_jsonl, managers, has_own_code=bool(run.own_parts())
+            )
+        ]
     result = training_loop.TrainingLoop(
         process=process,
         cohort_source=round_input,

@@ -50,6 +50,9 @@ def export(
     files.make_directory(out.parent)  # fails before the work, not after it
     predictor, forms = _open(model)
     store = ClientStore(store_directory)
+    private_runs.refuse_counts(
+        model, store.client_ids("train"), "sums over", "Use the keyboard of an export instead."
+    )
     typed_text.check_rules(store, predictor.vocabulary.rules)
     min_clients = tail_part.clients_needed(store, min_word_users)
     listed_tail = None

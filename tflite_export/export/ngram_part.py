@@ -68,6 +68,12 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
     """
     private_runs.refuse(run.directory, "an n-gram counted from", "Export without --ngram.")
     store = ClientStore(store_directory)
+    private_runs.refuse_counts(
+        run.directory,
+        store.client_ids("train"),
+        "an n-gram counted from",
+        "Export without --ngram.",
+    )
     if store.vocabulary.fingerprint != run.vocabulary.fingerprint:
         raise ExportError(
             f"{store.directory}: its vocabulary differs from the vocabulary of the run. Pass the "

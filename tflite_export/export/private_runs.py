@@ -5,8 +5,11 @@ made from their text, that would reveal it, and no ledger would count it.
 """
 
 import pathlib
+from collections.abc import Sequence
 
-from tff_keyboard.privacy.ledger import lineage
+from tff_keyboard.privacy.ledger import client_digests, lineage
+from tff_keyboard.privacy.ledger.client_digests import ClientDigests
+from tff_keyboard.privacy.ledger.origin import EarlierRun, id_of_run
 from tff_keyboard.storage.errors import ExportError, SavedModelError
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -52,3 +55,39 @@ def refuse(directory: pathlib.Path, what: str, instead: str) -> None:
             f"{directory} was trained with privacy, but {what} the text of the same clients would "
             f"reveal what its noise hides. {instead}"
         )
+
+
+def refuse_counts(
+    directory: pathlib.Path, client_ids: Sequence[str], what: str, instead: str
+) -> None:
+    """Checks that no run that led to a model hides the clients whose text is counted.
+
+    Args:
+      directory: The run, or the saved model in it.
+      client_ids: Ids of the clients whose text is counted.
+      what: The part of the export, for the message.
+      instead: The sentence of the message that says what to do instead.
+
+    Raises:
+      ExportError: If the run is private, or continues a private run on some of these clients, or on
+        clients that cannot be compared with them.
+    """
+    refuse(directory, what, instead)
+    counted = client_digests.salted(client_ids)
+    for earlier in lineage.earlier_runs(str(directory)):
+        if _hides(earlier, counted):
+            raise ExportError(
+                f"{directory} continues {earlier.model}, which was trained with privacy, perhaps "
+                f"on the same clients, and {what} their text would reveal what its noise hides. "
+                f"{instead}"
+            )
+
+
+def _hides(earlier: EarlierRun, counted: ClientDigests) -> bool:
+    if not earlier.rounds and not is_private(pathlib.Path(earlier.path or earlier.model)):
+        return False
+    run = RunDirectory(earlier.path)
+    if not earlier.path or not run.exists() or id_of_run(run) != earlier.run_id:
+        return True  # its clients are unknown
+    clients = client_digests.read(run.client_digests)
+    return clients is None or clients.overlap(counted) != client_digests.NONE

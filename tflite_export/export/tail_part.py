@@ -91,6 +91,9 @@ def find(
         except ValueError as error:
             raise ExportError(f"{word_list}: {error}.") from None
     store = ClientStore(store_directory)
+    private_runs.refuse_counts(
+        directory, store.client_ids("train"), "words counted from", "Export without --tail."
+    )
     has = store.vocabulary
     if has.rules != vocabulary.rules or set(has.words) != set(vocabulary.words):
         raise ExportError(

@@ -1,13 +1,13 @@
 """The printed statement names every assumption, and its epsilon is that of the accounting."""
 
 import dataclasses
-import json
 import re
 
 import pytest
 
 from tests.support.fakes import ledger_header
 from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.claims import plan_remarks
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
@@ -208,12 +208,27 @@ def test_vocabulary_and_metrics_are_private_or_named(tmp_path):
     assert "composed by" in new
 
 
-def test_own_parts_of_the_user_are_named(tmp_path):
-    sources = {key: {"reference": f"mine.py:{key}"} for key in ("client.type", "server.type")}
-    (tmp_path / "own_parts.json").write_text(json.dumps(sources))
-    text = statement(tmp_path, HEADER, 3)
-    assert "* `client.type` is the user's own part, mine.py:client.type. The figures" in text
-    assert "server.type" not in text  # it only sees the noised result
+def test_own_parts_of_this_run_and_of_earlier_runs_are_named(tmp_path):
+    parts = ("client.type = mine.py:work",)
+    before = dataclasses.replace(HEADER, unchecked_parts=("aggregation.rule.type = other:mean",))
+    header = dataclasses.replace(
+        HEADER,
+        unchecked_parts=parts,
+        ancestors=tuple(
+            Ancestor(model=f"runs/{people}", people=people, rounds=2, header=before)
+            for people in ("same", "none")
+        ),
+    )
+    text = statement(tmp_path, header, 3)
+    assert "own part, client.type = mine.py:work, keeps the sensitivity" in text
+    assert "own part of the earlier run runs/same, aggregation.rule.type = other:mean" in text
+    assert "runs/none, aggr" not in text  # it has no client of this run
+    for words in (
+        "\n".join(plan_remarks.plan_remarks(header)),
+        plan_remarks.resumed_line(tmp_path / "privacy_ledger.jsonl", 3),
+    ):
+        assert "mine.py:work" in words
+        assert "other:mean" in words
 
 
 def test_no_control_character_of_a_ledger_is_printed(tmp_path):

@@ -248,6 +248,18 @@ def test_rejected_rounds_are_counted_and_bounded(tmp_path):
     assert len(rows(tmp_path / "b")) == 5
 
 
+@pytest.mark.parametrize("name", ["evaluation", "privacy"])
+def test_a_process_cannot_return_metrics_of_the_loop(tmp_path, name):
+    class Named(fakes.NumpyProcess):
+        def next(self, state, datasets):
+            new_state, metrics = super().next(state, datasets)
+            return fakes.NumpyOutput(new_state, metrics | {name: {"size": 3.0}})
+
+    with pytest.raises(errors.ProgramError, match=f"a metric '{name}/size', but .* reserved"):
+        train(tmp_path, process=Named())
+    assert not rows(tmp_path)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_round_that_is_computed(tmp_path, uninterrupted, number):
     class Signalled(fakes.NumpyProcess):

@@ -75,3 +75,21 @@ def test_a_resumed_run_has_the_files_of_a_straight_one(tmp_path):
 )
 def test_public_metrics(name, public):
     assert withheld.is_public(name) == public
+    assert not withheld.is_public(name, has_own_code=True)
+
+
+def test_metrics_of_own_code_are_withheld(tmp_path):
+    one = withheld.WithholdingRelease(
+        tmp_path / "secret.jsonl",
+        [release.MetricsRelease(tmp_path / "metrics.jsonl", tmp_path / "metrics.csv")],
+        has_own_code=True,
+    )
+    one.restart_after(0)
+    row = {"evaluation/perplexity": 9.5, "finalizer/loss": 1.5, "a/dp_query_metrics/sum": 2.5}
+    asyncio.run(one.release(row, 1))
+    (public,) = rows(tmp_path / "metrics.jsonl")
+    assert public == {
+        "round": 1,
+        "evaluation/perplexity": 9.5,
+        "withheld": "finalizer/loss a/dp_query_metrics/sum",
+    }

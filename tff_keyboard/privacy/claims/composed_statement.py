@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, unclaimed
 from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
-from tff_keyboard.privacy.claims.statement import epsilon_in_words
+from tff_keyboard.privacy.claims.statement import epsilon_in_words, unchecked_caveats
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.client_digests import ClientDigests
 from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
@@ -120,6 +120,8 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
             f"{epsilon_in_words(found.epsilon)}, delta {found.delta:g} "
             f"({found.adjacency}; {found.method})."
         )
+        caveats = [one for part in listed for one in unchecked_caveats(part.header)]
+        texts += [f"* {caveat}" for caveat in dict.fromkeys(caveats)]
     return "\n".join(texts)
 
 

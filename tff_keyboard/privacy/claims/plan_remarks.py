@@ -5,7 +5,12 @@ import pathlib
 from tff_keyboard.privacy.claims.delta_rule import delta_caveats
 from tff_keyboard.privacy.claims.guarantee import total_guarantee
 from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
-from tff_keyboard.privacy.claims.statement import REHEARSED, epsilon_in_words, missing_claims
+from tff_keyboard.privacy.claims.statement import (
+    REHEARSED,
+    epsilon_in_words,
+    missing_claims,
+    unchecked_caveats,
+)
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
@@ -51,6 +56,7 @@ def plan_remarks(
         )
     if rehearses:
         remarks.append(f"* {REHEARSED}")
+    remarks += [f"* {caveat}" for caveat in unchecked_caveats(header)]
     remarks.append(f"* {_vocabulary(header, store_clients is not None)}")
     return remarks + [f"* {caveat}" for caveat in delta_caveats(header, delta)]
 
@@ -122,7 +128,8 @@ def resumed_line(ledger_path: pathlib.Path, rounds: int) -> str:
         return f"Resumed with `train.rounds` = {rounds}: NO CLAIM."
     words = epsilon_in_words(total.epsilon, is_released=rounds > 0)
     projection = " (projection)" if header.noise_cohort_size else ""
-    return (
+    line = (
         f"Resumed with `train.rounds` = {rounds}: epsilon{projection} {words}, delta "
         f"{total.delta:g} ({total.adjacency}; {total.method})."
     )
+    return " ".join([line, *unchecked_caveats(header)])

@@ -42,7 +42,6 @@ REHEARSED = (
     "Not covered: the clients of the general corpus. Any number of clients per round rehearses "
     "their messages, and the noise is not calibrated to them."
 )
-_WITH_SENSITIVITY = ("aggregation.rule.type", "client.type")  # keys of `own_parts.json`
 _SOURCES = {
     noise_key.SECRET: "AES-256; the key comes from the nonce and a secret outside the directory",
     noise_key.NONCE: "AES-256; the key comes from the run's nonce, which is in the run directory",
@@ -89,16 +88,26 @@ def privacy_statement(path: pathlib.Path) -> str:
     if rehearsed:
         refused.insert(0, f"NO CLAIM: {rehearsed}. The figures below do not cover this.\n")
     caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
-    for key, source in run.own_parts().items():
-        if key in _WITH_SENSITIVITY:
-            caveats.append(
-                f"* `{key}` is the user's own part, {printable(source['reference'])}. The figures "
-                "hold only if it keeps the sensitivity of the mean. It declares this, and nobody "
-                "has checked it."
-            )
+    caveats += [f"* {caveat}" for caveat in unchecked_caveats(header)]
     if run.rehearsed_client_digests.exists():
         caveats.append(f"* {REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
+
+
+def unchecked_caveats(header: LedgerHeader) -> list[str]:
+    """Returns a sentence for each own part of this run, and of earlier runs on its clients."""
+    runs = [("", header)]
+    runs += [
+        (f" of the earlier run {printable(one.model)}", one.header)
+        for one in header.ancestors
+        if one.header is not None and one.shares_clients
+    ]
+    return [
+        f"The figures hold only if the user's own part{of_run}, {printable(part)}, keeps the "
+        "sensitivity of the mean, which nobody has checked."
+        for of_run, one_header in runs
+        for part in one_header.unchecked_parts
+    ]
 
 
 def _projection(header: LedgerHeader, rounds: int) -> list[str]:

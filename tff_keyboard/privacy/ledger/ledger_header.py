@@ -68,6 +68,8 @@ class LedgerHeader:
     vocabulary_delta: float = 0.0  # bound on releasing a word of only one client
     # Number of words with a capitalised form, which an export contains
     truecase_forms: int = 0
+    # Own parts of the config that declare their sensitivity, as "key = reference"
+    unchecked_parts: tuple[str, ...] = ()
 
     @property
     def amplifies(self) -> bool:

@@ -30,6 +30,9 @@ from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
 from tff_keyboard.training.loop import best_round, checkpoints, errors, read_ahead, release
 from tff_keyboard.training.loop.round_clock import RoundClock
 
+RESERVED = (f"{best_round.EVALUATION_PREFIX}/", "privacy/")
+"""Beginnings of metrics that no process may return: validation and the ledger add them."""
+
 
 @runtime_checkable
 class Restartable(Protocol):
@@ -225,7 +228,7 @@ class TrainingLoop:
         clock.lap("compute_seconds")
         clock.move("compute_seconds", "aggregation_seconds", self.pop_aggregation_seconds())
         row = dict(round_input.facts)
-        _add(row, release.flatten_metrics(output.metrics))
+        _add(row, _of_process(release.flatten_metrics(output.metrics)))
         _add(row, {"rejected": int(best_round.is_rejected(row))})
         for hook in self.hooks:
             _add(row, hook.before_release(round_num, output.state, dict(row)) or {})
@@ -294,6 +297,16 @@ class TrainingLoop:
             resumed_round=training.resumed_round,
             stop_reason=self._stop_reason(training.loop),
         )
+
+
+def _of_process(metrics: dict[str, Value]) -> dict[str, Value]:
+    for name in metrics:
+        if name.startswith(RESERVED):
+            raise errors.ProgramError(
+                f"The process returns a metric {name!r}, but this beginning is reserved for "
+                "validation and for privacy. Rename it."
+            )
+    return metrics
 
 
 def _add(row: dict[str, Value], more: Mapping[str, Value]) -> None:

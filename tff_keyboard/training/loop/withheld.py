@@ -8,10 +8,12 @@ the row of round 1 lists them.
 
 import os
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 
 from tff_keyboard.storage import files, metrics_rows
 from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
+from tff_keyboard.training.loop import training_loop
 from tff_keyboard.training.loop.release import RoundReleaseManager
 
 NOTE = "withheld"  # column with the names of the withheld metrics
@@ -20,27 +22,41 @@ NOTE = "withheld"  # column with the names of the withheld metrics
 # it, including any future ones, are withheld. They are known from the config, noised by the
 # mechanism, computed from the released models alone (post-processing), or about other clients
 # (validation; the statement says so).
-_NAMES = frozenset({"clients_selected", "rejected"})
-_BEGINNINGS = ("evaluation/", "finalizer/", "privacy/")
-_PARTS = ("dp_query_metrics/",)
+_OF_LOOP = frozenset({"clients_selected", "rejected"})
+# Of the mechanism and of TFF's finalizer, if the process has no code of the user
+_OF_PROCESS = re.compile(r"finalizer/|.*dp_query_metrics/")
 
 
-def is_public(name: str) -> bool:
+def is_public(name: str, *, has_own_code: bool = False) -> bool:
     """Checks if a private run may release the metric `name`.
+
+    If the process has code of the user (`has_own_code`), its metrics can have any name and any
+    value, so none of them is public.
 
     >>> is_public("evaluation/perplexity"), is_public("client_work/train/nll"), is_public("clients")
     (True, False, False)
     """
-    known = name in _NAMES or name.startswith(_BEGINNINGS)
-    return known or any(part in name for part in _PARTS)
+    if name in _OF_LOOP or name.startswith(training_loop.RESERVED):
+        return True
+    return not has_own_code and _OF_PROCESS.match(name) is not None
 
 
 class WithholdingRelease(RoundReleaseManager):
-    """Gives each manager the public metrics. The others go to `path`, JSON lines of mode 0600."""
+    """Gives each manager the public metrics. The others go to `path`, JSON lines of mode 0600.
 
-    def __init__(self, path: str | os.PathLike[str], released: Sequence[RoundReleaseManager]):
+    `has_own_code` is whether the process has code of the user.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        released: Sequence[RoundReleaseManager],
+        *,
+        has_own_code: bool = False,
+    ):
         self._path = pathlib.Path(path)
         self._released = released
+        self._has_own_code = has_own_code
 
     def rounds_on_disk(self) -> int:
         """Returns the number of rounds that are complete in all files."""
@@ -56,7 +72,11 @@ class WithholdingRelease(RoundReleaseManager):
             manager.restart_after(round_num)
 
     async def release(self, value: Mapping[str, Value], key: int) -> None:
-        secret: Row = {name: x for name, x in value.items() if not is_public(name)}
+        secret: Row = {
+            name: x
+            for name, x in value.items()
+            if not is_public(name, has_own_code=self._has_own_code)
+        }
         public: Row = {name: x for name, x in value.items() if name not in secret}
         if key == 1:
             public[NOTE] = " ".join(secret)
