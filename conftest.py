@@ -10,6 +10,12 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 import pathlib
 import signal
 import sys
+import tempfile
+
+# What tests name as own code is not remembered in the home of the user.
+os.environ["XDG_STATE_HOME"] = str(
+    pathlib.Path(tempfile.gettempdir()) / f"tff_keyboard_tests_{os.getuid()}"
+)
 
 import hypothesis
 import pytest

@@ -326,10 +326,16 @@ def test_override_accepts_any_path():
         assert config.load(None, [config.override("data.store", path)]).data.store == path
 
 
-def test_a_run_directory_brings_no_code(tmp_path):
-    """Reading the config of another person's run does not run files of the directory."""
-    (tmp_path / "evil.py").write_text("raise AssertionError('this must not run')")
-    path = tmp_path / "config.toml"
-    path.write_text(f'[aggregation.rule]\ntype = "{tmp_path / "evil.py"}:f"\n')
-    read = config.load_of_run(path)
-    assert "no code is run" in read.aggregation.rule.problem
+@pytest.mark.parametrize("name", ["run/evil.py", "code/evil.py", "/proc/self/cwd/code/evil.py"])
+def test_a_run_directory_brings_no_code(tmp_path, monkeypatch, name):
+    """Reading the config of another person's run does not run code that only it names."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "run" / "config.toml"
+    path.parent.mkdir()
+    evil = tmp_path / name.removeprefix("/proc/self/cwd/")
+    evil.parent.mkdir(exist_ok=True)
+    evil.write_text("raise AssertionError('this must not run')")
+    for type_text in (f"{name}:f", f"{evil}:f"):
+        path.write_text(f'[aggregation.rule]\ntype = "{type_text}"\n')
+        read = config.load_of_run(path)
+        assert "no code is run" in read.aggregation.rule.problem

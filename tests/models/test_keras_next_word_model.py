@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import json.tool
+import os
 import pathlib
 import pickle
 import random
@@ -199,43 +201,73 @@ def test_another_source_is_refused_before_it_runs(tmp_path, source):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("place", "loaded"), [("run/model", "run"), ("run", "run"), ("run", "run/model")]
-)
-def test_code_in_the_directory_of_a_model_never_runs(tmp_path, source, place, loaded):
+def change_description(directory, **changes):
+    path = directory / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def source_of(path):
+    return {"version": "", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+EVIL = "import pathlib\npathlib.Path(__file__).with_suffix('.ran').touch()\n"
+
+
+@pytest.mark.parametrize("place", ["run/model", "run", ".", "code_of_another_person", "link"])
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_code_of_another_person_never_runs(tmp_path, source, monkeypatch, place, is_relative):
+    """A model names a function that this user never named, wherever its file is."""
+    monkeypatch.chdir(tmp_path)
     directory = tmp_path / "run" / "model"
     save_model(directory, build_model(f"{source}:gru", vocabulary_size=SIZE, seed=1), words())
-    moved = tmp_path / place / "my_models.py"
-    shutil.copy(source, moved)
-    path = directory / "model.json"
-    content = json.loads(path.read_text())
-    content["name"] = f"{moved}:gru"
-    path.write_text(json.dumps(content))
-    (tmp_path / "run" / "config.toml").touch()
-    with pytest.raises(SavedModelError, match="no code is run"):
-        load_model(tmp_path / loaded)
+    folder = tmp_path / place
+    if place == "link":
+        folder.symlink_to("/proc/self/cwd/run")
+    folder.mkdir(exist_ok=True)
+    evil = folder / "evil.py"
+    evil.write_text(EVIL + source.read_text())
+    name = os.path.relpath(evil) if is_relative else str(evil)
+    change_description(directory, name=f"{name}:gru", source=source_of(evil))
+    for loaded in ("run", "run/model"):
+        with pytest.raises(SavedModelError, match="no code is run that only a model or a run"):
+            load_model(tmp_path / loaded)
+    assert not list(tmp_path.rglob("*.ran"))
+    monkeypatch.setenv("TFF_KEYBOARD_TRUST", f"other:{name}")
+    load_model(directory)
+    assert list(tmp_path.rglob("*.ran"))
 
 
-def test_no_function_of_this_project_loads_code_from_the_directory_of_a_model(
-    tmp_path, source, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("tff_keyboard.models.keras_next_word_model:build_user_model", keras_next_word_model),
+        ("json.tool:main", json.tool),
+        ("numpy.testing._private.utils:runstring", np.testing._private.utils),
+    ],
+)
+def test_no_function_of_a_library_is_a_model(tmp_path, source, name, code):
     directory = tmp_path / "model"
     save_model(directory, build_model(f"{source}:gru", vocabulary_size=SIZE, seed=1), words())
-    (directory / "evil.py").write_text("open('EVIL', 'w')\n" + source.read_text())
-    path = directory / "model.json"
-    content = json.loads(path.read_text())
-    code = pathlib.Path(keras_next_word_model.__file__)
-    content["name"] = "tff_keyboard.models.keras_next_word_model:build_user_model"
-    content["options"] = {"reference": "model/evil.py:gru", "options": {}}
-    content["source"]["sha256"] = hashlib.sha256(code.read_bytes()).hexdigest()
-    path.write_text(json.dumps(content))
-    with pytest.raises(SavedModelError, match="not a model of a user"):
+    change_description(
+        directory,
+        name=name,
+        options={"reference": f"{source}:gru", "options": {}},
+        source=source_of(pathlib.Path(code.__file__)),
+    )
+    with pytest.raises(SavedModelError, match="no code is run"):
         load_model(directory)
-    assert not (tmp_path / "EVIL").exists()
 
 
-def test_a_user_s_model_loads_no_other_code_from_the_directory_of_a_model(tmp_path, source):
+def test_another_function_of_a_file_that_was_named_does_not_run(tmp_path, source):
+    directory = tmp_path / "model"
+    source.write_text(source.read_text() + "\ndef other(vocabulary_size): raise SystemExit(9)\n")
+    save_model(directory, build_model(f"{source}:gru", vocabulary_size=SIZE, seed=1), words())
+    change_description(directory, name=f"{source}:other")
+    with pytest.raises(SavedModelError, match="no code is run"):
+        load_model(directory)
+
+
+def test_a_user_s_model_loads_no_other_code_that_a_file_names(tmp_path, source):
     directory = tmp_path / "model"
     outer = tmp_path / "outer.py"
     outer.write_text(
@@ -246,31 +278,28 @@ def test_a_user_s_model_loads_no_other_code_from_the_directory_of_a_model(tmp_pa
     options = {"inner": f"{source}:gru"}
     model = build_model(f"{outer}:outer", vocabulary_size=SIZE, seed=1, **options)
     save_model(directory, model, words())
-    (directory / "evil.py").write_text("raise AssertionError('this must not run')")
-    path = directory / "model.json"
-    content = json.loads(path.read_text())
-    content["name"] = f"{outer}:outer"
-    content["options"] = {"inner": f"{directory / 'evil.py'}:gru"}
-    content["source"] = {
-        "version": "",
-        "sha256": hashlib.sha256(outer.read_bytes()).hexdigest(),
-    }
-    path.write_text(json.dumps(content))
+    (directory / "evil.py").write_text(EVIL)
+    change_description(
+        directory,
+        name=f"{outer}:outer",
+        options={"inner": f"{directory / 'evil.py'}:gru"},
+        source=source_of(outer),
+    )
     with pytest.raises(SavedModelError, match="no code is run"):
         load_model(directory)
+    assert not list(tmp_path.rglob("*.ran"))
 
 
-def test_a_package_in_the_directory_of_a_model_is_not_imported(tmp_path, source, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_package_next_to_a_model_is_not_imported(tmp_path, source, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     directory = tmp_path / "nice_model"
     save_model(directory, build_model(f"{source}:gru", vocabulary_size=SIZE, seed=1), words())
-    (directory / "__init__.py").write_text("raise AssertionError('this must not run')")
+    (directory / "__init__.py").write_text(EVIL)
     shutil.copy(source, directory / "code.py")
-    path = directory / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "name": "nice_model.code:gru"}))
+    change_description(directory, name="nice_model.code:gru")
     with pytest.raises(SavedModelError, match="no code is run"):
         load_model(directory)
+    assert not list(tmp_path.rglob("*.ran"))
 
 
 def test_code_next_to_a_model_that_is_in_no_run(tmp_path, source):
@@ -289,15 +318,13 @@ def test_code_next_to_a_model_that_is_in_no_run(tmp_path, source):
         ({"name": "nowhere.py:gru"}, "code of the model cannot be used"),
         ({"name": "no_such_module_here:gru"}, "code of the model cannot be used"),
         ({"name": "a:b:c"}, "code of the model cannot be used"),
-        ({"name": "json.tool:main"}, "not a model of a user"),
     ],
 )
 def test_damaged_descriptions(tmp_path, source, change, message):
     save_model(
         tmp_path / "model", build_model(f"{source}:gru", vocabulary_size=SIZE, seed=1), words()
     )
-    path = tmp_path / "model" / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    change_description(tmp_path / "model", **change)
     with pytest.raises(SavedModelError, match=message):
         load_model(tmp_path / "model")
 

@@ -76,7 +76,7 @@ Did you mean `train.rounds`?
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Reads the `config.toml` of a run directory, written by this version or an earlier one."""
     text = of_this_version(_read(pathlib.Path(path), ()), str(path))
-    with own_part.recorded_config(pathlib.Path(path).parent):
+    with own_part.recorded_config():
         return loads(text, overrides, origin=str(path))
 
 
@@ -95,7 +95,7 @@ def of_this_version(text: str, origin: str) -> str:
             table.setdefault(new.rpartition(".")[2], table.pop(old_key))
     values.setdefault("execution", {}).setdefault("first_step", "separate")
     try:
-        with own_part.recorded_config(pathlib.Path(origin).parent):
+        with own_part.recorded_config():
             return dump(from_dict(values))
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error} {_OTHER_VERSION}") from None

@@ -31,7 +31,7 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models.keras_next_word_model import is_buildable
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.registry import build_model
-from tff_keyboard.storage import directories, names, npz, part_reference
+from tff_keyboard.storage import directories, names, npz, part_reference, trusted_code
 from tff_keyboard.storage.errors import ConfigError, SavedModelError, printable
 from tff_keyboard.storage.model_description import (
     FORMAT,
@@ -156,7 +156,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     """
     location = pathlib.Path(directory)
     directory, description = read_description(location)
-    with part_reference.no_code_from(location, *_places_of(directory)):
+    with trusted_code.named_by_file():
         return _load(location, directory, description)
 
 
@@ -204,17 +204,6 @@ def _load(
     return model, vocabulary
 
 
-def _places_of(directory: pathlib.Path) -> set[pathlib.Path]:
-    """Returns the directory of a model, and the directory of its run if it is in one."""
-    directory = directory.resolve()
-    run = directory.parent
-    of_runs = (names.CONFIG, names.OWN_PARTS, names.METRICS, names.ORIGIN, names.CHECKPOINTS)
-    is_of_run = directory.name in (names.MODEL, names.LAST_MODEL)
-    if is_of_run and any((run / name).exists() for name in of_runs):
-        return {directory, run}
-    return {directory}
-
-
 def _check_source(directory: pathlib.Path, description: Mapping[str, Any]) -> None:
     """Checks the code of a user's model before any of it runs."""
     file, name = directory / names.MODEL_DESCRIPTION, description["name"]
@@ -226,11 +215,6 @@ def _check_source(directory: pathlib.Path, description: Mapping[str, Any]) -> No
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except (ConfigError, OSError) as error:
         raise SavedModelError(f"{file}: the code of the model cannot be used: {error}") from None
-    if part_reference.is_in_python_or_here(path):
-        raise SavedModelError(
-            f"{file}: `name` = {printable(name)!r} is code of Python or of this project, not a "
-            "model of a user. Train again."
-        )
     if digest != source["sha256"]:
         raise SavedModelError(
             f"{path}: the code of the model {directory} has changed since the training (SHA-256 "

@@ -215,8 +215,8 @@ def outside_graphs(build: Callable[[], Any], seed: int) -> Any:
         except BaseException as error:
             problem.append(error)
 
-    # A new thread has no default graph, and Keras keeps its own seed for each thread. Folders from
-    # which no code is run (`part_reference.no_code_from`) are the same as here.
+    # A new thread has no default graph, and Keras keeps its own seed for each thread. Whether
+    # a file names the model (`trusted_code.named_by_file`) is the same as here.
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(run,), name="build a Keras model")
     thread.start()

@@ -31,7 +31,7 @@ from typing_extensions import Self
 
 from tff_keyboard.parts import tables
 from tff_keyboard.parts.tables import Table
-from tff_keyboard.storage import entry_points, part_reference
+from tff_keyboard.storage import entry_points, part_reference, trusted_code
 from tff_keyboard.storage.checks import Range, require_one_of
 from tff_keyboard.storage.errors import ConfigError, UserError
 from tff_keyboard.storage.part_reference import PartSource, UserPart
@@ -43,15 +43,15 @@ _is_recorded = contextvars.ContextVar("_is_recorded", default=False)
 
 
 @contextlib.contextmanager
-def recorded_config(directory: pathlib.Path) -> Iterator[None]:
+def recorded_config() -> Iterator[None]:
     """Reads a config that a run recorded: it may name a part whose source is missing.
 
     The error is raised when the part is used. So a run can be evaluated without its aggregator.
-    Parts in the directory of the run are not loaded, because the run may be another person's.
+    No part is loaded that this user never named, because the run may be another person's.
     """
     token = _is_recorded.set(True)
     try:
-        with part_reference.no_code_from(directory):
+        with trusted_code.named_by_file():
             yield
     finally:
         _is_recorded.reset(token)

@@ -5,14 +5,12 @@
 
 A config names such a part wherever a table has a `type`. The part is a function or a class. Its
 source is code that runs with the rights of the user, so a reference must come from a config or a
-call of the user, never from a file of another party.
+call of the user. If only a file of a model or a run names it, `trusted_code.py` decides.
 
 A run records the SHA-256 of the source file, and the version of the distribution that installed it,
 so that it can refuse another one later (`PartSource`).
 """
 
-import contextlib
-import contextvars
 import dataclasses
 import functools
 import hashlib
@@ -23,11 +21,12 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from tff_keyboard.storage import trusted_code
 from tff_keyboard.storage.errors import ConfigError, in_one_line
 
 _REFERENCE = re.compile(r"(?P<source>[^:]+):(?P<attribute>[A-Za-z_]\w*)")
@@ -36,9 +35,6 @@ _PYTHON = sysconfig.get_paths()["stdlib"]
 _LIBRARY = re.compile(
     "site-packages|__autograph_generated_file|^<|"
     + "|".join(map(re.escape, (_THIS_PACKAGE, _PYTHON)))
-)
-_untrusted_folders = contextvars.ContextVar[frozenset[pathlib.Path]](
-    "_untrusted_folders", default=frozenset()
 )
 _NODES = re.compile(r"\[\[.*?\]\]|\{\{.*?\}\}|\[Op:.*?\]|Graph execution error:")
 
@@ -93,20 +89,6 @@ def before_import(path: pathlib.Path) -> None:
     """Is called with the source file of a part before it is imported. Commands replace it."""
 
 
-@contextlib.contextmanager
-def no_code_from(*folders: pathlib.Path) -> Iterator[None]:
-    """Refuses all parts whose source is in one of the folders, which may come from another person.
-
-    It also holds for references that a part loads while it runs.
-    """
-    resolved = {folder.resolve() for folder in folders}
-    token = _untrusted_folders.set(_untrusted_folders.get() | resolved)
-    try:
-        yield
-    finally:
-        _untrusted_folders.reset(token)
-
-
 def load(reference: str, key: str) -> UserPart:
     """Imports a user's part.
 
@@ -117,14 +99,17 @@ def load(reference: str, key: str) -> UserPart:
 
     Raises:
       ConfigError: If there is no such module, file or attribute, the module raises an error when it
-        is imported, or the attribute is not a function or class, or the source is in a folder of
-        `no_code_from`.
+        is imported, or the attribute is not a function or class; or only a file names the part,
+        and the user never has (`trusted_code.py`).
     """
-    return _load(reference, key, source_path(reference, key))
+    path = source_path(reference, key)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    trusted_code.check_content(absolute(reference, pathlib.Path()), key, sha256)
+    return _load(reference, key, path, sha256)
 
 
 @functools.cache
-def _load(reference: str, key: str, path: pathlib.Path) -> UserPart:
+def _load(reference: str, key: str, path: pathlib.Path, sha256: str) -> UserPart:
     before_import(path)
     source, _, attribute = reference.rpartition(":")
     if source.endswith(".py"):
@@ -135,9 +120,7 @@ def _load(reference: str, key: str, path: pathlib.Path) -> UserPart:
     if not callable(part):
         problem = "is not a function or class" if hasattr(module, attribute) else "does not exist"
         raise ConfigError(f"`{key}` = {reference!r}: {attribute!r} {problem} in {path}.")
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    recorded = f"{path}:{attribute}" if source.endswith(".py") else reference
-    return UserPart(part, PartSource(recorded, version, sha256))
+    return UserPart(part, PartSource(absolute(reference, pathlib.Path()), version, sha256))
 
 
 def source_path(reference: str, key: str) -> pathlib.Path:
@@ -146,30 +129,21 @@ def source_path(reference: str, key: str) -> pathlib.Path:
     The packages around a module are imported.
 
     Raises:
-      ConfigError: If the module or file does not exist, or is in a folder of `no_code_from`.
+      ConfigError: If the module or file does not exist, or only a file names it, and the user never
+        has (`trusted_code.py`).
     """
     source = _REFERENCE.fullmatch(reference)
     if source is None:
         raise ConfigError(
             f"`{key}` = {reference!r} must be 'module:attribute' or 'file.py:attribute'."
         )
+    trusted_code.check_name(absolute(reference, pathlib.Path()), key)
     if not source["source"].endswith(".py"):
         return _path_of_module(source["source"], key, reference)
     path = pathlib.Path(source["source"]).resolve()
-    _check_folder(path, key, reference)
     if not path.is_file():
         raise ConfigError(f"`{key}` = {reference!r}: there is no file {path}.")
     return path
-
-
-def _check_folder(path: pathlib.Path, key: str, reference: str) -> None:
-    untrusted = _untrusted_folders.get() & {path, *path.parents}
-    if untrusted:
-        raise ConfigError(
-            f"`{key}` = {reference!r}: no code is run from {min(untrusted)}, because a directory "
-            f"of a model or a run may come from another person. Move {path.name} to another "
-            "directory, and train from there."
-        )
 
 
 def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
@@ -190,20 +164,13 @@ def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
 
 
 def _path_of_module(name: str, key: str, reference: str) -> pathlib.Path:
-    # The package at the top is found without an import. To find a module in it imports it.
-    package = _find_spec(name.partition(".")[0])
-    if package is not None:
-        for location in package.submodule_search_locations or [package.origin or ""]:
-            _check_folder(pathlib.Path(location).resolve(), key, reference)
     spec = _find_spec(name)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise ConfigError(
             f"`{key}` = {reference!r}: Python finds no source of a module {name!r}. Install its "
             "package, or name a file: 'file.py:attribute'."
         )
-    path = pathlib.Path(spec.origin).resolve()
-    _check_folder(path, key, reference)
-    return path
+    return pathlib.Path(spec.origin).resolve()
 
 
 def _find_spec(name: str) -> ModuleSpec | None:
@@ -218,20 +185,6 @@ def _installed_module(name: str, path: pathlib.Path, key: str, reference: str) -
         return importlib.import_module(name)
     except Exception as error:
         raise failure(error, key, reference, path) from error
-
-
-def is_in_python_or_here(path: pathlib.Path) -> bool:
-    """Whether a source file is one of Python's own library or of this project's packages.
-
-    No model of a user is there, but functions that run code by the arguments that they get.
-    """
-    python = pathlib.Path(_PYTHON).resolve()
-    if path.is_relative_to(python) and "site-packages" not in path.parts:
-        return True
-    project = pathlib.Path(_THIS_PACKAGE).parent
-    return path.is_relative_to(project) and path.relative_to(project).parts[0].startswith(
-        ("tff_keyboard", "tflite_export")
-    )
 
 
 def file_of(reference: str) -> pathlib.Path:
