@@ -208,6 +208,11 @@ class RunDirectory:
         """Returns the description of the client store when the run began."""
         return files.read_json(self.data_card_path)
 
+    @property
+    def store_sha256(self) -> str:
+        """Hash of the client store when the run began; "" without a data card."""
+        return self.data_card().get("store_sha256", "") if self.data_card_path.exists() else ""
+
     def environment(self) -> dict[str, Any]:
         """Returns the result of `environment.describe` when the run began."""
         return files.read_json(self.environment_path)

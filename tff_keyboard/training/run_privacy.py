@@ -183,7 +183,6 @@ def origin_of(
     chosen = vocabulary.get("privacy") or {}
     return {
         "run_id": run_id,
-        "store_sha256": store_card["store_sha256"],
         "initial_model": initial_model,
         "ancestors": lineage.ancestors(
             initial_model, ours=ours, store_sha256=store_card["store_sha256"]

@@ -9,6 +9,7 @@ measures it. The card is Markdown for people; programs read the manifest.
 import pathlib
 from collections.abc import Mapping
 
+from tff_keyboard.data.sources.messages import PRIVATE_POPULATIONS
 from tff_keyboard.evaluation.metrics.metric_table import HEADLINES
 from tff_keyboard.evaluation.report import slice_text
 from tff_keyboard.evaluation.results.result import Evaluation
@@ -97,10 +98,9 @@ def _data(run_dir: pathlib.Path) -> str:
     try:
         card = json_text.parse(path.read_bytes())
         rows = [["population", "clients", "messages", "words", "OOV"]]
-        # The card must not publish exact counts of the users on whom a private run was trained.
-        withheld = ("train", "train_later") if private_runs.is_private(run_dir) else ()
+        is_private = private_runs.is_private(run_dir)
         for name, found in card["populations"].items():
-            if name in withheld:
+            if is_private and name in PRIVATE_POPULATIONS:
                 continue
             rows.append(
                 [
@@ -110,7 +110,9 @@ def _data(run_dir: pathlib.Path) -> str:
                 ]
             )
         sources = [
-            f"`{entry['name']}`, {entry['bytes']:,} bytes, SHA-256 `{entry['sha256']}`"
+            f"`{entry['name']}`"
+            # A hash would let readers of the card test guesses of a client's text.
+            + ("" if is_private else f", {entry['bytes']:,} bytes, SHA-256 `{entry['sha256']}`")
             for entry in card["inputs"]
         ]
         source = str(card["options"]["source"])

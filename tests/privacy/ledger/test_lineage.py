@@ -568,12 +568,18 @@ def test_validation_that_does_not_concern_us_costs_nothing(tmp_path, validation_
     assert [(each.people, each.header is None) for each in devices] == [("unknown", False)]
 
 
-@pytest.mark.parametrize(("store", "has_claim"), [("s", True), ("t", False)])
-def test_a_validated_ancestor_that_is_gone(tmp_path, store, has_claim):
+@pytest.mark.parametrize(
+    ("store", "second_store", "has_claim"),
+    [("s", "s", True), ("t", "s", False), ("s", "t", False), ("t", "t", False)],
+)
+def test_a_validated_ancestor_that_is_gone(tmp_path, store, second_store, has_claim):
     first = make_validated_run(tmp_path / "a", OURS, ["zoe"], header=PRIVATE_OF_STORE)
-    header = ledger_of_run_from(first, key_id="b")
+    ours = [client_digests.salted(OURS)]
+    before = ancestors(str(first), ours=ours, store_sha256=second_store)
+    header = dataclasses.replace(TREE, ancestors=before, key_id="b")
     second = make_recorded_run(tmp_path / "b", OURS, header=header, initial_model=str(first))
+    (second / "data_card.json").write_text(json.dumps({"store_sha256": second_store}))
     first.rename(tmp_path / "a_old")
-    seen = ancestors(str(second), ours=[client_digests.salted(OURS)], store_sha256=store)
+    seen = ancestors(str(second), ours=ours, store_sha256=store)
     assert (seen[1].header is not None) == has_claim
     assert seen[1].shares_clients

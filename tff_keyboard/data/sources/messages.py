@@ -14,6 +14,8 @@ VALIDATION = "validation"
 HELD_OUT = "held_out"
 TRAIN_LATER = "train_later"
 POPULATIONS = (TRAIN, VALIDATION, HELD_OUT, TRAIN_LATER)
+# Text of the clients whom the noise of a private run hides. No count or hash of it is published.
+PRIVATE_POPULATIONS = (TRAIN, TRAIN_LATER)
 
 
 _NOT_ON_A_LINE = re.compile("[\r\n\0]")

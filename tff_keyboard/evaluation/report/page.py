@@ -14,6 +14,7 @@ from typing import Any
 
 import jinja2
 
+from tff_keyboard.data.sources.messages import PRIVATE_POPULATIONS
 from tff_keyboard.evaluation.report import charts, sections
 from tff_keyboard.evaluation.report.comparison_text import describe_text
 from tff_keyboard.evaluation.report.example_strips import Example
@@ -89,17 +90,19 @@ def _details(run: RunRecord) -> dict[str, Any]:
         "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
         "commit": str(run.environment.get("commit") or "")[:12],
         "config": run.config_text,
-        "data_card": _json(run.data_card),
-        "populations": _populations(run.data_card),
+        # Exact counts and hashes of the text of private clients are not published.
+        "data_card": "" if run.is_private else _json(run.data_card),
+        "populations": _populations(run.data_card, is_private=run.is_private),
         "environment": _json(run.environment),
     }
 
 
-def _populations(card: Mapping[str, Any]) -> dict[str, list[str]]:
+def _populations(card: Mapping[str, Any], *, is_private: bool) -> dict[str, list[str]]:
     return {
         name: [*(f"{part[count]:,}" for count in _COUNTS), f"{part['oov_rate']:.1%}"]
         for name, part in card.get("populations", {}).items()
         if all(column in part for column in (*_COUNTS, "oov_rate"))
+        and not (is_private and name in PRIVATE_POPULATIONS)
     }
 
 

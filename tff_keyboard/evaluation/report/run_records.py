@@ -23,6 +23,7 @@ class RunRecord:
     data_card: dict[str, Any]  # data_card.json; empty if it is missing
     environment: dict[str, Any]  # environment.json; empty if it is missing
     ledger_path: pathlib.Path | None
+    is_private: bool = False  # whether noise hides its clients
 
     def series(self, name: str) -> tuple[list[int], list[float]]:
         """Returns `(rounds, values)` of the rows that have the metric `name`."""
@@ -47,6 +48,7 @@ def read_run(path: pathlib.Path) -> RunRecord:
         data_card=run.data_card() if run.data_card_path.exists() else {},
         environment=run.environment() if run.environment_path.exists() else {},
         ledger_path=run.privacy_ledger if run.privacy_ledger.is_file() else None,
+        is_private=run.declares_privacy or run.privacy_ledger.exists(),
     )
 
 

@@ -28,6 +28,7 @@ class LedgerAndClients:
     rehearses: bool = False  # rehearses a corpus, without noise for its clients
     rehearsed: ClientDigests | None = None  # the clients of that corpus; None if unknown
     rehearsed_own: bool = False  # whether its own clients are among them (`own_rehearsal.py`)
+    store_sha256: str = ""  # hash of its client store; "" if it is unknown
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndClients":
@@ -45,11 +46,12 @@ class LedgerAndClients:
             rehearses=rehearses(run),
             rehearsed=client_digests.read(run.rehearsed_client_digests),
             rehearsed_own=bool(rehearsed_own_clients(run, header)),
+            store_sha256=run.store_sha256,
         )
 
     def shares(self, other: "LedgerAndClients") -> bool:
         """Checks if some clients may be in both runs. Counts an unknown overlap as shared."""
-        if self.header.store_sha256 and self.header.store_sha256 == other.header.store_sha256:
+        if self.store_sha256 and self.store_sha256 == other.store_sha256:
             return True
         if self.clients is None or other.clients is None:
             return True
@@ -66,7 +68,7 @@ class LedgerAndClients:
         ancestors_for_other = ancestors(
             self.header.initial_model,
             ours=[other.clients],
-            store_sha256=other.header.store_sha256,
+            store_sha256=other.store_sha256,
         )
         apart = {(one.run_id, one.model) for one in ancestors_for_other if not one.shares_clients}
         return [one for one in strangers if (one.run_id, one.model) not in apart]

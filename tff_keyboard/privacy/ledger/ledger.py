@@ -199,10 +199,8 @@ def check_is_of_run(path: pathlib.Path, header: LedgerHeader) -> None:
     if header.run_id and header.run_id != run_id:
         origin = f"{run.origin_path} has another id" if run_id else f"{run.origin_path} is missing"
         raise CheckFailed(f"{path} has the id of a run, but {origin}. {way_out}")
-    store_sha256 = header.store_sha256
-    if store_sha256 and run.data_card_path.exists():
-        store_sha256 = run.data_card().get("store_sha256", "")
-    if store_sha256 != header.store_sha256:
+    has_both = header.store_sha256 and run.data_card_path.exists()
+    if has_both and run.store_sha256 != header.store_sha256:
         raise CheckFailed(
             f"{path} is the ledger of a run with another client store than {run.data_card_path}. "
             f"{way_out}"

@@ -26,6 +26,7 @@ class Ancestor:
     validates: bool = False
     # Whether our clients may be among its validation clients; `header` is then None
     validates_ours: bool = False
+    same_store: bool = False  # whether the run that records it was trained on the same client store
 
     @property
     def shares_clients(self) -> bool:
@@ -59,7 +60,9 @@ class LedgerHeader:
     # this ledger is then a projection.
     noise_cohort_size: int = 0
     run_id: str = ""  # `origin.json` of the run; "" for runs of earlier versions
-    store_sha256: str = ""  # SHA-256 of the client store
+    # SHA-256 of the client store, in runs of version 0.2.0. A reader of the ledger could test
+    # guesses of a client's text with it, so it is "" now
+    store_sha256: str = ""
     initial_model: str = ""  # `model.initial_model`; "" for random weights
     ancestors: tuple[Ancestor, ...] = ()  # the runs that led to the initial model (`lineage.py`)
     vocabulary_sha256: str = ""  # SHA-256 of the vocabulary's rows and rules

@@ -114,7 +114,7 @@ def ancestors(
         known = _recorded_of(earlier, recorded)
         run = _run_at(earlier)
         if run is None:
-            found.append(_unseen(earlier, known, store_sha256))
+            found.append(_unseen(earlier, known))
             continue
         one = Ancestor(
             model=earlier.model,
@@ -122,6 +122,7 @@ def ancestors(
             run_id=earlier.run_id,
             rehearses=rehearses(run),
             validates=_validates(run),
+            same_store=_has_store(run, store_sha256),
         )
         # Noise protects users only: a rehearsed message may go to any number of them.
         may_have_rehearsed = (
@@ -130,7 +131,12 @@ def ancestors(
         tags: tuple[str, ...] = ()
         if run.privacy_ledger.exists():
             header, rounds = read_ledger(run.privacy_ledger)
-            recorded |= {(one.run_id, one.model): one for one in header.ancestors}
+            recorded |= {
+                (known.run_id, known.model): dataclasses.replace(
+                    known, same_store=known.same_store and one.same_store
+                )
+                for known in header.ancestors
+            }
             if not may_have_rehearsed:
                 # The returned list contains its ancestors, compared with our own clients.
                 header = dataclasses.replace(header, ancestors=())
@@ -140,7 +146,7 @@ def ancestors(
                 )
         one = _at_least_rounds(one, tags, earlier.rounds, earlier.last_content)
         one = one if known is None else _at_least(one, tags, known)
-        if one.validates and ours and not _has_store(run, store_sha256):
+        if one.validates and ours and not one.same_store:
             overlap = _overlap(run.validation_client_digests, ours)
             if overlap != client_digests.NONE:
                 one = _without_claim(one)
@@ -170,9 +176,7 @@ def _validates(run: RunDirectory) -> bool:
 
 
 def _has_store(run: RunDirectory, store_sha256: str) -> bool:
-    if not store_sha256 or not run.data_card_path.exists():
-        return False
-    return run.data_card().get("store_sha256") == store_sha256
+    return bool(store_sha256) and run.store_sha256 == store_sha256
 
 
 def _without_claim(one: Ancestor) -> Ancestor:
@@ -180,13 +184,12 @@ def _without_claim(one: Ancestor) -> Ancestor:
     return dataclasses.replace(one, header=None, rounds=0, last_content="", validates_ours=True)
 
 
-def _unseen(earlier: EarlierRun, known: Ancestor | None, store_sha256: str) -> Ancestor:
+def _unseen(earlier: EarlierRun, known: Ancestor | None) -> Ancestor:
     """Returns an ancestor that is not at its path any more, with the record of a later ledger."""
     if known is None or known.rehearses:  # its rehearsed clients may be ours
         return Ancestor(model=earlier.model, people=client_digests.UNKNOWN, run_id=earlier.run_id)
     known = dataclasses.replace(known, people=client_digests.UNKNOWN, validates_ours=False)
-    is_apart = known.header is not None and known.header.store_sha256 == store_sha256 != ""
-    if known.validates and not is_apart:  # its validation clients may be ours
+    if known.validates and not known.same_store:  # its validation clients may be ours
         return _without_claim(known)
     return _at_least_rounds(known, (), earlier.rounds, earlier.last_content)
 
