@@ -143,6 +143,33 @@ def test_noise_of_one_key_is_one_noise(factory):
 
 
 @pytest.mark.slow
+def test_rounds_with_other_sums_have_independent_noise():
+    """Dropout gives other sums for the same key, state and data."""
+
+    def with_dropout():
+        layers = [tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(1, "linear", False, "zeros")]
+        return tff.learning.models.from_keras_model(
+            tf.keras.Sequential([tf.keras.layers.InputLayer([300]), *layers]),
+            loss=tf.keras.losses.MeanSquaredError(),
+            input_spec=(tf.TensorSpec([1, 300]), tf.TensorSpec([1, 1])),
+        )
+
+    factory = tk.aggregators.PrivateMean(noise_multiplier=1.0, clip_norm=1.0, clients_per_round=1)
+    process = UNWEIGHTED(with_dropout, SGD, model_aggregator=factory)
+    private = tk.algorithms.with_noise(process, factory, rounds=2, key=bytes(32))
+    values = np.random.default_rng(1).normal(size=[1, 300]).astype(np.float32)
+    client = tf.data.Dataset.from_tensors((values, np.ones([1, 1], np.float32)))
+
+    def released(state):
+        return private.get_model_weights(state).trainable[0].ravel()
+
+    first, again = (private.next(private.initialize(), [client]).state for _ in range(2))
+    assert np.std(released(first) - released(again)) == pytest.approx(2**0.5, rel=0.15)
+    second, third = (private.next(first, [client]).state for _ in range(2))
+    assert np.std(released(second) - released(third)) == pytest.approx(2**0.5, rel=0.15)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", tk.models.MODELS)
 def test_our_models_in_tffs_fed_avg(name):
     model = tk.models.build_model_fn(name, vocabulary_size=9, seed=1, units=4, embedding_size=4)

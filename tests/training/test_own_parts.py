@@ -1,5 +1,6 @@
 """Training with the user's own parts: results, resume, and errors that leave nothing behind."""
 
+import json
 import shutil
 import textwrap
 
@@ -145,6 +146,24 @@ class FailsInRounds(tf.keras.Model):
 class Late(tff.aggregators.WeightedAggregationFactory):
     def create(self, value_type, weight_type):
         raise KeyError("late")
+
+
+def shuffles(model_fn, learning_rate: float = 0.5):
+    inner = work(model_fn, learning_rate)
+    state, weights, data = inner.next.type_signature.parameter
+
+    @tff.tensorflow.computation(data.member)
+    def shuffled(dataset):
+        return dataset.shuffle(1000)
+
+    @tff.federated_computation(state, weights, data)
+    def next_fn(state, weights, data):
+        return inner.next(state, weights, tff.federated_map(shuffled, data))
+
+    return tff.learning.templates.ClientWorkProcess(inner.initialize, next_fn)
+
+
+shuffles.keeps_sensitivity = True
 
 
 def draws(inner):
@@ -333,11 +352,61 @@ def test_declared_aggregator_gets_the_noise_and_a_statement(store, file, tmp_pat
     assert np.std(difference) > 0.01  # 1.0 x 0.5 / 3 clients in two rounds
 
 
-def test_private_round_that_draws_random_numbers_is_refused(store, file, tmp_path):
-    config = tiny_config(store, *PRIVATE, f"aggregation.rule.type={file}:draws")
-    with pytest.raises(ConfigError, match=r"a round with `aggregation.rule.type` = .* draws"):
-        train_federated(config, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("part", "is_repeatable"),
+    [
+        ("aggregation.rule.type={}:around", True),
+        ("aggregation.rule.type={}:draws", False),
+        ("client={{type='{}:shuffles', batch_size=2, max_examples=8}}", False),
+    ],
+)
+def test_a_round_that_is_repeated_with_another_sum_has_other_noise(
+    store, file, tmp_path, part, is_repeatable
+):
+    """A run directory is restored from a backup that was made before its first round."""
+    more = ["aggregation.privacy.noise_multiplier=1.0", "server={type='fedavg', learning_rate=1.0}"]
+    config = tiny_config(store, *PRIVATE, part.format(file), *more, "train.rounds=1")
+    train_federated(config, tmp_path / "first")
+    first = RunDirectory(tmp_path / "first")
+    again = tmp_path / "again"
+    shutil.copytree(first.path, again)
+    for name in ("checkpoints", "model", "tensorboard"):
+        shutil.rmtree(again / name)
+    for path in again.glob("*metrics*"):
+        path.unlink()
+    ledger_lines = first.privacy_ledger.read_text().splitlines(keepends=True)
+    (again / "privacy_ledger.jsonl").write_text(ledger_lines[0])
+    train_federated(config, again)
+    difference = np.concatenate(
+        [(values - weights(again)[name]).ravel() for name, values in weights(first.path).items()]
+    )
+    tags = [
+        json.loads(RunDirectory(path).privacy_ledger.read_text().splitlines()[1])["content"]
+        for path in (first.path, again)
+    ]
+    if is_repeatable:
+        assert tags[0] == tags[1]
+        assert not difference.any()
+    else:
+        assert tags[0] != tags[1]
+        one_release = 1.0 * 0.5 / 3  # noise multiplier, clip norm, clients
+        assert np.std(difference) == pytest.approx(2**0.5 * one_release, rel=0.15)
+
+
+@pytest.mark.slow
+def test_a_round_with_another_sum_is_not_released_after_a_kill(store, file, tmp_path):
+    """Its line of the ledger is on disk, so another release would cost more."""
+    noise = "aggregation.privacy.noise_multiplier=1.0"
+    own = f"aggregation.rule.type={file}:draws"
+    config = tiny_config(store, *PRIVATE, own, noise, "train.rounds=1")
+    train_federated(config, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    for directory in (run.checkpoints, run.model):
+        shutil.rmtree(directory)
+    run.metrics_jsonl.write_text("")
+    with pytest.raises(RunDirectoryError, match="was released before with other data"):
+        train_federated(config, run.path)
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ from tensorflow.python.eager.polymorphic_function.concrete_function import Concr
 from tensorflow.python.ops import resource_variable_ops
 
 from tff_keyboard.data.vocabulary import BOS, OOV
-from tff_keyboard.models import random_operations
 from tff_keyboard.storage import part_reference
 from tff_keyboard.storage.errors import ConfigError
 
@@ -30,6 +29,12 @@ WINDOW = 32
 """Words that a model without `step` reads for a prediction, unless it has an attribute `window`."""
 
 _TOLERANCE = 1e-3  # of logits: differences of float32 in another order
+# The common operations that a resumed run could not repeat. The list is not complete, and privacy
+# does not depend on it (`algorithms/rounds/noised.py`).
+_NOT_REPEATABLE = re.compile(
+    r"(Random|TruncatedNormal|ParameterizedTruncatedNormal|Multinomial"
+    r"|Stateful(?!PartitionedCall)|PyFunc|EagerPyFunc|Timestamp)"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,11 +339,15 @@ def _check_captures(
 
 def check_repeatable(train: ConcreteFunction, label: str) -> None:
     """Raises `ConfigError` if a traced function has operations that cannot be repeated."""
-    for name in random_operations.in_graph(train.graph.as_graph_def(add_shapes=False)):
-        raise ConfigError(
-            f"{label} draws random numbers or calls Python in training ({name}), which a resumed "
-            "run could not repeat. Use tff_keyboard.models.Dropout instead of Keras' Dropout."
-        )
+    graph = train.graph.as_graph_def(add_shapes=False)
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    for node in nodes:
+        if _NOT_REPEATABLE.match(node.op):
+            raise ConfigError(
+                f"{label} draws random numbers or calls Python in training ({node.name}), which a "
+                "resumed run could not repeat. Use tff_keyboard.models.Dropout instead of Keras' "
+                "Dropout."
+            )
 
 
 def _check_gradients(model: tf.keras.Model, ids: np.ndarray, label: str) -> None:

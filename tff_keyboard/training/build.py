@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_keyboard.algorithms import variable_model
 from tff_keyboard.algorithms.composition import ModelFn, with_initial_weights
@@ -42,7 +41,7 @@ from tff_keyboard.config.sections.learning_config import FedAvgClient, FedAvgM
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.execution import threading_options
-from tff_keyboard.models import NextWordModel, build_model, random_operations
+from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.keras_next_word_model import KerasNextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
@@ -207,20 +206,7 @@ def check_own_parts(config: RunConfig, vocabulary: Vocabulary) -> None:
         weights = weights_by_name(model)
         run = _aggregator_run(config, weights)
         config.aggregation.rule.check_types(run, [weight.shape for weight in weights.values()])
-        process = build_process(config, model, joined=True)
-        if config.aggregation.is_private:
-            _check_repeatable(process, config)
-
-
-def _check_repeatable(process: RoundProcess, config: RunConfig) -> None:
-    for name in random_operations.in_message(tff.framework.serialize_computation(process.next)):
-        keys = " and ".join(f"`{part.key}` = {part.type!r}" for part in own_part.parts_in(config))
-        raise ConfigError(
-            f"`aggregation.privacy` needs rounds that can be computed again with the same result, "
-            f"but a round with {keys} draws random numbers or calls Python ({name}). Use "
-            "tf.random.stateless_uniform and its relatives, with a seed from the update or the "
-            "state."
-        )
+        build_process(config, model, joined=True)
 
 
 @contextlib.contextmanager

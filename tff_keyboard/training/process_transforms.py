@@ -20,6 +20,7 @@ from tff_keyboard.config.sections.learning_config import (
 )
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
+from tff_keyboard.parts import own_part
 from tff_keyboard.training.run_privacy import RunPrivacy
 
 
@@ -47,7 +48,8 @@ def round_transforms(
       general_store: The store of `fine_tuning.general_store`, for transfer learning on the server.
       is_on_devices: Whether clients are devices. They get their learning rates from a plan. Other
         devices may upload to a round of a run that is restored from a backup, so the noise of each
-        round depends on its uploads.
+        round depends on its uploads. With the user's own parts it depends on the sum of the round,
+        because nothing else tells what their code computes.
     """
     transforms: list[RoundTransform] = []
     if isinstance(config.fine_tuning.server, TransferConfig):
@@ -62,7 +64,11 @@ def round_transforms(
         )
     if privacy is not None and privacy.key is not None:
         assert privacy.build_noise is not None
-        content = noised.content_of_data(privacy.key.key) if is_on_devices else None
+        content = None
+        if any(own_part.parts_in(config)):
+            content = noised.content_of_sums(privacy.key.key)
+        elif is_on_devices:
+            content = noised.content_of_data(privacy.key.key)
         transforms.append(
             functools.partial(
                 noised.NoisedProcess, build_noise=privacy.build_noise, content=content

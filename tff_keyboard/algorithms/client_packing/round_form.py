@@ -9,12 +9,13 @@ holds tensors, it is one call.
 
 import collections
 import contextlib
+import contextvars
 import dataclasses
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +33,11 @@ from tff_keyboard.execution.graph_function import (
     tensor_specs,
 )
 from tff_keyboard.execution.graph_piece import GraphPiece
+
+# Changes the leaves of the values at the server, given the leaves of the clients' sums.
+FillServer: TypeAlias = Callable[[Sequence[Any], Sequence[np.ndarray]], list[Any]]
+
+_before_update = contextvars.ContextVar[FillServer | None]("_before_update", default=None)
 
 
 class CannotPackError(ValueError):
@@ -79,6 +85,20 @@ class ClientFunction:
         """Frees the function (`Function.close`)."""
         self._work.close()
         self._accumulate.close()
+
+
+@contextlib.contextmanager
+def before_update(fill: FillServer) -> Iterator[None]:
+    """Calls `fill` between the sums of the clients and the server's update, in this context.
+
+    `fill` gets the leaves of the values at the server, the same objects that the computation was
+    called with, and the leaves of the sums. It returns the leaves for the update.
+    """
+    token = _before_update.set(fill)
+    try:
+        yield
+    finally:
+        _before_update.reset(token)
 
 
 class RoundForm:
@@ -140,8 +160,12 @@ class RoundForm:
         job = Job(self.function, [*self._prepare(*server), *self._draws], items)
         with contextlib.closing(engine.run(job)) as results:
             sums = fold_in_order(results, self._merged)
+        sums = self._zero if sums is None else sums
+        fill = _before_update.get()
+        if fill is not None:
+            server = fill(server, sums)
         start = time.perf_counter()
-        output = self._update(*server, *self._report(*(self._zero if sums is None else sums)))
+        output = self._update(*server, *self._report(*sums))
         self._aggregation_seconds += time.perf_counter() - start
         packed = pack_as(self._output_type, iter(output))
         return tff.types.type_to_py_container(packed, self._result_type)

@@ -4,10 +4,12 @@ A private aggregator (`noised_sum.py`) has a slot for a round's noise in its sta
 wraps a process (an aggregation or a learning process): the slot is filled before a round and
 emptied after it, so that states that are stored, checkpointed or compared contain no noise.
 
-If a key does not determine the data of the rounds, the noise of each round depends on a tag of its
-data (`privacy/mechanisms/noise_content.py`). Between rounds the slot then contains the tags of all
-rounds so far, so that a state is enough to continue, and a state with another history continues
-with other noise.
+If a key does not determine the sums of the rounds, the noise of each round depends on a tag of what
+it hides (`privacy/mechanisms/noise_content.py`): of the data from which this package computes the
+sum, or, if code of a user takes part, of the sum itself, which is then computed before the noise is
+drawn. Code that gives another sum each time it runs has other noise each time. Between rounds the
+slot contains the tags of all rounds so far, so that a state is enough to continue, and a state with
+another history continues with other noise.
 """
 
 import dataclasses
@@ -21,6 +23,8 @@ import tensorflow as tf
 import tree
 
 from tff_keyboard.aggregators.private.noised_sum import EMPTY_ROUND, NoisedSumState, NoiseSlot
+from tff_keyboard.algorithms.client_packing import round_form
+from tff_keyboard.algorithms.client_packing.local_context import LocalContext
 from tff_keyboard.privacy.mechanisms import noise_content, noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 
@@ -34,16 +38,20 @@ class NoiseOfRound(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ContentTags:
-    """How a round's data becomes a tag, if the noise key does not determine the data.
+    """How the content of a round becomes a tag, if the noise key does not determine it.
 
     Attributes:
       key: Key of the tags, 32 bytes.
-      digest: Returns the SHA-256 of the arguments of `next`: the state before the round and its
-        data. Both determine the sum.
+      is_of_sums: Whether the content is the sum of the round. If not, it is the arguments of
+        `next`: the state before the round and its data, if both determine the sum.
     """
 
     key: bytes = dataclasses.field(repr=False)
-    digest: Callable[[Sequence[Any]], bytes]
+    is_of_sums: bool = False
+
+    def next(self, tags: Sequence[str], content: Any) -> str:
+        """Returns the tag of a round with a content, given the tags of the rounds before it."""
+        return noise_content.next_tag(self.key, tags, digest_of_data(content))
 
 
 class NoisedProcess:
@@ -51,8 +59,9 @@ class NoisedProcess:
 
     `process` has `initialize()` and `next(state, ...)`, and exactly one `NoisedSumState` in its
     state, or a `ValueError` is raised. `build_noise` returns the noise of any round, given the size
-    of a round's noise. `content` binds the noise of each round to its data. It can be None only if
-    the noise key determines the data of every round.
+    of a round's noise. `content` binds the noise of each round to its content. It can be None only
+    if the noise key determines the sum of every round. With `content.is_of_sums`, `next` has to run
+    in this process (`client_packing/round_form.py`).
     """
 
     def __init__(
@@ -77,20 +86,55 @@ class NoisedProcess:
         Raises `ValueError` if the state has no tags of its earlier rounds.
         """
         round_num = int(_query_state(state).round)
-        tags: list[str] = []
-        if self._content is not None:
-            tags = content_tags(state)
-            if len(tags) != round_num:
-                raise ValueError(
-                    f"The state of round {round_num} has the data tags of {len(tags)} rounds. Pass "
-                    "a state that this process returned."
-                )
-            digest = self._content.digest([state, *arguments])
-            tags.append(noise_content.next_tag(self._content.key, tags, digest))
-        noise = self._noise(round_num, tags) if tags else self._noise(round_num)
-        filled = _with_slot(state, round_num, noise)
-        output = self.process.next(filled, *arguments)
+        if self._content is None:
+            filled = _with_slot(state, round_num, self._noise(round_num))
+            output = self.process.next(filled, *arguments)
+            return _replaced(output, state=self._emptied(output.state, ()))
+        tags = content_tags(state)
+        if len(tags) != round_num:
+            raise ValueError(
+                f"The state of round {round_num} has the data tags of {len(tags)} rounds. Pass "
+                "a state that this process returned."
+            )
+        if self._content.is_of_sums:
+            output = self._next_by_sums(self._content, tags, state, arguments)
+        else:
+            tags.append(self._content.next(tags, [state, *arguments]))
+            filled = _with_slot(state, round_num, self._noise(round_num, tags))
+            output = self.process.next(filled, *arguments)
         return _replaced(output, state=self._emptied(output.state, tags))
+
+    def _next_by_sums(
+        self, content: ContentTags, tags: list[str], state: Any, arguments: Sequence[Any]
+    ) -> Any:
+        """Runs one round, draws its noise when its sums are computed, and adds its tag to `tags`.
+
+        The noise takes the place of two arrays, which are recognised as objects. If it cannot, the
+        round fails.
+        """
+        round_num = len(tags)
+        placeholder = NoiseSlot(np.array(EMPTY_ROUND, np.int64), np.full(self._size, np.nan))
+
+        def fill(server: Sequence[Any], sums: Sequence[np.ndarray]) -> list[Any]:
+            tags.append(content.next(tags, list(sums)))
+            noise = {
+                id(placeholder.round): np.int64(round_num),
+                id(placeholder.values): self._noise(round_num, tags),
+            }
+            if sum(id(leaf) in noise for leaf in server) != len(noise):
+                raise RuntimeError("The state of a private round has no slot for its noise.")
+            return [noise.get(id(leaf), leaf) for leaf in server]
+
+        with round_form.before_update(fill):
+            output = self.process.next(
+                map_query_states(state, lambda query: query._replace(slot=placeholder)), *arguments
+            )
+        if len(tags) != round_num + 1:
+            raise RuntimeError(
+                "A private round must consist of one sum over clients, computed in this process, "
+                f"so that its noise can belong to the sum. It has {len(tags) - round_num}."
+            )
+        return output
 
     def get_model_weights(self, state: Any) -> Any:
         """Returns the model weights; see `tff.learning.templates.LearningProcess`."""
@@ -119,7 +163,12 @@ def last_content_tag(state: Any) -> str:
 
 def content_of_data(key: bytes) -> ContentTags:
     """Returns tags from the state and all data of a round, under a noise key of 32 bytes."""
-    return ContentTags(noise_key.tag_key(key), digest_of_data)
+    return ContentTags(noise_key.tag_key(key))
+
+
+def content_of_sums(key: bytes) -> ContentTags:
+    """Returns tags from the sum of a round, under a noise key of 32 bytes."""
+    return ContentTags(noise_key.tag_key(key), is_of_sums=True)
 
 
 def digest_of_data(values: Any) -> bytes:
@@ -203,12 +252,11 @@ def with_noise(
         )
         process = tk.algorithms.with_noise(process, mean, rounds=50)
 
-    The noise of a round depends on the key, on the factory and the mechanism, on the state before
-    the round, and on the data of this round and of the rounds before it. If all of these are equal,
-    the noise is equal, so a round can be repeated after a crash. Otherwise it is independent. The
-    process itself is not part of this: use one key with one process only, and not with another
-    model, loss or client optimizer. The data of a round is read twice more for this. A
-    `tf.data.Dataset` must have the same elements at each reading, or the round is refused.
+    The noise of a round depends on the key, on the factory and the mechanism, and on the sums of
+    this round and of the rounds before it. If all of these are equal, the noise is equal, so a
+    round can be repeated after a crash. Otherwise it is independent, also if the process, the data,
+    or random numbers in the work of clients are others. Rounds run in this process, with any
+    default context, because the noise is drawn between the sum and the server's update.
 
     Args:
       process: Learning or aggregation process of `factory`.
@@ -223,8 +271,8 @@ def with_noise(
       An object with `initialize`, `next` and `get_model_weights` of the process.
 
     Raises:
-      ValueError: If the process is not private, the key has another length, or the schedule is out
-        of range.
+      ValueError: If the process is not private or cannot run in this process, the key has another
+        length, or the schedule is out of range.
     """
     if not isinstance(factory, PrivateFactory):
         raise TypeError(
@@ -243,7 +291,19 @@ def with_noise(
         "mechanism": dataclasses.asdict(mechanism),
     }
     bound = noise_key.bound_key(key, facts)
-    return NoisedProcess(process, mechanism.keyed_noise(bound), content_of_data(bound))
+    here = _ProcessHere(process)
+    return NoisedProcess(here, mechanism.keyed_noise(bound), content_of_sums(bound))
+
+
+class _ProcessHere:
+    """A process whose computations run in this process, with any default context."""
+
+    def __init__(self, process: Any):
+        here = LocalContext()
+        self.initialize = here.function(process.initialize)
+        self.next = here.function(process.next)
+        if hasattr(process, "get_model_weights"):
+            self.get_model_weights = here.function(process.get_model_weights)
 
 
 def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumState]) -> Any:
