@@ -63,7 +63,7 @@ class LocalSgd(tff.learning.optimizers.Optimizer):
         rate = tf.cast(state[_RATE], tf.float32)
         if self._clip_norm is None:
             return rate
-        norm = tf.linalg.global_norm([g for g in gradients if g is not None])
+        norm = _norm(gradients)
         return rate * tf.where(norm > self._clip_norm, self._clip_norm / norm, 1.0)
 
     def get_hparams(self, state: Any) -> Any:
@@ -91,7 +91,7 @@ class ClippedOptimizer(tff.learning.optimizers.Optimizer):
 
     def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
         # A norm of NaN leaves the gradient unchanged, so that the update guard sees it.
-        norm = tf.linalg.global_norm(tf.nest.flatten(gradients))
+        norm = _norm(tf.nest.flatten(gradients))
         scale = tf.where(norm > self._clip_norm, self._clip_norm / norm, 1.0)
         clipped = tf.nest.map_structure(lambda g: None if g is None else g * scale, gradients)
         return self._inner.next(state, weights, clipped)
@@ -101,3 +101,12 @@ class ClippedOptimizer(tff.learning.optimizers.Optimizer):
 
     def set_hparams(self, state: Any, hparams: Any) -> Any:
         return self._inner.set_hparams(state, hparams)
+
+
+def _norm(gradients: Sequence[Any]) -> tf.Tensor:
+    """Returns the L2 norm of all gradients together; None counts as zeros.
+
+    TensorFlow's own norm of a sparse gradient (of an embedding) is wrong if two of its slices are
+    of the same row.
+    """
+    return tf.linalg.global_norm([tf.convert_to_tensor(g) for g in gradients if g is not None])
