@@ -41,6 +41,8 @@ RULES = {
     ),
     "lwf": ("fine_tuning.method.type=lwf", "fine_tuning.method.true_label_weight=0.4"),
     "fedsgd": ("client.type=fedsgd",),
+    "fedprox": ("client.type=fedprox", "client.proximal_strength=0.5"),
+    "mimelite": ("client.type=mimelite", "client.learning_rate=0.2"),
     "fedmed": ("aggregation.rule.type=fedmed", "aggregation.rule.top_fraction=0.6"),
     "fedmed_after": ("aggregation.rule.type=fedmed", "aggregation.rule.local_loss=after_training"),
     "median": ("aggregation.rule.type=median",),

@@ -17,6 +17,7 @@ from tff_keyboard import config
 from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
 from tff_keyboard.aggregators.registry.fedmed import FedMedConfig
 from tff_keyboard.aggregators.registry.mean import MeanConfig
+from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
     AutoProtection,
@@ -24,7 +25,7 @@ from tff_keyboard.config.sections.aggregation_config import (
 )
 from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.fine_tuning_config import AveragingConfig
-from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgClient, FedAvgM
+from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgM
 from tff_keyboard.config.sections.model_config import CifgConfig, GruConfig
 from tff_keyboard.config.sections.schedule_config import Cosine
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig

@@ -98,3 +98,54 @@ def step_of(process, clients):
     output = process.next(state, [dataset(c) for c in clients])
     after = process.get_model_weights(output.state).trainable
     return [np.asarray(b) - a for b, a in zip(before, after, strict=True)], output
+
+
+def gradient(weights, batch):
+    """The gradient of the mean loss over a batch's tokens, and their number; float64 NumPy."""
+    table, bias = weights
+    real = batch["y"] != 0
+    logits = table[batch["x"]] + bias
+    errors = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    errors -= np.eye(VOCABULARY)[batch["y"]]
+    errors *= real[..., None] / real.sum()
+    of_table = np.zeros_like(table)
+    np.add.at(of_table, batch["x"], errors)
+    return [of_table, errors.sum((0, 1))], real.sum()
+
+
+def initial_weights():
+    """The weights of a new `BigramModel`, float64."""
+    model = BigramModel()
+    return [np.float64(variable.numpy()) for variable in model.trainable_variables]
+
+
+def process_parts(**changes):
+    """The parts of a process with the plain mean, and SGD with rate 1 on the server."""
+    from tff_keyboard.parts.aggregator import AggregatorRun
+    from tff_keyboard.parts.client_algorithm import ProcessParts
+
+    parts = {
+        "model_fn": BigramModel,
+        "vocabulary_size": VOCABULARY,
+        "run": AggregatorRun(clients_per_round=3),
+        "aggregator": tff.aggregators.MeanFactory(no_nan_division=True),
+        "build_rule_process": None,
+        "uniform_weights": False,
+        "corrects_rows": False,
+        "server_optimizer": SGD(1.0),
+        "wrap_client_work": None,
+        "joined": False,
+    }
+    return ProcessParts(**{**parts, **changes})
+
+
+def weights_after(process, rounds):
+    """The trainable weights after each of the rounds: lists of clients, each a list of batches."""
+    state = process.initialize()
+    weights_of_rounds = []
+    for clients in rounds:
+        state = process.next(state, [dataset(client) for client in clients]).state
+        weights_of_rounds.append(
+            [np.asarray(w) for w in process.get_model_weights(state).trainable]
+        )
+    return weights_of_rounds

@@ -15,9 +15,9 @@ from tests.support import fakes
 from tff_keyboard.algorithms.central_training import CentralTraining
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers.optimizers import build_client_optimizer
+from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.command_line import cli
 from tff_keyboard.config import ConfigError
-from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD

@@ -5,10 +5,12 @@ metrics have the same bits (tested). In contrast to TFF's work, it takes a clien
 into a few tensors (`data/elements.py`), reports the mean loss of one client, which FedMed needs for
 its weights (TFF adds it up over clients at once), and copies no finite update.
 
-Source: McMahan et al. 2017, Algorithm 1, ClientUpdate, https://arxiv.org/abs/1602.05629.
+Source: McMahan et al. 2017, Algorithm 1, ClientUpdate, https://arxiv.org/abs/1602.05629. The
+proximal term is that of FedProx: Li et al. 2020, eq. 2, https://arxiv.org/abs/1812.06127.
 """
 
 import collections
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -55,6 +57,7 @@ def build_client_training(
     uniform_weights: bool = False,
     reports_loss: LocalLoss | None = None,
     touched_rows: TouchedTableRows | None = None,
+    proximal_strength: float = 0.0,
     joined: bool = False,
 ) -> ClientWork:
     """Builds client work that trains the model on the client's batches, one step per batch.
@@ -72,6 +75,8 @@ def build_client_training(
       touched_rows: Rows of word tables that a batch touches. If given, the weight is
         `OrderedDict(num_examples, touched)`, float32. `touched` is 1 for every row that a batch
         touched, as `aggregation.row_correction` takes it.
+      proximal_strength: mu >= 0. Each step adds mu times (weights minus server weights) to the
+        gradient, before the optimizer clips it. 0 adds nothing.
       joined: Whether each client dataset has one element that contains all its batches, joined
         (`data/elements.py`), as our client stores deliver it. A batch is [sequences, time + 1], and
         it is split into inputs and targets here (`data.batches.split`).
@@ -82,8 +87,11 @@ def build_client_training(
       metrics.
 
     Raises:
-      ValueError: Both a loss and touched rows are requested.
+      ValueError: Both a loss and touched rows are requested, or `proximal_strength` is negative or
+        not finite.
     """
+    if not 0 <= proximal_strength < math.inf:
+        raise ValueError(f"`proximal_strength` must be finite and >= 0, got {proximal_strength}.")
     if reports_loss and touched_rows:
         raise ValueError("A client's weight can carry its loss or its touched rows, not both.")
     with tf.Graph().as_default():  # keeps the model's variables out of the caller's graph
@@ -120,12 +128,30 @@ def build_client_training(
                 first_batch,
             )
 
+        def add_proximal_term(gradients):
+            """Returns gradients of loss + proximal_strength / 2 ||trainable - server weights||^2.
+
+            In the first step of a client, the term is zero.
+            """
+            if not proximal_strength:
+                return gradients
+            terms = [
+                proximal_strength * (variable - weight)
+                for variable, weight in zip(
+                    trainable, tf.nest.flatten(server_weights.trainable), strict=True
+                )
+            ]
+            return [
+                term if gradient is None else tf.convert_to_tensor(gradient) + term
+                for gradient, term in zip(gradients, terms, strict=True)
+            ]
+
         def step(state, element):
             optimizer_state, num_examples, total_loss, touched = state
             batch = model_input(element)
             with tf.GradientTape() as tape:
                 output = model.forward_pass(batch, training=True)
-            gradients = tape.gradient(output.loss, trainable)
+            gradients = add_proximal_term(tape.gradient(output.loss, trainable))
             optimizer_state = _take_step(optimizer, optimizer_state, trainable, tuple(gradients))
             total_loss, num_examples = add_loss((total_loss, num_examples), output)
             if touched_rows:

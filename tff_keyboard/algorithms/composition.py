@@ -27,6 +27,7 @@ ModelFn: TypeAlias = Callable[[], tff.learning.models.VariableModel]
 # CPU and thousands of allocations); an iterator's loop is a part of the graph that TFF keeps.
 LOOP = tff.learning.LoopImplementation.DATASET_ITERATOR
 ClientWork: TypeAlias = tff.learning.templates.ClientWorkProcess
+WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
 
 
 def compose_process(

@@ -3,6 +3,8 @@
     client k:  w_k <- w, then w_k <- w_k - client_lr * gradient of each of its batches, E epochs
     server:    w <- w - server_optimizer(sum_k (n_k / n) (w - w_k))
 
+With `proximal_strength` it is FedProx: each gradient gets the term proximal_strength (w_k - w).
+
 Another aggregator can replace the weighted mean: with `tk.aggregators.FedAtt` the algorithm is
 FedAtt, with `tk.aggregators.Median` the aggregate is a median. If clients send more than an
 update and a number, the algorithm has its own builder (`fedmed/process.py`). The finalizer rejects
@@ -26,6 +28,7 @@ def build_fed_avg(
     aggregator: tff.aggregators.WeightedAggregationFactory,
     uniform_weights: bool,
     touched_rows: TouchedTableRows | None = None,
+    proximal_strength: float = 0.0,
     wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
     joined: bool = False,
 ) -> tff.learning.templates.LearningProcess:
@@ -40,7 +43,8 @@ def build_fed_avg(
         )
 
     Source: McMahan et al. 2017, Algorithm 1, https://arxiv.org/abs/1602.05629; server optimizer as
-    in Reddi et al. 2021, Algorithm 1, https://arxiv.org/abs/2003.00295.
+    in Reddi et al. 2021, Algorithm 1, https://arxiv.org/abs/2003.00295; proximal term of Li et al.
+    2020, eq. 2, https://arxiv.org/abs/1812.06127.
 
     Args:
       model_fn: Builds the model; its `num_examples` (tokens or messages) is a client's weight.
@@ -51,6 +55,7 @@ def build_fed_avg(
       uniform_weights: Whether every client has weight 1 instead of `num_examples`.
       touched_rows: Says which rows of the word tables a batch touches, for an aggregator that
         corrects the rows of rare words. None means that clients do not report it.
+      proximal_strength: mu >= 0 of FedProx, which holds clients near the server's model.
       wrap_client_work: Changes the work of clients, e.g. `attackers.build_attacked_client_work`.
       joined: Whether each client dataset has one element that contains all its batches, as our
         client stores deliver it (`data/elements.py`).
@@ -60,6 +65,7 @@ def build_fed_avg(
         client_optimizer,
         uniform_weights=uniform_weights,
         touched_rows=touched_rows,
+        proximal_strength=proximal_strength,
         joined=joined,
     )
     if wrap_client_work is not None:

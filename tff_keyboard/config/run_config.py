@@ -19,17 +19,17 @@ from tff_keyboard.config.sections.fine_tuning_config import (
 from tff_keyboard.config.sections.learning_config import (
     CentralConfig,
     CentralSgd,
-    ClientConfig,
-    FedAvgClient,
     FedAvgM,
-    FedSgdClient,
-    OwnClient,
     ServerConfig,
 )
 from tff_keyboard.config.sections.model_config import CifgConfig, ModelConfig
 from tff_keyboard.config.sections.schedule_config import Constant
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
-from tff_keyboard.parts.aggregator import KEEPS_SENSITIVITY, SENSITIVITY_IS_UNKNOWN
+from tff_keyboard.parts.client_algorithm import CLIENT_ALGORITHMS, ClientAlgorithm
+
+
+def _fed_avg() -> ClientAlgorithm:
+    return CLIENT_ALGORITHMS["fedavg"]()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class RunConfig:
 
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=CifgConfig)
-    client: ClientConfig = dataclasses.field(default_factory=FedAvgClient)
+    client: ClientAlgorithm = dataclasses.field(default_factory=_fed_avg)
     server: ServerConfig = dataclasses.field(default_factory=FedAvgM)
     averaging: Averaging = dataclasses.field(default_factory=NoAverage)
     central: CentralConfig = dataclasses.field(default_factory=CentralSgd)
@@ -66,10 +66,7 @@ class RunConfig:
     execution: ExecutionConfig = dataclasses.field(default_factory=ExecutionConfig)
 
     def __post_init__(self) -> None:
-        if isinstance(self.client, FedSgdClient):
-            self._check_fed_sgd()
-        if isinstance(self.client, OwnClient):
-            self._check_own_client(self.client)
+        self._check_client()
         if self.train.client_sampling == "proportional":
             self._check_sampling()
         if isinstance(self.aggregation.row_correction, FedSubAvgConfig):
@@ -77,37 +74,31 @@ class RunConfig:
         if isinstance(self.fine_tuning.server, TransferConfig):
             self._check_transfer()
 
-    def _check_fed_sgd(self) -> None:
-        aggregation = self.aggregation
-        if aggregation.client_weighting != "tokens":
+    def _check_client(self) -> None:
+        client, aggregation = self.client, self.aggregation
+        name = f"`client.type` = {client.type!r}"
+        required = client.required_weighting
+        if required and aggregation.client_weighting != required:
             raise ValueError(
-                f"`aggregation.client_weighting` = {aggregation.client_weighting!r} with "
-                "`client.type` = 'fedsgd': the federated gradient is a mean over "
-                "tokens. Set `aggregation.client_weighting` = 'tokens'."
+                f"`aggregation.client_weighting` = {aggregation.client_weighting!r} with {name}: "
+                f"{client.required_weighting_reason} Set `aggregation.client_weighting` = "
+                f"{required!r}."
             )
-        if aggregation.rule.reported_loss:
+        if aggregation.rule.learning_process and not client.takes_rule_process:
             raise ValueError(
                 f"`aggregation.rule.type` = {aggregation.rule.type!r} requires local training "
-                "losses, which `client.type` = 'fedsgd' does not have. Use 'fedavg'."
+                f"losses, which clients with {name} do not send. Use 'fedavg'."
             )
-        if isinstance(self.fine_tuning.method, LearningWithoutForgetting):
+        is_lwf = isinstance(self.fine_tuning.method, LearningWithoutForgetting)
+        if is_lwf and not client.trains_locally:
             raise ValueError(
-                "`fine_tuning.method.type` = 'lwf' changes local training, which "
-                "`client.type` = 'fedsgd' does not have. Use 'fedavg'."
+                f"`fine_tuning.method.type` = 'lwf' changes local training, which {name} does "
+                "not have. Use 'fedavg'."
             )
-
-    def _check_own_client(self, client: OwnClient) -> None:
-        name, aggregation = f"`client.type` = {client.type!r}", self.aggregation
-        if aggregation.rule.learning_process:
-            raise ValueError(
-                f"`aggregation.rule.type` = {aggregation.rule.type!r} needs clients that send more "
-                f"than an update and a weight, which {name} does not. Use 'fedavg'."
-            )
-        keeps_sensitivity = bool(client.problem) or client.declares(KEEPS_SENSITIVITY)
-        if aggregation.is_private and not keeps_sensitivity:
+        if aggregation.is_private and client.privacy_problem:
             raise ValueError(
                 f"`aggregation.privacy.type` = {aggregation.privacy.type!r} cannot be used with "
-                f"{name}: {SENSITIVITY_IS_UNKNOWN}"
+                f"{name}: {client.privacy_problem}"
             )
 
     def _check_sampling(self) -> None:
@@ -134,7 +125,7 @@ class RunConfig:
     def _check_row_correction(self) -> None:
         rule = self.aggregation.rule
         for name, found in (
-            ("client.type", "" if isinstance(self.client, FedAvgClient) else self.client.type),
+            ("client.type", "" if self.client.reports_touched_rows else self.client.type),
             ("aggregation.rule.type", rule.type if rule.learning_process else ""),
         ):
             if found:
@@ -166,7 +157,7 @@ class RunConfig:
                     "learns from the model of each client instead of aggregating updates. Set it "
                     f"to {allowed!r}."
                 )
-        if isinstance(self.client, FedAvgClient) and self.client.schedule != Constant():
+        if getattr(self.client, "schedule", Constant()) != Constant():
             raise ValueError(
                 "`client.schedule` has no effect with `fine_tuning.server.type` = 'transfer': the "
                 "clients have a constant learning rate. Remove `client.schedule`."

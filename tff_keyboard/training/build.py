@@ -6,7 +6,7 @@ modules take plain values or one table.
 
     run_stores.py          the checks, stores and engine before anything is built
     build_initial_model    the Keras model before training
-    build_process          client algorithm (`client_algorithms.py`), aggregator
+    build_process          client algorithm (`algorithms/registry/`), aggregator
                            (`aggregation.py`) and server optimizer
     process_transforms.py  the transforms around the process: noise, rates, averaging
     build_cohorts          the data of each round
@@ -18,26 +18,29 @@ modules take plain values or one table.
 """
 
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from tff_keyboard.algorithms import variable_model
-from tff_keyboard.algorithms.composition import ModelFn, with_initial_weights
+from tff_keyboard.algorithms.composition import ModelFn, WrapClientWork, with_initial_weights
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
+from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.algorithms.rounds.round_process import RoundProcess
 from tff_keyboard.config import ConfigError, RunConfig, to_dict
 from tff_keyboard.config.resume_policy import numerics_config
+from tff_keyboard.config.sections.aggregation_config import FedSubAvgConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
     LearningWithoutForgetting,
     RehearsalMethod,
     TransferConfig,
 )
-from tff_keyboard.config.sections.learning_config import FedAvgClient, FedAvgM
+from tff_keyboard.config.sections.learning_config import FedAvgM
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.execution import threading_options
@@ -45,14 +48,14 @@ from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.keras_next_word_model import KerasNextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
-from tff_keyboard.parts import own_part
+from tff_keyboard.parts import calls, own_part
 from tff_keyboard.parts.aggregator import AggregatorRun
+from tff_keyboard.parts.client_algorithm import ProcessParts
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.storage import part_reference
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import aggregation, client_algorithms, validation
-from tff_keyboard.training.client_algorithms import WrapClientWork
+from tff_keyboard.training import aggregation, validation
 from tff_keyboard.training.client_inputs import CohortInputs
 from tff_keyboard.training.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.training.train_run import RunSettings
@@ -143,8 +146,12 @@ def build_process(
         (`tff_keyboard_fleet/on_devices`).
 
     Raises:
+      ConfigError: The work of this algorithm cannot be wrapped, or the user's own part raises an
+        error or returns an object of another kind.
       ValueError: Options exclude each other.
     """
+    if wrap_client_work is not None:
+        config.client.check_wrapping()
     table = config.aggregation
     weights = weights_by_name(initial_model)
     vocabulary_size = initial_model.vocabulary_size
@@ -161,19 +168,23 @@ def build_process(
     run = _aggregator_run(config, weights, takes_sums=takes_sums)
     limit = aggregation.build_weight_limit(table, vocabulary_size)
     rule = aggregation.build_rule(table, run)
-    process = client_algorithms.build_learning_process(
-        config.client,
-        client_algorithms.ProcessParts(
+    build_rule_process = None
+    if table.rule.learning_process:
+        build_of_rule = calls.load(table.rule.learning_process)
+        build_rule_process = functools.partial(build_of_rule, factory=rule)
+    process = config.client.build(
+        ProcessParts(
             model_fn=model_fn,
             vocabulary_size=vocabulary_size,
-            table=table,
             run=run,
-            rule=rule,
             aggregator=aggregation.protect(rule, table, run, limit),
+            build_rule_process=build_rule_process,
+            uniform_weights=table.client_weighting == "uniform",
+            corrects_rows=isinstance(table.row_correction, FedSubAvgConfig),
             server_optimizer=optimizers.build_server_optimizer(config.server),
             wrap_client_work=wrap_client_work,
             joined=joined,
-        ),
+        )
     )
     return with_initial_weights(process, list(weights.values()))
 

@@ -11,10 +11,10 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
+from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.algorithms.rounds.round_process import RoundProcess, chain
 from tff_keyboard.config import ConfigError, RunConfig, as_run
 from tff_keyboard.config.sections.fine_tuning_config import LearningWithoutForgetting
-from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
@@ -112,7 +112,8 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
     client = config.client
     if not isinstance(client, FedAvgClient):
         raise ConfigError(
-            f"`client.type` = {client.type!r} has no optimizer for train-server. Use 'fedavg'."
+            f"`client.type` = {client.type!r} cannot be used with train-server, which takes the "
+            "optimizer from 'fedavg'."
         )
     optimizer = optimizers.build_central_optimizer(config.central, client)
     method = config.fine_tuning.method

@@ -12,11 +12,11 @@ import numpy as np
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher, MakeDatasets
 from tff_keyboard.algorithms.cohorts import Cohort, CohortSampler, sampling_weights
 from tff_keyboard.algorithms.rounds.round_process import RoundInput
-from tff_keyboard.config.sections.learning_config import ClientConfig
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.parts.client_algorithm import ClientAlgorithm
 from tff_keyboard.storage.metrics_rows import Row
 
 BYTES_PER_PARAMETER = 4  # float32, without compression
@@ -56,7 +56,7 @@ class CohortInputs:
         store: ClientStore,
         *,
         train: TrainConfig,
-        client: ClientConfig,
+        client: ClientAlgorithm,
         max_length: int,
         long_messages: str,
         rehearsal: MessageSource | None = None,
@@ -87,9 +87,9 @@ class CohortInputs:
 
         `batcher` converts them to the input of the learning process; without it the data is one
         dataset per client. Facts: clients selected, dropped and reporting; messages and tokens of
-        training, over all epochs; bytes down to the selected clients (the model and rehearsed
-        messages) and up from the reporting ones; bytes of rehearsal alone; a digest of the cohort's
-        client ids.
+        training, over all epochs; bytes down to the selected clients (the model, the momentum of
+        MimeLite and rehearsed messages) and up from the reporting ones; bytes of rehearsal alone; a
+        digest of the cohort's client ids.
         """
         cohort, rehearsed, reporting = self._cohort(round_num)
         clients = [self.batches(round_num, index, rehearsed.get(index)) for index in reporting]
@@ -197,9 +197,10 @@ class CohortInputs:
             "clients": len(reporting),
             "examples": examples,
             "tokens": tokens,
-            "bytes_down": len(cohort.selected) * self._model_bytes + rehearsal_bytes,
+            "bytes_down": len(cohort.selected) * self._model_bytes * self._client.models_down
+            + rehearsal_bytes,
             "bytes_rehearsal": rehearsal_bytes,
-            "bytes_up": len(reporting) * self._model_bytes,
+            "bytes_up": len(reporting) * self._model_bytes * self._client.models_up,
             "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
         }
 

@@ -3,13 +3,13 @@
 import pathlib
 
 from tff_keyboard.algorithms.cohort_batcher import prepare_process
+from tff_keyboard.algorithms.composition import WrapClientWork
 from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.algorithms.rounds.round_process import RoundInput, chain
 from tff_keyboard.config import RunConfig
 from tff_keyboard.host import progress
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.training import build, process_transforms
-from tff_keyboard.training.client_algorithms import WrapClientWork
 from tff_keyboard.training.open_training import open_training
 
 

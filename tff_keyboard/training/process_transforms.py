@@ -2,9 +2,11 @@
 
 import functools
 from collections.abc import Mapping
+from typing import Protocol, cast
 
 from tff_keyboard.algorithms import schedules
 from tff_keyboard.algorithms.fine_tuning import server_transfer
+from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.algorithms.rounds import noised
 from tff_keyboard.algorithms.rounds.averaged import AveragedProcess
 from tff_keyboard.algorithms.rounds.round_process import RoundTransform
@@ -15,13 +17,24 @@ from tff_keyboard.config.sections.fine_tuning_config import TransferConfig
 from tff_keyboard.config.sections.learning_config import (
     CentralAdam,
     CentralSgd,
-    FedAvgClient,
-    ServerConfig,
 )
+from tff_keyboard.config.sections.schedule_config import Schedule
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.parts import own_part
 from tff_keyboard.training.run_privacy import RunPrivacy
+
+
+class ScheduledOptimizer(Protocol):
+    """A table with a learning rate and its schedule."""
+
+    @property
+    def learning_rate(self) -> float:
+        """The full learning rate."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """How the rate changes from round to round."""
 
 
 def clients_per_pack(config: RunConfig) -> int:
@@ -74,9 +87,9 @@ def round_transforms(
                 noised.NoisedProcess, build_noise=privacy.build_noise, content=content
             )
         )
-    scheduled: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
-    if not is_on_devices and isinstance(config.client, FedAvgClient):
-        scheduled["client_work"] = config.client
+    scheduled: dict[str, ScheduledOptimizer] = {"finalizer": config.server}
+    if not is_on_devices and hasattr(config.client, "schedule"):
+        scheduled["client_work"] = cast(ScheduledOptimizer, config.client)
     if not all(schedules.is_constant(table.schedule) for table in scheduled.values()):
         transforms.append(functools.partial(ScheduledProcess, rates=_rates_of(scheduled)))
     return [*transforms, *_averaging(config)]
@@ -100,7 +113,7 @@ def _averaging(config: RunConfig) -> list[RoundTransform]:
 
 
 def _rates_of(
-    optimizers_of_parts: Mapping[str, ServerConfig | FedAvgClient | CentralAdam],
+    optimizers_of_parts: Mapping[str, ScheduledOptimizer],
 ) -> RatesOfRound:
     """Returns the learning rate of each part of a state, as a function of the round."""
     return lambda round_num: {

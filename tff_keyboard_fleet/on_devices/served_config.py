@@ -5,9 +5,9 @@ import math
 from typing import Any
 
 from tff_keyboard.algorithms import schedules
+from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompression
-from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.wire import messages, secure_steps
@@ -40,7 +40,7 @@ def as_served(config: RunConfig) -> RunConfig:
             "client.type",
             client.type,
             "fedavg",
-            "devices send weight updates, not gradients",
+            "a device trains with plain SGD, and sends its update alone",
         ),
         ("client.batch_size", client.batch_size, 1, _STEP),
         ("client.momentum", getattr(client, "momentum", 0), 0, _STEP),

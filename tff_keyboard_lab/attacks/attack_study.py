@@ -174,11 +174,7 @@ def _check(config: RunConfig, *, has_backdoor: bool) -> None:
             "attackers would have the same noise, which cancels between their models. Leave it "
             "out."
         )
-    if config.client.type == "fedsgd":
-        raise ConfigError(
-            "`client.type` must be 'fedavg' here, got 'fedsgd': attackers change the local "
-            "training, and fedsgd has none."
-        )
+    config.client.check_wrapping()
     if has_backdoor and (size := len(ClientStore(config.data.store).vocabulary)) <= TARGET:
         raise ConfigError(
             f"{config.data.store} must have more than {TARGET} rows of vocabulary for a backdoor, "

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.optimizers.accumulating import NesterovSGD
+from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.config.sections.learning_config import (
     FedAdam,
-    FedAvgClient,
     FedAvgM,
     FedAvgServer,
 )

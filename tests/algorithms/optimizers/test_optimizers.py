@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.optimizers.accumulating import AdagradOptimizer
+from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.config.sections.learning_config import (
     CentralAdam,
     CentralSgd,
     FedAdagrad,
     FedAdam,
-    FedAvgClient,
     FedAvgM,
     FedYogi,
 )

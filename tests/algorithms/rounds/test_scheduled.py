@@ -76,7 +76,7 @@ def test_a_resumed_run_has_the_rates_it_would_have_had():
         (
             collections.OrderedDict(
                 a=collections.OrderedDict(learning_rate=1.0),
-                b=[collections.OrderedDict(learning_rate=1.0)],
+                b=collections.OrderedDict(learning_rate=1.0),
             ),
             2,
         ),
@@ -88,3 +88,15 @@ def test_a_state_without_its_one_rate_is_refused(server, found):
     state = state._replace(process=state.process._replace(server=server))
     with pytest.raises(ValueError, match=f"has {found} learning rates"):
         process.next(state, [np.ones(2)])
+
+
+def test_rates_at_a_greater_depth_stay():
+    """As those of the aggregator in the state of MimeLite's client work."""
+    process = ScheduledProcess(Descent(), rates)
+    state = process.initialize()
+    deep = [collections.OrderedDict(learning_rate=np.float32(7.0))]
+    server = collections.OrderedDict(state.process.server, aggregator=deep)
+    state = state._replace(process=state.process._replace(server=server))
+    after = run(process, 2, state)[-1].state.process.server
+    assert after["inner"]["learning_rate"] == np.float32(0.5)
+    assert after["aggregator"] == deep

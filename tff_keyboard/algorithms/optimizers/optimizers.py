@@ -13,7 +13,7 @@ rate. Yogi's v starts from 0, as in the experiments that gave the default values
 is 1e-6). Adagrad is this project's, because TFF's has epsilon inside the root.
 """
 
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import tensorflow_federated as tff
 
@@ -24,8 +24,24 @@ from tff_keyboard.config.sections import learning_config as tables
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
 
-def build_client_optimizer(config: tables.FedAvgClient) -> Optimizer:
-    """Returns SGD, with momentum that starts from zero on each client in each round."""
+class LocalSgdOptions(Protocol):
+    """The keys of `[client]` that define its SGD."""
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate."""
+
+    @property
+    def momentum(self) -> float:
+        """The momentum; 0 for none."""
+
+    @property
+    def gradient_clip_norm(self) -> float:
+        """The bound on the norm of a gradient; 0 for none."""
+
+
+def build_client_optimizer(config: LocalSgdOptions) -> Optimizer:
+    """Returns SGD with clipped gradients, and with momentum that starts from zero."""
     if not config.momentum:
         return LocalSgd(config.learning_rate, config.gradient_clip_norm or None)
     sgd = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
@@ -51,7 +67,7 @@ def build_server_optimizer(config: tables.ServerConfig) -> Optimizer:
             return _adaptive(config)
 
 
-def build_central_optimizer(config: tables.CentralConfig, client: tables.FedAvgClient) -> Optimizer:
+def build_central_optimizer(config: tables.CentralConfig, client: LocalSgdOptions) -> Optimizer:
     """The optimizer named by `central.type`; gradients are clipped as on a client."""
     if isinstance(config, tables.CentralSgd):
         return build_client_optimizer(client)

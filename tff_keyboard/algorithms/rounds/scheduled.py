@@ -23,7 +23,8 @@ RatesOfRound = Callable[[int], Mapping[str, float]]
 class ScheduledProcess:
     """A `RoundProcess` that sets learning rates before each round of an inner process.
 
-    The inner state is a named tuple with the parts of `rates`, each with one `learning_rate`.
+    The inner state is a named tuple with the parts of `rates`. Each has one `learning_rate` at the
+    lowest depth: MimeLite's client work has those of an aggregator, too, which are deeper.
     """
 
     def __init__(self, process: RoundProcess, rates: RatesOfRound):
@@ -49,8 +50,9 @@ class ScheduledProcess:
 
 
 def _with_rate(part: Any, rate: float) -> Any:
-    """Returns `part` with its one `learning_rate` replaced."""
+    """Returns `part` with its one `learning_rate` of the lowest depth replaced."""
     paths = [path for path, _ in tree.flatten_with_path(part) if path[-1:] == (LEARNING_RATE,)]
+    paths = [path for path in paths if len(path) == min(map(len, paths))]
     if len(paths) != 1:
         raise ValueError(f"The state has {len(paths)} learning rates where a schedule needs 1.")
     return tree.map_structure_with_path(

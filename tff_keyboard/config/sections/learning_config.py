@@ -1,6 +1,6 @@
-"""`[client]` and `[server]`: the work of a client in a round, and the server's optimizer.
+"""`[server]` and `[central]`: the server's optimizer, and the optimizer of `train-server`.
 
-`[central]` is the optimizer of `train-server`, which trains on pooled text.
+`train-server` trains on pooled text. The tables `[client]` are in `algorithms/registry/`.
 """
 
 import dataclasses
@@ -9,82 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 from tff_keyboard.config.sections.schedule_config import Constant, Schedule
 from tff_keyboard.parts.own_part import OwnPart
 from tff_keyboard.parts.tables import Table
-from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, NotNegative, Positive
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Client(Table, path="client"):
-    """The keys of all client algorithms.
-
-    Attributes:
-      batch_size: Number of messages in a training batch.
-      max_examples: Maximum number of messages that a client trains on in a round. They are drawn
-        again in every round, by seed. 0 uses all messages.
-    """
-
-    batch_size: FromOne = 16
-    max_examples: FromZero = 256
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FedAvgClient(_Client):
-    """Trains with SGD on the client. The client sends the change of its weights.
-
-    Attributes:
-      learning_rate: Learning rate of the client's SGD. The loss is the mean over the tokens of a
-        batch, in nats.
-      momentum: Momentum of the client's SGD. It starts at 0 in every round.
-      gradient_clip_norm: Bound on the L2 norm of the gradient of a batch; 0 means no bound. Without
-        a bound, the CIFG diverges with small cohorts and server momentum 0.9.
-      epochs: Number of passes over the messages of the client in a round.
-      schedule: How the learning rate changes from round to round.
-    """
-
-    type: Literal["fedavg"] = "fedavg"
-    learning_rate: Positive = 0.5
-    momentum: Fraction = 0.0
-    gradient_clip_norm: NotNegative = 1.0
-    epochs: FromOne = 1
-    schedule: Schedule = dataclasses.field(default_factory=Constant)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FedSgdClient(_Client):
-    """Computes the mean gradient over the client's messages. The client sends this gradient."""
-
-    epochs: ClassVar[int] = 1
-
-    type: Literal["fedsgd"] = "fedsgd"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class OwnClient(_Client, OwnPart):
-    """A client algorithm or a whole learning process of the user.
-
-    The part returns a `tff.learning.templates.LearningProcess`, or a `ClientWorkProcess`, which is
-    composed with the aggregator and the server optimizer of the config. Parameters with these names
-    get values of the run: `model_fn`, `aggregator` (with its protection), `server_optimizer`,
-    `seed`, `clients_per_round`, `vocabulary_size`, and the keys below. A mechanism of privacy
-    requires the attribute `keeps_sensitivity` = True, see docs/own_parts.md.
-
-    Attributes:
-      epochs: Number of times that the messages of a client are in its data of a round.
-    """
-
-    GROUP: ClassVar[str] = "tff_keyboard.client_algorithms"
-    RUN_VALUES: ClassVar[tuple[str, ...]] = (
-        "model_fn",
-        "aggregator",
-        "server_optimizer",
-        "seed",
-        "clients_per_round",
-        "vocabulary_size",
-        "batch_size",
-        "max_examples",
-        "epochs",
-    )
-
-    epochs: FromOne = 1
+from tff_keyboard.storage.checks import Fraction, Positive
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -209,6 +134,5 @@ class CentralAdam(Adam, path="central"):
     epsilon: Positive = 1e-7
 
 
-ClientConfig: TypeAlias = FedAvgClient | FedSgdClient | OwnClient
 ServerConfig: TypeAlias = FedAvgServer | FedAvgM | FedAdam | FedYogi | FedAdagrad | OwnServer
 CentralConfig: TypeAlias = CentralSgd | CentralAdam

@@ -13,9 +13,9 @@ from typing import Any
 from tff_keyboard.algorithms import federated_evaluation
 from tff_keyboard.algorithms.cohort_batcher import CohortBatcher
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
-from tff_keyboard.config.sections.learning_config import ClientConfig
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.parts.client_algorithm import ClientAlgorithm
 from tff_keyboard.training import client_inputs, validation
 from tff_keyboard.training.on_cluster.store_references import StoreReference
 
@@ -38,7 +38,7 @@ class Recipe:
     store: StoreReference
     general: StoreReference | None
     train: TrainConfig
-    client: ClientConfig
+    client: ClientAlgorithm
     evaluation: EvaluationConfig
     max_length: int
     long_messages: str

@@ -34,6 +34,8 @@ def test_the_shipped_config_is_served():
     ("override", "key"),
     [
         ("client={type='fedsgd'}", "client.type"),
+        ("client={type='fedprox', batch_size=1, gradient_clip_norm=0.0}", "client.type"),
+        ("client={type='mimelite', batch_size=1, gradient_clip_norm=0.0}", "client.type"),
         ("client.batch_size=8", "client.batch_size"),
         ("client.momentum=0.5", "client.momentum"),
         ("client.gradient_clip_norm=1", "client.gradient_clip_norm"),

@@ -87,6 +87,11 @@ def _uploaded(row: Mapping[str, Any]) -> int:
     def measured(name: str, otherwise: float) -> float:
         return next((x for key, x in row.items() if key.endswith(f"/{name}")), otherwise)
 
+    # The aggregator measures the updates. A client of MimeLite also sends a gradient of the same
+    # size, with the same compression, which `bytes_up` contains.
     uncompressed = measured("uncompressed_bytes", row["bytes_up"])
-    spared = measured("bytes_not_uploaded", 0) / uncompressed if uncompressed else 0.0
-    return math.floor(measured("uploaded_bytes", uncompressed) * (1 - spared))
+    if not uncompressed:
+        return 0
+    spared = measured("bytes_not_uploaded", 0) / uncompressed
+    uploaded = measured("uploaded_bytes", uncompressed) * (1 - spared)
+    return math.floor(uploaded * row["bytes_up"] / uncompressed)

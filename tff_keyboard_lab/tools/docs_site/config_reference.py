@@ -1,6 +1,6 @@
 """Writes the page of the site that lists every config key with its default, values and meaning.
 
-The text comes from the dataclasses in `tff_keyboard/config/sections/`, so it agrees with them.
+The text comes from the dataclasses of the config and of the registries, so it agrees with them.
 """
 
 import dataclasses

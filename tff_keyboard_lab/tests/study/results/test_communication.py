@@ -45,3 +45,9 @@ def test_rejects_runs_without_federated_rounds():
         account([], parameters=10)
     with pytest.raises(ValueError, match="not a federated training"):
         account([{"tokens": 5}], parameters=10)
+
+
+def test_a_client_that_sends_two_tensors_of_the_size_of_the_model():
+    """MimeLite: only the update passes the aggregator that measures, and both are compressed."""
+    rows = [{**ROW, "bytes_up": 240, "a/uncompressed_bytes": 120, "a/uploaded_bytes": 30}]
+    assert account(rows, parameters=10).bytes_up == 60
