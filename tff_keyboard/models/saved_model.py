@@ -57,6 +57,7 @@ def save_model(
     rounds: int | None = None,
     run_id: str = "",
     is_private: bool = False,
+    continues_private_run: bool = False,
 ) -> None:
     """Writes a model. An existing directory is replaced once the new one is complete.
 
@@ -72,6 +73,7 @@ def save_model(
       run_id: The random id of the run that trained it, if any.
       is_private: Whether it was trained with differential privacy. Exports of a copy of the model
         then use no text of its clients, as exports of the run.
+      continues_private_run: Whether a run that led to its initial model was private.
 
     Raises:
       ValueError: If model and vocabulary differ in size, a weight is not finite, or the model
@@ -114,6 +116,8 @@ def save_model(
         description["run_id"] = run_id
     if is_private:
         description["private"] = True
+    if continues_private_run:
+        description["continues_private_run"] = True
     write_files(directory, description, archive.getvalue(), vocabulary.to_bytes())
 
 

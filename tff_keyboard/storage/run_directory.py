@@ -251,8 +251,12 @@ class RunDirectory:
 
         Reads files that may be damaged, and skips them. Returns `(path, 0)` without any.
         """
-        rows = metrics_rows.read_sound_rows(self.metrics_jsonl)
-        rounds = {self.metrics_jsonl: metrics_rows.round_of(rows[-1]) if rows else 0}
+        rounds = {}
+        for path in (self.metrics_jsonl, self.withheld_jsonl):
+            rows = metrics_rows.read_sound_rows(path)
+            rounds[path] = metrics_rows.round_of(rows[-1]) if rows else 0
+        for path in (self.metrics_csv, self.timings_csv):
+            rounds[path] = _last_round_of_table(path)
         for file in _children(self.checkpoints):
             rounds[file] = names.round_of_checkpoint(file.name) or 0
         for model in (self.model, self.last_model):
@@ -401,6 +405,16 @@ class RunDirectory:
 
     def _write_text(self, path: pathlib.Path, text: str) -> None:
         files.write_atomically(path, [text.encode()])
+
+
+def _last_round_of_table(path: pathlib.Path) -> int:
+    """Returns the number at the beginning of the last complete line of a CSV file; 0 if none is."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError:
+        return 0
+    first = lines[-1].partition(b",")[0] if lines else b""
+    return int(first) if first.isdigit() and len(first) < 10 else 0
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

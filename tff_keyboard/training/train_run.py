@@ -218,7 +218,11 @@ def train_run(
     rounds = metrics_rows.round_of(last_row)
     is_best = train.final_model == "best"
     save = functools.partial(
-        save_model, rounds=rounds, run_id=id_of_run(run), is_private=is_private
+        save_model,
+        rounds=rounds,
+        run_id=id_of_run(run),
+        is_private=is_private,
+        continues_private_run=lineage.continues_private_run(run),
     )
     weights = result.best_model_weights if is_best else result.model_weights
     if isinstance(weights, IterateWeights):

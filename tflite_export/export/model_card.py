@@ -109,11 +109,11 @@ def _data(run_dir: pathlib.Path) -> str:
                     f"{found['oov_rate']:.1%}",
                 ]
             )
+        # Names and hashes of files can reveal clients, and test guesses of their text.
         sources = [
-            f"`{entry['name']}`"
-            # A hash would let readers of the card test guesses of a client's text.
-            + ("" if is_private else f", {entry['bytes']:,} bytes, SHA-256 `{entry['sha256']}`")
+            f"`{entry['name']}`, {entry['bytes']:,} bytes, SHA-256 `{entry['sha256']}`"
             for entry in card["inputs"]
+            if not is_private
         ]
         source = str(card["options"]["source"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

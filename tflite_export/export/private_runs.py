@@ -84,8 +84,10 @@ def refuse_counts(
 
 
 def _hides(earlier: EarlierRun, counted: ClientDigests) -> bool:
-    if not earlier.rounds and not is_private(pathlib.Path(earlier.path or earlier.model)):
-        return False
+    model = pathlib.Path(earlier.path or earlier.model)
+    if not earlier.rounds and not is_private(model):
+        # A model that is in no run says whether a private run led to it.
+        return not earlier.path and lineage.comes_from_private_run(model)
     run = RunDirectory(earlier.path)
     if not earlier.path or not run.exists() or id_of_run(run) != earlier.run_id:
         return True  # its clients are unknown

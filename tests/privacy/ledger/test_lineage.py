@@ -11,6 +11,7 @@ import pytest
 from tests.support.fakes import ledger_header
 from tff_keyboard.privacy.claims import composed_statement
 from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, total_guarantee
+from tff_keyboard.privacy.claims.plan_remarks import plan_remarks, resumed_line
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
@@ -20,6 +21,7 @@ from tff_keyboard.privacy.ledger.lineage import (
     record_origin,
 )
 from tff_keyboard.privacy.ledger.origin import read_origin
+from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
 from tff_keyboard.storage.errors import CheckFailed, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -220,7 +222,7 @@ def test_a_run_and_its_continuation_are_not_counted_twice(tmp_path):
 def test_an_ancestor_with_the_same_noise_leaves_no_guarantee(tmp_path):
     """The difference of two models with the same noise has no noise."""
     me = dataclasses.replace(TREE, key_id="me", initial_model="x")
-    twin = make_run(tmp_path / "twin", OURS, header=dataclasses.replace(me, noise_cohort_size=99))
+    twin = make_run(tmp_path / "twin", OURS, header=dataclasses.replace(me, clip_norm=9.0))
     header = dataclasses.replace(me, ancestors=found(twin))
     assert len(history(header, 3)) == 2
     assert total_guarantee(header, 3).epsilon == float("inf")
@@ -583,3 +585,87 @@ def test_a_validated_ancestor_that_is_gone(tmp_path, store, second_store, has_cl
     seen = ancestors(str(second), ours=ours, store_sha256=store)
     assert (seen[1].header is not None) == has_claim
     assert seen[1].shares_clients
+
+
+SIMULATION = dataclasses.replace(TREE, key_id="a", noise_source=noise_key.FIXED_NONCE)
+PROJECTION = dataclasses.replace(TREE, key_id="a", noise_cohort_size=1000)
+
+
+@pytest.mark.parametrize(
+    ("before", "words"), [(SIMULATION, "is of a simulation"), (PROJECTION, "is of a projection")]
+)
+def test_a_real_run_cannot_continue_a_simulation(tmp_path, before, words):
+    first = make_recorded_run(tmp_path / "a", OURS, header=before)
+    text = text_of(tmp_path, ancestors=found(first), noise_source=noise_key.NONCE)
+    assert text.startswith("NO CLAIM: the initial model")
+    assert words in text
+    assert re.search(r"^epsilon +NO CLAIM", text, re.MULTILINE)
+    header = dataclasses.replace(TREE, key_id="me", ancestors=found(first))
+    assert total_guarantee(header, 3) is None
+    line = resumed_line(tmp_path / "text" / "privacy_ledger.jsonl", 5)
+    assert line.endswith("NO CLAIM.")
+    assert "NO CLAIM" in "\n".join(plan_remarks(header))
+    same_kind = dataclasses.replace(before, key_id="me", ancestors=found(first))
+    assert total_guarantee(same_kind, 3) is not None  # its own label says what it is
+
+
+@pytest.mark.parametrize("header", [SIMULATION, PROJECTION])
+def test_a_sum_of_a_real_run_and_a_simulation_has_no_claim(tmp_path, header):
+    make_recorded_run(tmp_path / "a", OURS, header=header)
+    real = dataclasses.replace(TREE, key_id="b", noise_source=noise_key.NONCE)
+    make_recorded_run(tmp_path / "b", OURS, header=real)
+    parts = {
+        name: composed_statement.LedgerAndClients.of_run(tmp_path / name) for name in ("a", "b")
+    }
+    assert composed_statement.composed_statement(parts).startswith("NO CLAIM for a, b together: a ")
+
+
+def with_run_id(run, header):
+    """Writes a ledger of this version, which has the id of its run."""
+    (run / "privacy_ledger.jsonl").unlink(missing_ok=True)
+    header = dataclasses.replace(header, run_id=read_origin(RunDirectory(run)).run_id)
+    PrivacyLedger(run / "privacy_ledger.jsonl", header).record(1)
+    return run
+
+
+def test_a_copy_without_the_clients_of_validation_has_no_claim(tmp_path):
+    """Secret files are left out of a copy that is published."""
+    run = with_run_id(make_validated_run(tmp_path / "a", OURS, ["zoe"]), PRIVATE_OF_STORE)
+    assert found(run)[0].header is not None
+    (run / "validation_client_digests").unlink()
+    assert found(run)[0].header is None
+    assert ancestors(str(run), ours=[client_digests.salted(OURS)], store_sha256="s")[0].header
+
+
+def test_a_sum_of_runs_counts_validation_on_the_clients_of_the_other_run(tmp_path):
+    with_run_id(make_validated_run(tmp_path / "a", ["dan", "ann"], ["bob"]), TREE)
+    for name, store in (("b", "t"), ("c", "s")):
+        header = dataclasses.replace(TREE, key_id=name)
+        with_run_id(make_validated_run(tmp_path / name, OURS, ["zoe"], store=store), header)
+    parts = {
+        name: composed_statement.LedgerAndClients.of_run(tmp_path / name)
+        for name in ("a", "b", "c")
+    }
+    other_store = composed_statement.composed_statement({n: parts[n] for n in ("a", "b")})
+    assert other_store.startswith("NO CLAIM for a, b together: a was trained or chosen")
+    same_store = composed_statement.composed_statement({n: parts[n] for n in ("a", "c")})
+    assert same_store.startswith("Together, a, c are 2 releases")
+
+
+def test_caveats_of_earlier_runs(tmp_path):
+    sampled = ledger_header(key_id="a", uniform_sampling=True, secret_cohorts=True)
+    first = make_recorded_run(tmp_path / "a", OURS, header=sampled)
+    text = text_of(tmp_path, ancestors=found(first), vocabulary_rho=0.1)
+    assert "sampled clients of each round stay secret" in text
+    assert f"vocabulary of the earlier run {first} was not chosen privately" in text
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "timings.csv", "withheld_metrics.jsonl"])
+def test_a_cut_ledger_is_seen_by_any_file_of_rounds(tmp_path, name):
+    run = make_run(tmp_path / "a", OURS, header=TREE, rounds=3)
+    if name.endswith("csv"):
+        (run / name).write_text("round,seconds\n1,2.0\n2,2.0\n3,2.0\n4,2.0\n5,")
+    else:
+        (run / name).write_text("".join(f'{{"round": {n}}}\n' for n in range(1, 5)))
+    with pytest.raises(CheckFailed, match="4"):
+        read_ledger(run / "privacy_ledger.jsonl")

@@ -86,10 +86,11 @@ def test_metrics_of_own_code_are_withheld(tmp_path):
     )
     one.restart_after(0)
     row = {"evaluation/perplexity": 9.5, "finalizer/loss": 1.5, "a/dp_query_metrics/sum": 2.5}
+    row["rejected"] = 1  # from a metric of the process with this last word
     asyncio.run(one.release(row, 1))
     (public,) = rows(tmp_path / "metrics.jsonl")
     assert public == {
         "round": 1,
         "evaluation/perplexity": 9.5,
-        "withheld": "finalizer/loss a/dp_query_metrics/sum",
+        "withheld": "finalizer/loss a/dp_query_metrics/sum rejected",
     }

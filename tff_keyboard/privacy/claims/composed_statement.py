@@ -4,14 +4,20 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, unclaimed
+from tff_keyboard.privacy.claims.guarantee import (
+    composed,
+    distinct,
+    history,
+    is_less_real,
+    unclaimed,
+)
 from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
 from tff_keyboard.privacy.claims.statement import epsilon_in_words, unchecked_caveats
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.client_digests import ClientDigests
 from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
-from tff_keyboard.privacy.ledger.lineage import ancestors, rehearses
+from tff_keyboard.privacy.ledger.lineage import ancestors, rehearses, validates
 from tff_keyboard.storage.errors import printable
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -29,6 +35,9 @@ class LedgerAndClients:
     rehearsed: ClientDigests | None = None  # the clients of that corpus; None if unknown
     rehearsed_own: bool = False  # whether its own clients are among them (`own_rehearsal.py`)
     store_sha256: str = ""  # hash of its client store; "" if it is unknown
+    # Whether metrics of its validation clients chose its model, and these clients; None if unknown
+    validates: bool = False
+    validated: ClientDigests | None = None
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndClients":
@@ -47,6 +56,8 @@ class LedgerAndClients:
             rehearsed=client_digests.read(run.rehearsed_client_digests),
             rehearsed_own=bool(rehearsed_own_clients(run, header)),
             store_sha256=run.store_sha256,
+            validates=run.exists() and validates(run),
+            validated=client_digests.read(run.validation_client_digests),
         )
 
     def shares(self, other: "LedgerAndClients") -> bool:
@@ -81,6 +92,18 @@ class LedgerAndClients:
         users = dataclasses.replace(other.clients, digests=other.clients.digests - own)
         return self.rehearsed.overlap(users) != client_digests.NONE
 
+    def may_have_validated_on(self, other: "LedgerAndClients") -> bool:
+        """Checks if the text of train clients of another run may have chosen this run's model.
+
+        Clients of one store are clients of training or of validation.
+        """
+        is_same_store = self.store_sha256 and self.store_sha256 == other.store_sha256
+        if not self.validates or is_same_store:
+            return False
+        if self.validated is None or other.clients is None:
+            return True
+        return self.validated.overlap(other.clients) != client_digests.NONE
+
 
 def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
     """Returns the joint guarantees of several runs, one for each shared population, or "".
@@ -92,12 +115,18 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
         if len(group) < 2:
             continue
         listed = [ledgers[name] for name in group]
-        problems = {one.model for part in listed for one in unclaimed(part.header.ancestors)}
+        problems = {one.model for part in listed for one in unclaimed(part.header)}
         problems |= {
             name
             for name, part in zip(group, listed, strict=True)
             if part.rehearsed_own
-            or any(part.may_have_rehearsed(other) for other in listed if other is not part)
+            or any(
+                part.may_have_rehearsed(other)
+                or part.may_have_validated_on(other)
+                or is_less_real(part.header, other.header)
+                for other in listed
+                if other is not part
+            )
         }
         problems |= {
             ancestor.model
@@ -110,7 +139,7 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
         if problems:
             texts.append(
                 f"NO CLAIM for {names_text} together: {_in_one_line(sorted(problems))} was trained "
-                "on some of their clients and has no claim."
+                "or chosen on some of their clients and has no claim about them."
             )
             continue
         releases = distinct(

@@ -17,6 +17,7 @@ from dp_accounting import rdp
 
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
+from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
 
 
@@ -107,9 +108,23 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
     )
 
 
-def unclaimed(ancestors: Sequence[Ancestor]) -> list[Ancestor]:
-    """Returns the ancestors that may share clients with this run and have no guarantee."""
-    return [one for one in ancestors if one.shares_clients and one.header is None]
+def unclaimed(header: LedgerHeader) -> list[Ancestor]:
+    """Returns the ancestors that may share clients with this run and have no guarantee for it.
+
+    A simulation (`fixed_nonce`) has none, and a projection has none about its own models, so a real
+    run cannot continue them. A run of the same kind can: its own label says what it is.
+    """
+    return [
+        one
+        for one in header.ancestors
+        if one.shares_clients and (one.header is None or is_less_real(one.header, header))
+    ]
+
+
+def is_less_real(one: LedgerHeader, other: LedgerHeader) -> bool:
+    """Whether a run is a simulation or a projection, and the other run is not."""
+    is_simulated = noise_key.FIXED_NONCE == one.noise_source != other.noise_source
+    return is_simulated or bool(one.noise_cohort_size and not other.noise_cohort_size)
 
 
 def history(header: LedgerHeader, rounds: int, contents: Sequence[str] = ()) -> list[Release]:
@@ -154,7 +169,7 @@ def total_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee |
 
     Returns None if there is no guarantee.
     """
-    if unclaimed(header.ancestors):
+    if unclaimed(header):
         return None
     return composed(history(header, rounds))
 

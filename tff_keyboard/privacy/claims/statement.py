@@ -136,13 +136,17 @@ def _of_released(guarantee: accounting.Guarantee, rounds: int) -> str:
 def missing_claims(header: LedgerHeader) -> list[str]:
     """Returns the first lines of a statement without a guarantee."""
     return [
-        f"NO CLAIM: the initial model '{printable(one.model)}' {_why(one)}. The figures below are "
-        "the privacy cost of this run alone. The initial model may reveal more.\n"
-        for one in unclaimed(header.ancestors)
+        f"NO CLAIM: the initial model '{printable(one.model)}' {_why(one, header)}. The figures "
+        "below are the privacy cost of this run alone. The initial model may reveal more.\n"
+        for one in unclaimed(header)
     ]
 
 
-def _why(one: Ancestor) -> str:
+def _why(one: Ancestor, header: LedgerHeader) -> str:
+    if one.header is not None:
+        if one.header.noise_source == noise_key.FIXED_NONCE != header.noise_source:
+            return "is of a simulation: its noise can be computed from its config"
+        return "is of a projection: its noise was simulated for a larger federation"
     if one.people == client_digests.UNKNOWN and not one.validates_ours:
         return "has an unknown origin: it may have been trained on these clients without privacy"
     if one.validates_ours:
@@ -269,10 +273,17 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee, *, delta: fl
         )
     if header.noise_multiplier:
         caveats += delta_caveats(header, delta)
-    if header.mechanism.is_independent and header.amplifies:
+    before = [one for one in header.ancestors if one.shares_clients and one.header is not None]
+    headers = [header, *(one.header for one in before if one.header is not None)]
+    if any(one.mechanism.is_independent and one.amplifies for one in headers):
         caveats.append(_SECRET_COHORTS)
     caveats += _noise_caveats(header)
     caveats += _coverage(header)
+    caveats += [
+        f"The vocabulary of the earlier run {printable(one.model)} was not chosen privately."
+        for one in before
+        if one.header is not None and not one.header.vocabulary_rho and header.vocabulary_rho
+    ]
     return [f"* {caveat}" for caveat in caveats]
 
 

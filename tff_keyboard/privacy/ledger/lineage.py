@@ -24,6 +24,8 @@ from tff_keyboard.privacy.ledger.ledger import Round, contents, read_ledger, run
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
 from tff_keyboard.privacy.ledger.origin import EarlierRun, Origin, id_of_run, read_origin
 from tff_keyboard.storage import files, names, toml, typed_json
+from tff_keyboard.storage.errors import RunDirectoryError, SavedModelError
+from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
@@ -121,7 +123,7 @@ def ancestors(
             people=_overlap(run.client_digests, ours),
             run_id=earlier.run_id,
             rehearses=rehearses(run),
-            validates=_validates(run),
+            validates=validates(run),
             same_store=_has_store(run, store_sha256),
         )
         # Noise protects users only: a rehearsed message may go to any number of them.
@@ -165,14 +167,17 @@ def _recorded_of(
     return recorded.get((earlier.run_id, earlier.model)) or recorded.get(("", earlier.model))
 
 
-def _validates(run: RunDirectory) -> bool:
+def validates(run: RunDirectory) -> bool:
     """Checks if metrics of a run's validation clients chose its model.
 
-    An earlier version recorded no clients of validation.
+    Version 0.2.0 recorded no clients of validation, and no id in its ledgers. In later runs a
+    missing record was removed, for example from a copy without the secret files.
     """
     train = toml.parse(run.config_text()).get("train", {})
     chooses = train.get("final_model", "best") == "best" or train.get("early_stop_patience", 0)
-    return bool(chooses) and run.validation_client_digests.exists()
+    if not chooses or run.validation_client_digests.exists():
+        return bool(chooses)
+    return run.privacy_ledger.exists() and bool(read_ledger(run.privacy_ledger)[0].run_id)
 
 
 def _has_store(run: RunDirectory, store_sha256: str) -> bool:
@@ -249,6 +254,25 @@ def run_of(path: pathlib.Path) -> RunDirectory | None:
     if path.name in (names.MODEL, names.LAST_MODEL):
         candidates.append(path.parent)
     return next((run for run in map(RunDirectory, candidates) if run.exists()), None)
+
+
+def continues_private_run(run: RunDirectory) -> bool:
+    """Checks if any run that led to the initial model of a run was private."""
+    origin = read_origin(run)
+    earlier = earlier_runs(initial_model_of(run)) if origin is None else origin.earlier_runs
+    return any(one.rounds or comes_from_private_run(pathlib.Path(one.model)) for one in earlier)
+
+
+def comes_from_private_run(directory: pathlib.Path) -> bool:
+    """Checks if a saved model says that it, or a model before it, was trained with privacy.
+
+    False without a model. A model of an earlier version says nothing.
+    """
+    try:
+        _, description = read_description(directory)
+    except (SavedModelError, RunDirectoryError):  # such as an exported .tflite file
+        return False
+    return description.get("private") is True or description.get("continues_private_run") is True
 
 
 def initial_model_of(run: RunDirectory) -> str:

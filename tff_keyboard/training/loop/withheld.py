@@ -22,7 +22,6 @@ NOTE = "withheld"  # column with the names of the withheld metrics
 # it, including any future ones, are withheld. They are known from the config, noised by the
 # mechanism, computed from the released models alone (post-processing), or about other clients
 # (validation; the statement says so).
-_OF_LOOP = frozenset({"clients_selected", "rejected"})
 # Of the mechanism and of TFF's finalizer, if the process has no code of the user
 _OF_PROCESS = re.compile(r"finalizer/|.*dp_query_metrics/")
 
@@ -36,9 +35,10 @@ def is_public(name: str, *, has_own_code: bool = False) -> bool:
     >>> is_public("evaluation/perplexity"), is_public("client_work/train/nll"), is_public("clients")
     (True, False, False)
     """
-    if name in _OF_LOOP or name.startswith(training_loop.RESERVED):
+    if name.startswith(training_loop.RESERVED) or name == "clients_selected":
         return True
-    return not has_own_code and _OF_PROCESS.match(name) is not None
+    # `rejected` is computed from the metrics of the process
+    return not has_own_code and (name == "rejected" or _OF_PROCESS.match(name) is not None)
 
 
 class WithholdingRelease(RoundReleaseManager):
