@@ -53,7 +53,7 @@ def run(options: Options) -> None:
     else:
         report = _of_run(directory, beginnings if options.strips else ())
     files.make_directory(out.parent)
-    files.write_atomically(out, [page.render(report).encode()])
+    files.write_atomically(out, [page.render(report).encode("utf-8", "replace")])
     print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB). Open it in any browser.")
 
 

@@ -180,16 +180,17 @@ class Device:
             )
             self._later(LATER_SECONDS)
             return None
+        seconds = min(max(seat.upload_before_s, 0), MAX_SECONDS)
         task = SavedTask(
             round=seat.round,
             plan=seat.plan,
             model=seat.model,
             assignment=seat.assignment,
-            upload_before=self._clock() + seat.upload_before_s,
+            upload_before=self._clock() + seconds,
             secure_sum=seat.secure_sum,
         )
         self._store.change(task=task, population=plan.population)
-        self._say(f"got a seat in round {task.round}; upload within {seat.upload_before_s} s")
+        self._say(f"got a seat in round {task.round}; upload within {seconds:.0f} s")
         return task
 
     def _take_part(self, task: SavedTask) -> float:

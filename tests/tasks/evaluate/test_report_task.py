@@ -367,3 +367,12 @@ def test_in_a_browser(written, tmp_path, width):
     background = pixels[0, 0]
     assert np.all(pixels[:, :4] == background)
     assert np.all(pixels[:, -4:] == background)
+
+
+def test_changed_records_of_a_run_do_not_end_the_report(data_root, tmp_path):
+    run = shutil.copytree(data_root / "server", tmp_path / "run")
+    (run / "data_card.json").write_text(
+        '{"populations": {"validation": 0, "train": {"clients": "x"}}}'
+    )
+    (run / "environment.json").write_text('{"command": ["a", "\\ud800"]}')
+    assert "Run run" in report(run).read_text(encoding="utf-8")

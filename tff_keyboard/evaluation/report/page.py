@@ -101,7 +101,8 @@ def _populations(card: Mapping[str, Any], *, is_private: bool) -> dict[str, list
     return {
         name: [*(f"{part[count]:,}" for count in _COUNTS), f"{part['oov_rate']:.1%}"]
         for name, part in card.get("populations", {}).items()
-        if all(column in part for column in (*_COUNTS, "oov_rate"))
+        if isinstance(part, Mapping)
+        and all(isinstance(part.get(column), int | float) for column in (*_COUNTS, "oov_rate"))
         and not (is_private and name in PRIVATE_POPULATIONS)
     }
 

@@ -232,6 +232,13 @@ def test_no_seat(phone, server):
     assert len(server.check_ins) == 2
 
 
+def test_a_deadline_without_sense_is_at_most_a_day(phone, server):
+    server.seat(server.task.model, seconds=2**62)
+    phone.attempt()
+    assert len(server.uploads) == 1
+    phone.attempt()  # its state can still be read
+
+
 def test_old_text_is_deleted_without_a_server(phone, server):
     server.task = None
     assert phone.attempt() == 90  # the plan's 30 days are known

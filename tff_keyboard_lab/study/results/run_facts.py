@@ -30,7 +30,7 @@ class RunFacts:
     """Facts about one finished run; None if a run does not have one."""
 
     rounds: int
-    tokens: float
+    tokens: float | None  # None for a private run, whose exact counts are withheld
     # Bytes that clients sent, mean over rounds; 0 for a training on a server.
     upload_bytes_per_round: float
     rehearsal_bytes: float  # bytes of general text that a client receives in a round
@@ -59,13 +59,13 @@ class RunFacts:
 def facts_of(run: Run, study: Study) -> RunFacts:
     """Reads the facts from the files of a finished run."""
     directory = RunDirectory(run.path)
-    rows = directory.all_rows()
+    rows, is_private = directory.all_rows(), directory.privacy_ledger.exists()
     sent = _sent(run, rows)
     values = curve.of_rows(rows)
     gain = curve.gain_of_last_quarter(values)
     return RunFacts(
         rounds=len(rows),
-        tokens=math.fsum(float(row.get(curve.TOKENS, 0)) for row in rows),
+        tokens=None if is_private else math.fsum(float(row.get(curve.TOKENS, 0)) for row in rows),
         upload_bytes_per_round=sent.bytes_up / sent.rounds if sent else 0.0,
         rehearsal_bytes=sent.rehearsal_bytes if sent else 0.0,
         total_bytes=sent.total_bytes if sent else 0.0,
@@ -74,9 +74,9 @@ def facts_of(run: Run, study: Study) -> RunFacts:
         last_quarter_gain=None if math.isnan(gain) else gain,
         flat=curve.is_flat(values, study.flat_within),
         rounds_to_target=curve.rounds_to(values, study.target) if study.target else None,
-        effective_clients=_mean(rows, "effective_clients"),
-        adaptive_rounds=_mean(rows, "adaptive"),
-        privacy=_privacy(directory) if directory.privacy_ledger.exists() else None,
+        effective_clients=None if is_private else _mean(rows, "effective_clients"),
+        adaptive_rounds=None if is_private else _mean(rows, "adaptive"),
+        privacy=_privacy(directory) if is_private else None,
         origin=provenance.of_run(run),
     )
 

@@ -154,7 +154,7 @@ def _epsilon(privacy: PrivacyFacts | None) -> str:
 _Cell = Callable[[RunFacts], str]
 _FACTS: Mapping[str, _Cell] = {
     "rounds": lambda fact: str(fact.rounds),
-    "M tokens": lambda fact: f"{fact.tokens / 1e6:.2f}",
+    "M tokens": lambda fact: "-" if fact.tokens is None else f"{fact.tokens / 1e6:.2f}",
     "GB sent": lambda fact: f"{fact.total_bytes / 1e9:.2f}",
     "MB up a round": lambda fact: f"{fact.upload_bytes_per_round / 1e6:.2f}",
     "last quarter gained": lambda fact: _percent(fact.last_quarter_gain),

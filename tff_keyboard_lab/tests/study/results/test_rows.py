@@ -5,9 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.support.fakes import ledger_header
 from tests.support.truth import jackknife_truth
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts, TextFacts
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard_lab.study.plan import plan
 from tff_keyboard_lab.study.plan.study_file import Arm, Study
 from tff_keyboard_lab.study.results import provenance, rows, run_facts, tables
@@ -215,6 +217,15 @@ def facts_of(monkeypatch, tmp_path, task, row):
 
 # A row has them under two names: of the round, and of the clients' work.
 TOKENS = {"round": 1, "tokens": 40, "client_work/train/tokens": 40}
+
+
+def test_exact_counts_of_a_private_run_are_not_published(tmp_path, monkeypatch):
+    PrivacyLedger(tmp_path / "privacy_ledger.jsonl", ledger_header()).record(1, clip_norm=0.5)
+    counts = {"bytes_down": 8, "clients": 2, "clients_selected": 2}
+    counts["aggregator/effective_clients"] = 1.5
+    facts = facts_of(monkeypatch, tmp_path, "train", {**TOKENS, **counts})
+    assert (facts.tokens, facts.effective_clients) == (None, None)
+    assert facts.privacy.noise_multiplier == ledger_header().noise_multiplier
 
 
 def test_tokens_are_counted_once(tmp_path, monkeypatch):
