@@ -5,10 +5,10 @@
     aggregator = tk.aggregators.FedAtt(norm=2)
 
 The public namespaces are `aggregators`, `algorithms`, `data`, `evaluation`, `export`, `metrics`,
-`models`, `privacy` and `runtime`. Their names follow semantic versioning; everything else may
-change. The stub of a namespace (`aggregators.pyi`, `data/__init__.pyi`) says where each name is
-defined. Editors and type checkers read the stub. `lazy` reads it too and imports a name when it is
-first used (PEP 562), so `import tff_keyboard` imports neither TensorFlow nor TFF.
+`models`, `privacy`, `runtime` and `training`. Their names follow semantic versioning; everything
+else may change. The stub of a namespace (`aggregators.pyi`, `data/__init__.pyi`) says where each
+name is defined. Editors and type checkers read the stub. `lazy` reads it too and imports a name
+when it is first used (PEP 562), so `import tff_keyboard` imports neither TensorFlow nor TFF.
 """
 
 import ast
@@ -31,6 +31,7 @@ _NAMESPACES = (
     "models",
     "privacy",
     "runtime",
+    "training",
 )
 __all__ = ["__version__", *_NAMESPACES]
 

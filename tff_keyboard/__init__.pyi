@@ -10,6 +10,7 @@ from tff_keyboard import metrics as metrics
 from tff_keyboard import models as models
 from tff_keyboard import privacy as privacy
 from tff_keyboard import runtime as runtime
+from tff_keyboard import training as training
 
 __version__: str
 SURFACE: Mapping[str, Mapping[str, str]]

@@ -1,1 +1,8 @@
-"""Trains a config: the result is a run directory with a model. The top layer of the library."""
+"""Trains a config or a learning process: the result is a run directory with a model.
+
+The top layer of the library.
+"""
+
+import tff_keyboard
+
+__all__, __getattr__, __dir__ = tff_keyboard.lazy("training")

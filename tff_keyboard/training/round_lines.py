@@ -8,6 +8,10 @@ from tff_keyboard.host.text_table import next_command
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.loop import training_loop
 
+_SHOWN = {
+    f"evaluation/{name}" for name in ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
+}
+
 
 class RoundLines:
     """A live line for every round on stderr, and a lasting one for every evaluation on stdout.
@@ -32,7 +36,15 @@ class RoundLines:
                 self.say(f"Resuming after round {done.resumed_round} of {done.total_rounds}.")
             self._line.start_from(done.resumed_round)
         self._line.update(done.round_num, self._note(row, done.seconds["round_seconds"] or 0.0))
-        if "evaluation/recall_at_1_no_eos" in row:
+        if row.keys() & _SHOWN and not row.keys() >= _SHOWN:  # a user's own validation
+            values = {
+                name.removeprefix("evaluation/"): value
+                for name, value in row.items()
+                if name.startswith("evaluation/")
+            }
+            figures = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+            self.say(f"round {done.round_num:4}  validation: {figures}")
+        elif "evaluation/recall_at_1_no_eos" in row:
             line = f"round {done.round_num:4}  validation: {_figures(row, '', with_top_3=True)}"
             if "evaluation/general/perplexity" in row:
                 line += f"  general: {_figures(row, 'general/', with_top_3=False)}"
@@ -48,10 +60,13 @@ class RoundLines:
     def _note(self, row: Mapping[str, float], seconds: float) -> str:
         if not self._show_training:
             return "(loss, counts and times are not published)"
-        if not row["client_work/train/tokens"]:
-            return f"{row['clients']} clients"  # a secure sum reveals nothing else
-        nats = row["client_work/train/nll"] / row["client_work/train/tokens"]
-        return f"loss {nats:.3f} nats  {row['tokens'] / max(seconds, 1e-9):,.0f} tokens/s"
+        trained = row.get("client_work/train/tokens", 0)
+        nll = row.get("client_work/train/nll")
+        if not trained or nll is None:
+            # A secure sum reveals nothing else, and a user's process may measure nothing else.
+            return f"{row['clients']} clients"
+        tokens = row.get("tokens", trained)
+        return f"loss {nll / trained:.3f} nats  {tokens / max(seconds, 1e-9):,.0f} tokens/s"
 
 
 def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:

@@ -10,7 +10,7 @@ import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.rounds.averaged import IterateWeights
@@ -19,11 +19,12 @@ from tff_keyboard.config.resume_policy import MAY_CHANGE
 from tff_keyboard.config.sections.privacy_config import MechanismConfig, Privacy
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.privacy.ledger import client_digests, lineage
 from tff_keyboard.privacy.ledger.origin import id_of_run
-from tff_keyboard.storage import files, metrics_rows, names
+from tff_keyboard.storage import files, metrics_rows
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -38,6 +39,29 @@ from tff_keyboard.training.loop import (
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
 LAST = "last"  # prefix of metrics of the last model, if validation is of the average
+
+
+class RecordedClients(Protocol):
+    """The clients of a run, as its directory records them. A `ClientStore` is one."""
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """Their description, JSON values."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The rows of the model."""
+
+    @property
+    def vocabulary_text(self) -> str:
+        """The file of the vocabulary."""
+
+    @property
+    def truecase(self) -> Sequence[str]:
+        """Forms of words with capitals."""
+
+    def client_ids(self, population: str) -> list[str]:
+        """Returns the ids of the clients of a population."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,7 +89,7 @@ def open_run(
     workdir: str | os.PathLike[str],
     config_text: str,
     privacy: Privacy,
-    store: ClientStore,
+    store: RecordedClients,
     general_store: ClientStore | None = None,
     *,
     own_parts: Mapping[str, Any],
@@ -89,7 +113,7 @@ def open_run(
         workdir,
         config_text=config_text,
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
-        vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
+        vocabulary_text=store.vocabulary_text,
         own_parts=own_parts,
         truecase_text="".join(f"{form}\n" for form in store.truecase),
         may_change=MAY_CHANGE,
@@ -149,7 +173,7 @@ def of_both(
 
 def train_run(
     run: RunDirectory,
-    store: ClientStore,
+    store: RecordedClients,
     model: NextWordModel,
     settings: RunSettings,
     *,

@@ -82,6 +82,14 @@ class RoundServer:
 class _Request(cheroot_server.HTTPRequest):
     """A request whose body has a known and limited length."""
 
+    def read_request_line(self) -> bool:
+        try:
+            ready: bool = super().read_request_line()  # type: ignore[no-untyped-call]
+        except ValueError:  # of `urlsplit`, such as for "http://[::1"
+            self.simple_response("400 Bad Request", "Malformed Request-URI")
+            return False
+        return ready
+
     def read_request_headers(self) -> bool:
         self.header_reader = self._read_headers
         try:

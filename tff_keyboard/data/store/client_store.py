@@ -138,6 +138,11 @@ class ClientStore:
                 "Leave the list out, or add noise if the task can."
             )
 
+    @property
+    def vocabulary_text(self) -> str:
+        """The file of the vocabulary."""
+        return (self.directory / names.VOCABULARY).read_text(encoding="utf-8")
+
     def client_ids(self, population: str) -> list[str]:
         """Returns all clients of a population, sorted.
 

@@ -65,6 +65,11 @@ def status_and_code(answer):
     return int(head.split()[1]), json.loads(content)["code"]
 
 
+def test_an_address_that_cannot_be_read_is_a_bad_request(server):
+    answer, _ = exchange(server, header(b"GET http://[::1 HTTP/1.1"))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
 @pytest.mark.parametrize(
     "start",
     [

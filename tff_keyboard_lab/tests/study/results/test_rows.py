@@ -221,7 +221,7 @@ TOKENS = {"round": 1, "tokens": 40, "client_work/train/tokens": 40}
 
 def test_exact_counts_of_a_private_run_are_not_published(tmp_path, monkeypatch):
     PrivacyLedger(tmp_path / "privacy_ledger.jsonl", ledger_header()).record(1, clip_norm=0.5)
-    counts = {"bytes_down": 8, "clients": 2, "clients_selected": 2}
+    counts = {"bytes_down": 8, "bytes_up": 8, "clients": 2, "clients_selected": 2}
     counts["aggregator/effective_clients"] = 1.5
     facts = facts_of(monkeypatch, tmp_path, "train", {**TOKENS, **counts})
     assert (facts.tokens, facts.effective_clients) == (None, None)
