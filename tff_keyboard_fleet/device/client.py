@@ -10,10 +10,12 @@ import os
 import pathlib
 import random
 import re
+import socket
 import ssl
+import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 LARGEST_DOWNLOAD = 64 * 2**20  # bytes
 _TIMEOUT_SECONDS = 60.0  # of one read or write
+_LONGEST_SECONDS = 600.0  # of one request and its answer; a download continues in the next one
 _PATIENCE_SECONDS = 60.0  # longest wait between tries
 _PIECE = 2**16
 _SECONDS = re.compile("[0-9]{1,9}")  # in `Retry-After`
@@ -93,6 +96,8 @@ class RoundClient:
             if context
             else http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
         )
+
+        self._socket: socket.socket | None = None  # of the request
 
     def close(self) -> None:
         """Closes the connection."""
@@ -177,9 +182,30 @@ class RoundClient:
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> http.client.HTTPResponse:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            if self._connection.sock is None:
+                self._connection.connect()
+            self._socket = self._connection.sock
             self._connection.request(method, path, body or None, dict(headers))
         # A server that rejects a body before its end has sent an answer, too.
         return self._connection.getresponse()
+
+    @contextlib.contextmanager
+    def _time_limit(self) -> Iterator[None]:
+        """Ends a request that takes too long, also if the server sends a byte now and then."""
+
+        def end() -> None:
+            if self._socket is not None:
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+        self._socket = None
+        timer = threading.Timer(_LONGEST_SECONDS, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _again(self, once: Callable[[], Any]) -> Any:
         """Calls `once` up to `attempts` times, until the server answers, and returns its result."""
@@ -188,7 +214,8 @@ class RoundClient:
             if attempt:
                 self._sleep(max(after, min(2.0**attempt / 4, 30.0)) * random.uniform(1.0, 1.5))
             try:
-                return once()
+                with self._time_limit():
+                    return once()
             except Refused as error:
                 if error.code != "busy":
                     raise

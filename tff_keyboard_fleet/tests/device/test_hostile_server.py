@@ -1,15 +1,20 @@
 """A device with a hostile server: no traceback, and no control character on the terminal."""
 
+import contextlib
 import socket
+import socketserver
 import threading
+import time
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.damage import DEEP_JSON, ESCAPES, damaged
 from tests.support.examples import examples
 from tff_keyboard.storage.errors import ProgramError
+from tff_keyboard_fleet.device import client as client_lib
 from tff_keyboard_fleet.device.client import ServerUnavailable
 from tff_keyboard_fleet.tests.device.test_device import Phone, make_plan
 from tff_keyboard_fleet.wire import messages
@@ -152,3 +157,33 @@ def test_errors_of_the_network_are_cut(phone, server):
         phone.attempt()
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("piece", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: "])
+def test_a_server_that_never_ends_its_answer(piece, monkeypatch):
+    """It sends enough that no single read times out."""
+    monkeypatch.setattr(client_lib, "_LONGEST_SECONDS", 0.3)
+
+    class Endless(socketserver.BaseRequestHandler):
+        def handle(self):
+            data = piece
+            with contextlib.suppress(OSError):
+                while True:
+                    self.request.sendall(data)
+                    data = piece if b"100" in piece else b"x"
+                    time.sleep(0.02)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Endless) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        key = ed25519.Ed25519PrivateKey.generate()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        client = client_lib.RoundClient(url, key, attempts=2, sleep=lambda seconds: None)
+        begin = time.monotonic()
+        with contextlib.suppress(ServerUnavailable):  # a cut header may look complete
+            assert client.newest_plan() == b""
+        assert time.monotonic() - begin < 10
+        client.close()
+        server.shutdown()
+        thread.join()
