@@ -116,7 +116,8 @@ class NoisedProcess:
         placeholder = NoiseSlot(np.array(EMPTY_ROUND, np.int64), np.full(self._size, np.nan))
 
         def fill(server: Sequence[Any], sums: Sequence[np.ndarray]) -> list[Any]:
-            tags.append(content.next(tags, list(sums)))
+            # With the state: another clip norm would scale the same draws, which then cancel.
+            tags.append(content.next(tags, [state, list(sums)]))
             noise = {
                 id(placeholder.round): np.int64(round_num),
                 id(placeholder.values): self._noise(round_num, tags),
@@ -252,11 +253,12 @@ def with_noise(
         )
         process = tk.algorithms.with_noise(process, mean, rounds=50)
 
-    The noise of a round depends on the key, on the factory and the mechanism, and on the sums of
-    this round and of the rounds before it. If all of these are equal, the noise is equal, so a
-    round can be repeated after a crash. Otherwise it is independent, also if the process, the data,
-    or random numbers in the work of clients are others. Rounds run in this process, with any
-    default context, because the noise is drawn between the sum and the server's update.
+    The noise of a round depends on the key, on the factory and the mechanism, on the state before
+    the round, and on the sums of this round and of the rounds before it. If all of these are equal,
+    the noise is equal, so a round can be repeated after a crash. Otherwise it is independent, also
+    if the process, the data, or random numbers in the work of clients are others. Rounds run in
+    this process, with any default context, because the noise is drawn between the sum and the
+    server's update.
 
     Args:
       process: Learning or aggregation process of `factory`.
