@@ -47,14 +47,14 @@ def test_the_examples_run_as_a_script_and_leave_no_process(tmp_path):
         timeout=600,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
-    clients, recall, *lines, found = ran.stdout.splitlines()
+    clients, recall, *lines, last_line = ran.stdout.splitlines()
     assert clients == "3 clients in the last round"
     assert re.fullmatch(r"top-3 recall [\d.]+%, 95 % interval [\d.]+% to [\d.]+%", recall)
     assert "'See you la' ['later']" in lines
     assert (tmp_path / "my_run" / "model" / "weights.npz").is_file()
     assert (tmp_path / "keyboard.tflite").is_file()
-    found = json.loads(found)
-    assert all(math.isfinite(size) for size in found["sizes"])
-    assert any(size > 0 for size in found["sizes"])
-    assert not found["refused"]
-    assert not found["processes"]
+    state = json.loads(last_line)
+    assert all(math.isfinite(size) for size in state["sizes"])
+    assert any(size > 0 for size in state["sizes"])
+    assert not state["refused"]
+    assert not state["processes"]

@@ -149,3 +149,10 @@ def weights_after(process, rounds):
             [np.asarray(w) for w in process.get_model_weights(state).trainable]
         )
     return weights_of_rounds
+
+
+def assert_close(rounds, expected, *, rtol=1e-5, atol=1e-6):
+    """Checks the weights after each round, lists of arrays."""
+    for weights, others in zip(rounds, expected, strict=True):
+        for a, b in zip(weights, others, strict=True):
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_federated as tff
 
 import tff_keyboard as tk
@@ -90,6 +91,26 @@ def test_a_process_on_a_store(store, tmp_path, capsys):
     assert "was passed to" in capsys.readouterr().err
     loaded, _ = tk.models.load_model(tmp_path / "whole")
     assert loaded.name_in_registry == "cifg"
+
+
+def test_a_process_with_other_input_leaves_no_run(store, tmp_path):
+    def model_fn():
+        layers = [tf.keras.layers.InputLayer([2]), tf.keras.layers.Dense(1)]
+        return tff.learning.models.from_keras_model(
+            tf.keras.Sequential(layers),
+            loss=tf.keras.losses.MeanSquaredError(),
+            input_spec=(tf.TensorSpec([None, 2]), tf.TensorSpec([None, 1])),
+        )
+
+    process = tff.learning.algorithms.build_weighted_fed_avg(
+        model_fn, client_optimizer_fn=SGD(0.5), loop_implementation=DATASET_ITERATOR
+    )
+    _, model = build(len(tk.data.ClientStore(store).vocabulary))
+    with pytest.raises(ConfigError, match="but the batches of a client store are"):
+        tk.training.train(
+            process, store, tmp_path / "run", model=model, rounds=1, clients_per_round=2
+        )
+    assert not (tmp_path / "run").exists()
 
 
 TEXTS = {

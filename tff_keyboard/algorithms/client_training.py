@@ -6,7 +6,7 @@ into a few tensors (`data/elements.py`), reports the mean loss of one client, wh
 its weights (TFF adds it up over clients at once), and copies no finite update.
 
 Source: McMahan et al. 2017, Algorithm 1, ClientUpdate, https://arxiv.org/abs/1602.05629. The
-proximal term is that of FedProx: Li et al. 2020, eq. 2, https://arxiv.org/abs/1812.06127.
+proximal term: FedProx, Li et al. 2020, eq. 2, https://arxiv.org/abs/1812.06127.
 """
 
 import collections

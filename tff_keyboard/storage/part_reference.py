@@ -23,7 +23,6 @@ import sysconfig
 import traceback
 from collections.abc import Callable
 from importlib import metadata
-from importlib.machinery import ModuleSpec
 from typing import Any
 
 from tff_keyboard.storage import trusted_code
@@ -164,20 +163,16 @@ def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
 
 
 def _path_of_module(name: str, key: str, reference: str) -> pathlib.Path:
-    spec = _find_spec(name)
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise ConfigError(
             f"`{key}` = {reference!r}: Python finds no source of a module {name!r}. Install its "
             "package, or name a file: 'file.py:attribute'."
         )
     return pathlib.Path(spec.origin).resolve()
-
-
-def _find_spec(name: str) -> ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
 
 
 def _installed_module(name: str, path: pathlib.Path, key: str, reference: str) -> Any:

@@ -77,10 +77,10 @@ def _untrusted(reference: str, key: str) -> ConfigError:
 
 def _is_listed(reference: str) -> bool:
     source = reference.rpartition(":")[0]
-    listed = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
+    entries = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
     return any(
-        source == (str(pathlib.Path(name).resolve()) if name.endswith(".py") else name)
-        for name in listed
+        source == (str(pathlib.Path(entry).resolve()) if entry.endswith(".py") else entry)
+        for entry in entries
     )
 
 

@@ -4,7 +4,7 @@ Cohorts also depend on the run's key if it has one.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -187,7 +187,6 @@ class CohortInputs:
         examples: int,
         tokens: int,
     ) -> Row:
-        names = "\n".join(self.client_ids[index] for index in reporting)
         rehearsal_bytes = 0
         if self._rehearsal:
             rehearsal_bytes = sum(map(self._rehearsal.num_bytes, rehearsed.values()))
@@ -201,7 +200,7 @@ class CohortInputs:
             + rehearsal_bytes,
             "bytes_rehearsal": rehearsal_bytes,
             "bytes_up": len(reporting) * self._model_bytes * self._client.models_up,
-            "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
+            "cohort": cohort_digest(self.client_ids[index] for index in reporting),
         }
 
     def _rehearsed_by(self, index: int, round_num: int) -> list[np.ndarray] | None:
@@ -213,6 +212,11 @@ class CohortInputs:
 
     def _seed(self, round_num: int, index: int) -> tuple[int, int, int]:
         return self._train.seed, round_num, index
+
+
+def cohort_digest(client_ids: Iterable[str]) -> str:
+    """Returns a digest of the clients of a round, 16 hexadecimal digits."""
+    return hashlib.sha256("\n".join(client_ids).encode()).hexdigest()[:16]
 
 
 def evaluation_clients(store: ClientStore, population: str, config: EvaluationConfig) -> list[str]:

@@ -1,5 +1,6 @@
 """Trains any learning process from a Python program, with everything that a run has."""
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,17 +17,17 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.client_data_evaluation import evaluate_client_data
 from tff_keyboard.evaluation.statistics.sums import federated_metrics
-from tff_keyboard.execution import threading_options
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.parts import own_part
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage.metrics_rows import Row
-from tff_keyboard.training import build, run_stores, validation
+from tff_keyboard.training import build, client_inputs, run_stores, validation
 from tff_keyboard.training.train_run import open_run, recorded_config, train_run
 
 # `ModelWeights` -> metrics of a validation.
 Validate: TypeAlias = Callable[[Any], Mapping[str, float]]
 
+_TABLES = ("train", "client", "data", "evaluation")  # with an effect on a process of a program
 NO_STORE = "client_data"  # `data.store` of a run on client data
 
 
@@ -114,46 +115,39 @@ def train(
     config = as_run(config, recorded_config(workdir))
     run_stores.check_best_metric(config)
     evaluate = _evaluation(source, model, validate, feature, config)
-    if not isinstance(source, ClientStore):
-        sampler = CohortSampler(config.train, len(source.data.client_ids))
-    threading_options.use_one_thread_an_operation()
-    with (
-        run_stores.open_engine(config, [], allow_tff_server=allow_tff_server) as engine,
-        open_run(
+    with run_stores.open_engine(config, [], allow_tff_server=allow_tff_server) as engine:
+        # Before the run directory exists: the process may not fit.
+        if isinstance(source, ClientStore):
+            prepared = prepare_process(process, engine=engine, allow_tff_server=allow_tff_server)
+            _check_input(prepared.packed)
+            process, pop_aggregation_seconds = prepared.process, prepared.pop_aggregation_seconds
+            cohorts = build.build_cohorts(config, source, num_parameters=model.count_params())
+            round_input = functools.partial(cohorts.round_input, batcher=prepared.batcher)
+        else:
+            sampler = CohortSampler(config.train, len(source.data.client_ids))
+            round_input = functools.partial(_of_client_data, source.data, sampler)
+            pop_aggregation_seconds = _not_measured
+        with open_run(
             workdir,
             config_lib.dump(config),
             config.aggregation.privacy,
             source,
             own_parts=own_part.sources_of(config),
-        ) as run,
-    ):
-        if isinstance(source, ClientStore):
-            prepared = prepare_process(process, engine=engine, allow_tff_server=allow_tff_server)
-            _check_input(prepared.packed)
-            cohorts = build.build_cohorts(config, source, num_parameters=model.count_params())
+        ) as run:
+            return train_run(
+                run,
+                source,
+                model,
+                build.build_run_settings(config),
+                process=process,
+                round_input=round_input,
+                evaluate=evaluate,
+                pop_aggregation_seconds=pop_aggregation_seconds,
+            )
 
-            def round_input(round_num: int) -> RoundInput:
-                return cohorts.round_input(round_num, prepared.batcher)
 
-            process, pop_seconds = prepared.process, prepared.pop_aggregation_seconds
-        else:
-
-            def round_input(round_num: int) -> RoundInput:
-                return _of_client_data(source.data, sampler, round_num)
-
-            def pop_seconds() -> float | None:
-                return None
-
-        return train_run(
-            run,
-            source,
-            model,
-            build.build_run_settings(config),
-            process=process,
-            round_input=round_input,
-            evaluate=evaluate,
-            pop_aggregation_seconds=pop_seconds,
-        )
+def _not_measured() -> None:
+    return None
 
 
 def _source(clients: Any, vocabulary: Vocabulary | None) -> "ClientStore | _ClientsInMemory":
@@ -175,12 +169,11 @@ def _config(
     clients_per_round: int,
     tables: Mapping[str, Mapping[str, Any]],
 ) -> RunConfig:
-    known = ("train", "client", "data", "evaluation")
     for name in tables:
-        if name not in known:
+        if name not in _TABLES:
             raise ConfigError(
                 f"`tables` has [{name}], which has no effect on a process of a program. Known: "
-                f"{', '.join(known)}."
+                f"{', '.join(_TABLES)}."
             )
     if model.vocabulary_size != len(source.vocabulary):
         raise ConfigError(
@@ -188,7 +181,7 @@ def _config(
             f"{len(source.vocabulary)}."
         )
     store = str(source.directory) if isinstance(source, ClientStore) else NO_STORE
-    values: dict[str, dict[str, Any]] = {name: dict(tables.get(name, {})) for name in known}
+    values: dict[str, dict[str, Any]] = {name: dict(tables.get(name, {})) for name in _TABLES}
     values["data"]["store"] = store
     values["client"]["type"] = "program"
     values["train"] |= {"rounds": rounds, "clients_per_round": clients_per_round}
@@ -248,6 +241,6 @@ def _of_client_data(data: ClientData[Any], sampler: CohortSampler, round_num: in
         "clients_selected": len(cohort.selected),
         "clients_dropped": len(cohort.dropped),
         "clients": len(names),
-        "cohort": hashlib.sha256("\n".join(names).encode()).hexdigest()[:16],
+        "cohort": client_inputs.cohort_digest(names),
     }
     return RoundInput([data.create_tf_dataset_for_client(name) for name in names], facts)

@@ -62,7 +62,7 @@ def round_transforms(
       is_on_devices: Whether clients are devices. They get their learning rates from a plan. Other
         devices may upload to a round of a run that is restored from a backup, so the noise of each
         round depends on its uploads. With the user's own parts it depends on the sum of the round,
-        because nothing else tells what their code computes.
+        because this package cannot know the results of their code.
     """
     transforms: list[RoundTransform] = []
     if isinstance(config.fine_tuning.server, TransferConfig):

@@ -60,13 +60,13 @@ class RoundLines:
     def _note(self, row: Mapping[str, float], seconds: float) -> str:
         if not self._show_training:
             return "(loss, counts and times are not published)"
-        trained = row.get("client_work/train/tokens", 0)
+        work_tokens = row.get("client_work/train/tokens", 0)
         nll = row.get("client_work/train/nll")
-        if not trained or nll is None:
+        if not work_tokens or nll is None:
             # A secure sum reveals nothing else, and a user's process may measure nothing else.
             return f"{row['clients']} clients"
-        tokens = row.get("tokens", trained)
-        return f"loss {nll / trained:.3f} nats  {tokens / max(seconds, 1e-9):,.0f} tokens/s"
+        tokens = row.get("tokens", work_tokens)
+        return f"loss {nll / work_tokens:.3f} nats  {tokens / max(seconds, 1e-9):,.0f} tokens/s"
 
 
 def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:

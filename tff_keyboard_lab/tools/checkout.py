@@ -1,5 +1,8 @@
-"""Names the commit of a measurement."""
+"""The circumstances of a measurement, first of all its commit."""
 
+import datetime
+import os
+import platform
 import subprocess
 
 
@@ -9,3 +12,13 @@ def commit() -> str | None:
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
     return result.stdout.strip() or None
+
+
+def circumstances() -> dict[str, object]:
+    """Returns date, commit, machine and load of a measurement that begins."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+        "load_before": os.getloadavg()[0],
+    }

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from tff_keyboard.privacy.ledger import client_digests, lineage
 from tff_keyboard.privacy.ledger.client_digests import ClientDigests
 from tff_keyboard.privacy.ledger.origin import EarlierRun, id_of_run
-from tff_keyboard.storage.errors import ExportError, SavedModelError
-from tff_keyboard.storage.model_description import read_description
+from tff_keyboard.storage.errors import ExportError
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
@@ -24,19 +23,7 @@ def is_private(directory: pathlib.Path) -> bool:
     ledger = lineage.ledger_of(directory.resolve())
     if ledger.is_file() or RunDirectory(ledger.parent).declares_privacy:
         return True
-    return is_private_model(directory)
-
-
-def is_private_model(directory: pathlib.Path) -> bool:
-    """Returns whether a saved model says that it was trained with privacy; False without a model.
-
-    A model of an earlier version says nothing.
-    """
-    try:
-        _, description = read_description(directory)
-    except SavedModelError:  # such as an exported .tflite file, or before the first round
-        return False
-    return description.get("private") is True
+    return lineage.is_private_model(directory)
 
 
 def refuse(directory: pathlib.Path, what: str, instead: str) -> None:

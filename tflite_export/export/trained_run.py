@@ -68,7 +68,7 @@ class TrainedRun:
         # The graph for devices is exported before the first round of a private run.
         if RunDirectory(ledger.parent).has_begun and private_runs.is_private(self.directory):
             return statement.privacy_statement(ledger)
-        if private_runs.is_private_model(self.directory):
+        if lineage.is_private_model(self.directory):
             return LEDGER_ELSEWHERE
         return NO_PRIVACY_CLAIM
 

@@ -10,6 +10,7 @@ from tests.support import own_parts_page
 from tests.support.bigram_model import (
     SGD,
     BigramModel,
+    assert_close,
     batches,
     gradient,
     initial_weights,
@@ -56,12 +57,6 @@ def numpy_fed_prox(strength, *, uniform_weights=False, clip_norm=np.inf):
         server = [s / total for s in sums]
         weights_of_rounds.append(server)
     return weights_of_rounds
-
-
-def assert_close(rounds, expected, **tolerance):
-    for weights, others in zip(rounds, expected, strict=True):
-        for a, b in zip(weights, others, strict=True):
-            np.testing.assert_allclose(a, b, **{"rtol": 1e-5, "atol": 1e-6, **tolerance})
 
 
 @pytest.mark.parametrize("strength", [0.1, 1.5])

@@ -23,8 +23,9 @@ RatesOfRound = Callable[[int], Mapping[str, float]]
 class ScheduledProcess:
     """A `RoundProcess` that sets learning rates before each round of an inner process.
 
-    The inner state is a named tuple with the parts of `rates`. Each has one `learning_rate` at the
-    lowest depth: MimeLite's client work has those of an aggregator, too, which are deeper.
+    The inner state is a named tuple with the parts of `rates`. Each part has one `learning_rate` at
+    the lowest depth. With MimeLite, an aggregator in the client work has further rates, which are
+    deeper and stay as they are.
     """
 
     def __init__(self, process: RoundProcess, rates: RatesOfRound):

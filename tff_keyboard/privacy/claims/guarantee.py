@@ -136,9 +136,7 @@ def history(header: LedgerHeader, rounds: int, contents: Sequence[str] = ()) -> 
       contents: The tags of the data of its rounds, if its noise depends on them.
     """
     before = [
-        Release(one.header, one.rounds, one.last_content)
-        for one in header.ancestors
-        if one.shares_clients and one.header is not None
+        Release(earlier, one.rounds, one.last_content) for one, earlier in header.private_ancestors
     ]
     last_content = contents[-1] if contents else ""
     return distinct([Release(header, rounds, last_content, tuple(contents)), *before])

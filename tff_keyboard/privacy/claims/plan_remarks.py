@@ -83,8 +83,7 @@ def _sampling(header: LedgerHeader) -> str:
 def _earlier_runs(header: LedgerHeader) -> str:
     runs = [
         f"{one.model} ({one.rounds} rounds, {one.people} clients)"
-        for one in header.ancestors
-        if one.shares_clients and one.header is not None
+        for one, _ in header.private_ancestors
     ]
     return f"Epsilon includes the earlier runs on these clients: {', '.join(runs)}." if runs else ""
 

@@ -98,15 +98,14 @@ def unchecked_caveats(header: LedgerHeader) -> list[str]:
     """Returns a sentence for each own part of this run, and of earlier runs on its clients."""
     runs = [("", header)]
     runs += [
-        (f" of the earlier run {printable(one.model)}", one.header)
-        for one in header.ancestors
-        if one.header is not None and one.shares_clients
+        (f" of the earlier run {printable(one.model)}", earlier)
+        for one, earlier in header.private_ancestors
     ]
     return [
         f"The figures hold only if the user's own part{of_run}, {printable(part)}, keeps the "
         "sensitivity of the mean, which nobody has checked."
-        for of_run, one_header in runs
-        for part in one_header.unchecked_parts
+        for of_run, header_of_run in runs
+        for part in header_of_run.unchecked_parts
     ]
 
 
@@ -273,16 +272,15 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee, *, delta: fl
         )
     if header.noise_multiplier:
         caveats += delta_caveats(header, delta)
-    before = [one for one in header.ancestors if one.shares_clients and one.header is not None]
-    headers = [header, *(one.header for one in before if one.header is not None)]
+    headers = [header, *(earlier for _, earlier in header.private_ancestors)]
     if any(one.mechanism.is_independent and one.amplifies for one in headers):
         caveats.append(_SECRET_COHORTS)
     caveats += _noise_caveats(header)
     caveats += _coverage(header)
     caveats += [
         f"The vocabulary of the earlier run {printable(one.model)} was not chosen privately."
-        for one in before
-        if one.header is not None and not one.header.vocabulary_rho and header.vocabulary_rho
+        for one, earlier in header.private_ancestors
+        if header.vocabulary_rho and not earlier.vocabulary_rho
     ]
     return [f"* {caveat}" for caveat in caveats]
 

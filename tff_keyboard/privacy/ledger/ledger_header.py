@@ -75,6 +75,15 @@ class LedgerHeader:
     unchecked_parts: tuple[str, ...] = ()
 
     @property
+    def private_ancestors(self) -> list[tuple[Ancestor, "LedgerHeader"]]:
+        """The earlier private runs that may share clients with this one, with their headers."""
+        return [
+            (one, one.header)
+            for one in self.ancestors
+            if one.shares_clients and one.header is not None
+        ]
+
+    @property
     def amplifies(self) -> bool:
         """Whether sampling amplifies privacy: cohorts look uniform to all but the server."""
         return self.uniform_sampling and self.secret_cohorts

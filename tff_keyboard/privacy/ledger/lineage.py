@@ -18,13 +18,14 @@ import json
 import pathlib
 import secrets
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import Round, contents, read_ledger, run_id_of_model
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
 from tff_keyboard.privacy.ledger.origin import EarlierRun, Origin, id_of_run, read_origin
 from tff_keyboard.storage import files, names, toml, typed_json
-from tff_keyboard.storage.errors import RunDirectoryError, SavedModelError
+from tff_keyboard.storage.errors import SavedModelError
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -134,10 +135,10 @@ def ancestors(
         if run.privacy_ledger.exists():
             header, rounds = read_ledger(run.privacy_ledger)
             recorded |= {
-                (known.run_id, known.model): dataclasses.replace(
-                    known, same_store=known.same_store and one.same_store
+                (before.run_id, before.model): dataclasses.replace(
+                    before, same_store=before.same_store and one.same_store
                 )
-                for known in header.ancestors
+                for before in header.ancestors
             }
             if not may_have_rehearsed:
                 # The returned list contains its ancestors, compared with our own clients.
@@ -263,16 +264,26 @@ def continues_private_run(run: RunDirectory) -> bool:
     return any(one.rounds or comes_from_private_run(pathlib.Path(one.model)) for one in earlier)
 
 
-def comes_from_private_run(directory: pathlib.Path) -> bool:
-    """Checks if a saved model says that it, or a model before it, was trained with privacy.
+def is_private_model(directory: pathlib.Path) -> bool:
+    """Returns whether a saved model says that it was trained with privacy; False without a model.
 
-    False without a model. A model of an earlier version says nothing.
+    A model of an earlier version says nothing.
     """
+    return _description_of(directory).get("private") is True
+
+
+def comes_from_private_run(directory: pathlib.Path) -> bool:
+    """Checks if a saved model says that it, or a model before it, was trained with privacy."""
+    return is_private_model(directory) or (
+        _description_of(directory).get("continues_private_run") is True
+    )
+
+
+def _description_of(directory: pathlib.Path) -> Mapping[str, Any]:
     try:
-        _, description = read_description(directory)
-    except (SavedModelError, RunDirectoryError):  # such as an exported .tflite file
-        return False
-    return description.get("private") is True or description.get("continues_private_run") is True
+        return read_description(directory)[1]
+    except SavedModelError:  # such as an exported .tflite file, or before the first round
+        return {}
 
 
 def initial_model_of(run: RunDirectory) -> str:

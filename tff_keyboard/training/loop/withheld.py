@@ -21,8 +21,8 @@ NOTE = "withheld"  # column with the names of the withheld metrics
 # The metrics that a private training may release. This is an allow list: metrics that are not on
 # it, including any future ones, are withheld. They are known from the config, noised by the
 # mechanism, computed from the released models alone (post-processing), or about other clients
-# (validation; the statement says so).
-# Of the mechanism and of TFF's finalizer, if the process has no code of the user
+# (validation; the statement says so). The pattern is of metrics of the mechanism and of TFF's
+# finalizer, which only a process without code of the user returns under these names.
 _OF_PROCESS = re.compile(r"finalizer/|.*dp_query_metrics/")
 
 

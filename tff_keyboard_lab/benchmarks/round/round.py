@@ -34,11 +34,9 @@ overhead. The batches are made (`data`) one round ahead in another thread.
 import argparse
 import collections
 import contextlib
-import datetime
 import json
 import os
 import pathlib
-import platform
 import signal
 import tempfile
 import time
@@ -59,7 +57,7 @@ from tff_keyboard_lab.benchmarks.round.round_clients import (
 )
 from tff_keyboard_lab.benchmarks.round.step import FLOP_PER_TOKEN, gemm_peak
 from tff_keyboard_lab.tools import process_tree
-from tff_keyboard_lab.tools.checkout import commit
+from tff_keyboard_lab.tools.checkout import circumstances
 
 VOCABULARY, UNITS, DIM = 10_000, 670, 96
 LEARNING_RATE = 0.5
@@ -367,10 +365,7 @@ def main():
     for name in sorted({*OTHERS} - set(pythons)):
         print(f"{name} is skipped: pass --{name}-python.", flush=True)
     result = {
-        "date": datetime.date.today().isoformat(),
-        "commit": commit(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
-        "load_before": os.getloadavg()[0],
+        **circumstances(),
         "tensorflow": tf.__version__,
         "tensorflow_federated": tff.__version__,
         "text": text,

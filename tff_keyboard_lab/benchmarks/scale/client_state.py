@@ -19,11 +19,9 @@ A round that compiles does not count. Rounds and states alternate; medians of `-
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
-import platform
 import time
 
 import numpy as np
@@ -32,7 +30,7 @@ from tff_keyboard_lab.benchmarks.round.round import VOCABULARY
 from tff_keyboard_lab.benchmarks.round.round_clients import num_tokens
 from tff_keyboard_lab.benchmarks.round.step import make_batches
 from tff_keyboard_lab.benchmarks.scale import scale
-from tff_keyboard_lab.tools.checkout import commit
+from tff_keyboard_lab.tools.checkout import circumstances
 
 POPULATIONS = (1_000, 10_000, 1_000_000)
 
@@ -150,10 +148,7 @@ def main():
 
     local_context()
     result = {
-        "date": datetime.date.today().isoformat(),
-        "commit": commit(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
-        "load_before": os.getloadavg()[0],
+        **circumstances(),
         "seed": flags.seed,
         "cohort": flags.cohort,
         **measure(

@@ -12,12 +12,10 @@ Every size gets a round that compiles and does not count, then `--repeats` round
 """
 
 import argparse
-import datetime
 import gc
 import json
 import os
 import pathlib
-import platform
 import tempfile
 import time
 
@@ -28,7 +26,7 @@ from tff_keyboard_lab.benchmarks.round.round import VOCABULARY
 from tff_keyboard_lab.benchmarks.round.round_clients import num_tokens, synthetic_clients
 from tff_keyboard_lab.benchmarks.scale import made_stores
 from tff_keyboard_lab.tools import process_tree
-from tff_keyboard_lab.tools.checkout import commit
+from tff_keyboard_lab.tools.checkout import circumstances
 
 RULES = ("mean", "fedatt", "fedmed")
 
@@ -292,10 +290,7 @@ def main():
 
     local_context()
     result = {
-        "date": datetime.date.today().isoformat(),
-        "commit": commit(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
-        "load_before": os.getloadavg()[0],
+        **circumstances(),
         "arguments": {k: str(v) for k, v in vars(flags).items() if v is not None and k != "out"},
     }
     parts = {
