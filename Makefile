@@ -34,8 +34,8 @@ slow: install  ## the slow tests, the ten slowest named, and all examples of hyp
 test-all: lint  ## lint, types and all tests, the ten slowest named
 	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10 $(DOCTESTS)
 
-coverage: lint  ## as test-all, and which branches are taken: at least 95 %; build/coverage/index.html
-	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10 $(DOCTESTS) --ignore=tff_keyboard_lab/tests/benchmarks \
+coverage: lint  ## all tests but the thorough, and which branches they take: at least 95 %; build/coverage/index.html
+	$(PYTEST) -m "not thorough" --durations=10 $(DOCTESTS) --ignore=tff_keyboard_lab/tests/benchmarks \
 	  --cov --cov-fail-under=95 --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
 	$(PYTEST) tff_keyboard_lab/tests/benchmarks  # they time the product, so nothing traces them
 
@@ -87,6 +87,7 @@ docs: $(UV)  ## the documentation site, build/site/index.html; a broken link or 
 	$(UV) venv --quiet --allow-existing --python 3.11 build/docs_env
 	$(UV) pip install --no-config --quiet --require-hashes --python build/docs_env -r requirements-docs.txt
 	NO_MKDOCS_2_WARNING=1 build/docs_env/bin/python -m mkdocs build --strict
+	@echo "Open build/site/index.html. For its search: python3 -m http.server --directory build/site"
 
 # Only reached when no uv is on the PATH: a private one, beside the checkout.
 .uv/bin/uv:

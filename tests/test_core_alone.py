@@ -30,7 +30,8 @@ def copy_of_the_core(folder):
 @pytest.mark.no_cover
 @pytest.mark.timeout(2400)
 @pytest.mark.skipif(not (ROOT / "tff_keyboard_lab").is_dir(), reason="this is that copy")
-def test_the_quick_tests_of_the_core_pass_without_satellites(tmp_path):
+@pytest.mark.parametrize("options", [["--collect-only"], []], ids=["imports", "all"])
+def test_the_quick_tests_of_the_core_pass_without_satellites(options, tmp_path):
     copy = copy_of_the_core(tmp_path / "core")
     # An editable install finds the packages of the checkout, here and in every child process.
     (tmp_path / "site").mkdir()
@@ -39,7 +40,7 @@ def test_the_quick_tests_of_the_core_pass_without_satellites(tmp_path):
     )
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     ran = subprocess.run(
-        [*command, "-m", "not slow", "--ignore=tests/test_links.py", "tests"],
+        [*command, *options, "-m", "not slow", "--ignore=tests/test_links.py", "tests"],
         cwd=copy,
         env={
             "PATH": "/usr/bin:/bin",

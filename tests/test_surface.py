@@ -167,7 +167,7 @@ def test_only_export_and_runtime_take_names_from_tflite_export():
 @pytest.mark.parametrize("namespace", tk.SURFACE)
 def test_a_stub_exports_all_that_it_imports(namespace):
     """A type checker sees only the names in a stub's `__all__`."""
-    exported = tk._stub(namespace).read_text().partition("__all__ = ")[2]
+    exported = tk._stub(f"tff_keyboard.{namespace}").read_text().partition("__all__ = ")[2]
     assert set(ast.literal_eval(exported)) == set(tk.SURFACE[namespace])
 
 

@@ -14,6 +14,7 @@ when it is first used (PEP 562), so `import tff_keyboard` imports neither Tensor
 import ast
 import functools
 import importlib
+import importlib.util
 import pathlib
 import sys
 from collections.abc import Callable, Mapping
@@ -36,29 +37,35 @@ _NAMESPACES = (
 __all__ = ["__version__", *_NAMESPACES]
 
 
-def _stub(namespace: str) -> pathlib.Path:
-    folder = pathlib.Path(__file__).parent
-    stub = folder / f"{namespace}.pyi"
-    return stub if stub.exists() else folder / namespace / "__init__.pyi"
+def _stub(module: str) -> pathlib.Path:
+    """Returns the stub beside the file of a module, without importing the module."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return pathlib.Path(spec.origin).with_suffix(".pyi")
 
 
 @functools.cache
-def _names(namespace: str) -> Mapping[str, str]:
-    """Returns name -> "module.attribute" from the imports of a namespace's stub."""
+def public_names(module: str) -> Mapping[str, str]:
+    """Returns name -> "module.attribute" from the imports of the stub of a module."""
     return {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.parse(_stub(namespace).read_text()).body
+        for node in ast.parse(_stub(module).read_text()).body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
 
 
-def lazy(namespace: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns `__all__`, `__getattr__` and `__dir__` for a namespace's module."""
-    origins = _names(namespace)
+def lazy(module_name: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns `__all__`, `__getattr__` and `__dir__` for a module whose names its stub lists.
+
+    Args:
+      module_name: The module: "tff_keyboard.NAMESPACE", or a package beside `tff_keyboard`.
+    """
+    origins = public_names(module_name)
 
     def find(name: str) -> Any:
-        module = sys.modules[f"{__name__}.{namespace}"]
+        module = sys.modules[module_name]
         if name not in origins:
             message = f"module {module.__name__!r} has no public name {name!r}"
             raise AttributeError(message, name=name, obj=module)
@@ -81,7 +88,7 @@ def __getattr__(name: str) -> Any:
     if name in _NAMESPACES:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "SURFACE":  # namespace -> name -> "module.attribute"
-        return {namespace: _names(namespace) for namespace in _NAMESPACES}
+        return {namespace: public_names(f"{__name__}.{namespace}") for namespace in _NAMESPACES}
     message = f"module {__name__!r} has no public name {name!r}"
     raise AttributeError(message, name=name, obj=sys.modules[__name__])
 

@@ -2,4 +2,4 @@
 
 import tff_keyboard
 
-__all__, __getattr__, __dir__ = tff_keyboard.lazy("metrics")
+__all__, __getattr__, __dir__ = tff_keyboard.lazy(__name__)

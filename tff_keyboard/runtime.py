@@ -7,7 +7,7 @@ from typing import Any
 
 import tff_keyboard
 
-__all__, _find, __dir__ = tff_keyboard.lazy("runtime")
+__all__, _find, __dir__ = tff_keyboard.lazy(__name__)
 
 
 def __getattr__(name: str) -> Any:

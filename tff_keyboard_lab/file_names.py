@@ -3,6 +3,7 @@
 STUDY = "study.json"
 STUDY_TABLES = "study.md"
 STUDY_CURVES = "curves.png"
+STUDY_TUNING = "tuning.json"
 STUDY_MODELS = "models"
 
 TAIL_AUDIT = "audit_tail.json"

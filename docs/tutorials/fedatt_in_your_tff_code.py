@@ -18,6 +18,10 @@ import tensorflow_federated as tff
 
 import tff_keyboard as tk
 
+# Computations run in this process, and clients in packs. In TFF's own context, a round of clients
+# with few messages takes several times as long (docs/library.md, "The fast path").
+tk.algorithms.local_context()  # before anything else that uses TensorFlow
+
 TOPICS = {
     "food": "are you hungry | let us cook pasta tonight | the pizza was great",
     "work": "i am still at work | the meeting is at ten | see you at the office",
@@ -111,7 +115,6 @@ def fed_avg_with(rule, weights=tff.learning.ClientWeighting.NUM_EXAMPLES):
     )
 
 
-tk.algorithms.local_context()  # computations run in this process
 processes = {
     "FedAvg": fed_avg_with(tff.aggregators.MeanFactory()),
     "FedAvg, equal weights": fed_avg_with(

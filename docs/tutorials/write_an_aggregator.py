@@ -70,7 +70,7 @@ class Agreement(tff.aggregators.WeightedAggregationFactory):
 # NaN, and runs a round without clients.
 
 # %%
-tk.algorithms.local_context()  # computations run in this process
+tk.algorithms.local_context()  # in this process, clients in packs: the fast path of docs/library.md
 
 
 def show(problems):

@@ -16,12 +16,13 @@ namespace cifg {
 class WordCache {
  public:
   using Counts = std::map<std::string, int64_t, std::less<>>;
+  using Rows = std::map<std::string, Counts, std::less<>>;
   static constexpr double kKappa = 1, kUnit = 1 << 20;
   // The edge of a message: before its first word, and after its last.
   static constexpr std::string_view kEdge = "";
 
   const Counts& words() const { return words_; }
-  const std::map<std::string, Counts, std::less<>>& pairs() const { return pairs_; }
+  const Rows& pairs() const { return pairs_; }
   const Counts& uses() const { return uses_; }
   const std::set<std::string, std::less<>>& kept() const { return kept_; }
   uint64_t changes() const { return changes_; }
@@ -35,6 +36,7 @@ class WordCache {
   }
 
   // Learns a message that was sent; an empty word is a gap. `kept` were typed against a correction.
+  // The forms of words in a file (capitals) stay as they are: the library has lower-case words.
   void observe(const std::vector<std::string>& message, const std::vector<std::string>& kept) {
     const size_t count = message.size() + 1;  // including the end
     decay(count);
@@ -63,13 +65,14 @@ class WordCache {
   void forget(std::string_view word) {
     if (word == kEdge) return;
     erase(words_, word), erase(uses_, word), erase(kept_, word), erase(pairs_, word);
+    erase(forms_, word);
     for (auto& [first, row] : pairs_) erase(row, word);
-    drop_empty_rows();
+    drop_empty(pairs_);
     ++changes_;
   }
 
   void forget_all() {
-    words_.clear(), pairs_.clear(), uses_.clear(), kept_.clear();
+    words_.clear(), pairs_.clear(), uses_.clear(), kept_.clear(), forms_.clear();
     ++changes_;
   }
 
@@ -88,12 +91,11 @@ class WordCache {
     found.half_life_ = half_life->number, found.half_life_text_ = half_life->text;
     found.floor_ = floor->number, found.floor_text_ = floor->text;
     const Json *pairs = json.field("pairs"), *kept = json.field("kept");
+    const Json* forms = json.field("forms");
     if (!counts_of(json.field("words"), found.words_) || !counts_of(json.field("uses"), found.uses_) ||
-        !pairs || pairs->kind != Json::kObject || !kept || kept->kind != Json::kList) {
+        !rows_from(pairs, found.pairs_) || (forms && !rows_from(forms, found.forms_)) || !kept ||
+        kept->kind != Json::kList) {
       return "a field is of another kind";
-    }
-    for (const auto& [first, row] : pairs->fields) {
-      if (!counts_of(&row, found.pairs_[first])) return "a field is of another kind";
     }
     for (const Json& word : kept->items) {
       if (word.kind != Json::kString) return "a field is of another kind";
@@ -112,21 +114,12 @@ class WordCache {
   }
 
   std::string write() const {
-    const auto row_of = [](const Counts& counts) {
-      std::string text = "{";
-      for (const auto& [word, count] : counts) {
-        text += (text.size() > 1 ? "," : "") + json_string(word) + ":" + std::to_string(count);
-      }
-      return text + "}";
-    };
-    std::string pairs = "{", kept = "[";
-    for (const auto& [first, row] : pairs_) {
-      pairs += (pairs.size() > 1 ? "," : "") + json_string(first) + ":" + row_of(row);
-    }
+    const std::string forms = forms_.empty() ? "" : ",\"forms\":" + rows_of(forms_);
+    std::string kept = "[";
     for (const std::string& word : kept_) kept += (kept.size() > 1 ? "," : "") + json_string(word);
-    return std::string(kFormat) + "\n{\"floor\":" + floor_text_ + ",\"half_life\":" +
-           half_life_text_ + ",\"kept\":" + kept + "],\"pairs\":" + pairs + "},\"uses\":" +
-           row_of(uses_) + ",\"words\":" + row_of(words_) + "}\n";
+    return std::string(kFormat) + "\n{\"floor\":" + floor_text_ + forms + ",\"half_life\":" +
+           half_life_text_ + ",\"kept\":" + kept + "],\"pairs\":" + rows_of(pairs_) +
+           ",\"uses\":" + row_of(uses_) + ",\"words\":" + row_of(words_) + "}\n";
   }
 
  private:
@@ -136,6 +129,22 @@ class WordCache {
 
   static bool is_learnable(std::string_view word) {
     return !word.empty() && count_code_points(word) <= kLongestWord && !is_mask(word);
+  }
+
+  static std::string row_of(const Counts& counts) {
+    std::string text = "{";
+    for (const auto& [word, count] : counts) {
+      text += (text.size() > 1 ? "," : "") + json_string(word) + ":" + std::to_string(count);
+    }
+    return text + "}";
+  }
+
+  static std::string rows_of(const Rows& rows) {
+    std::string text = "{";
+    for (const auto& [word, row] : rows) {
+      text += (text.size() > 1 ? "," : "") + json_string(word) + ":" + row_of(row);
+    }
+    return text + "}";
   }
 
   static int64_t sum_of(const Counts& counts) {
@@ -178,13 +187,16 @@ class WordCache {
     for (auto word = kept_.begin(); word != kept_.end();) {
       word = uses_.count(*word) ? std::next(word) : kept_.erase(word);
     }
+    for (auto& [word, row] : forms_) {
+      if (!uses_.count(word)) row.clear();
+    }
     for (auto& [first, row] : pairs_) shrink(row);
-    drop_empty_rows();
+    drop_empty(forms_), drop_empty(pairs_);
   }
 
-  void drop_empty_rows() {
-    for (auto row = pairs_.begin(); row != pairs_.end();) {
-      row = row->second.empty() ? pairs_.erase(row) : std::next(row);
+  static void drop_empty(Rows& rows) {
+    for (auto row = rows.begin(); row != rows.end();) {
+      row = row->second.empty() ? rows.erase(row) : std::next(row);
     }
   }
 
@@ -193,6 +205,14 @@ class WordCache {
     for (const auto& [word, count] : json->fields) {
       if (!count.is_integer(1, 9e15)) return false;
       out[word] = static_cast<int64_t>(count.number);
+    }
+    return true;
+  }
+
+  static bool rows_from(const Json* json, Rows& out) {
+    if (!json || json->kind != Json::kObject) return false;
+    for (const auto& [word, row] : json->fields) {
+      if (!counts_of(&row, out[word])) return false;
     }
     return true;
   }
@@ -219,6 +239,14 @@ class WordCache {
     for (const std::string& word : kept_) {
       if (!uses_.count(word)) return "its words and their uses do not go together";
     }
+    for (const auto& [word, row] : forms_) {
+      const auto uses = uses_.find(word);
+      if (row.empty() || uses == uses_.end() || sum_of(row) > uses->second) return kOutOfRange;
+      for (const auto& [form, count] : row) {
+        if (count_code_points(form) != count_code_points(word)) return kOutOfRange;
+        if (!may_be_learnt(form)) return kOutOfRange;
+      }
+    }
     return all_words <= most && all_pairs <= most ? nullptr : "it holds more than a cache can";
   }
 
@@ -227,7 +255,7 @@ class WordCache {
   double half_life_ = 300, floor_ = 0.02;
   std::string half_life_text_ = "300", floor_text_ = "0.02";  // as the file has them
   Counts words_;
-  std::map<std::string, Counts, std::less<>> pairs_;
+  Rows pairs_, forms_;
   Counts uses_;
   std::set<std::string, std::less<>> kept_;
   uint64_t changes_ = 0;

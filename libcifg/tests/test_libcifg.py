@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not libcifg.compiler(), reason="no C++ compiler"
 
 MODEL = vectors.MODEL
 VECTORS = json.loads(vectors.FILE.read_text())
-MAX_BYTES = 150_000
+MAX_BYTES = 152_000
 MIXED = st.text(
     st.one_of(
         st.sampled_from("aAzZ09_'-`<>#.,: \t\n@/"),
@@ -131,6 +131,51 @@ def test_cache_is_the_same_file(native, tmp_path):
     assert native.cache() == path.read_bytes()
     with pytest.raises(ValueError, match="damaged"):
         native.set_cache(path.read_bytes()[:-9])
+
+
+def test_forms_of_words_stay_until_their_word_is_gone(native, tmp_path):
+    cache, path = WordCache(), tmp_path / "cache"
+    cache.observe(["see", "zofia", "anna"], forms=["see", "Zofia", "Anna"])
+    cache_file.save(cache, path)
+    native.set_cache(path.read_bytes())
+    assert native.cache() == path.read_bytes()
+    cache.observe(["see", "zofia"])
+    native.learn(["see", "zofia"])
+    cache.forget(["anna"])
+    native.forget("anna")
+    cache_file.save(cache, path)
+    assert native.cache() == path.read_bytes()
+    assert b'"forms":{"zofia":{"Zofia":1}}' in native.cache()
+    for _ in range(400):  # the name decays
+        cache.observe(["see"] * 8)
+        native.learn(["see"] * 8)
+    cache_file.save(cache, path)
+    assert native.cache() == path.read_bytes()
+    assert b"forms" not in native.cache()
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        '{"zofia":{"Zofia":9}}',
+        '{"zofia":{}}',
+        '{"anna":{"Anna":1}}',
+        '{"see":{"Seen":1}}',
+        '{"see":{"S11":1}}',
+        "[]",
+        '{"see":3}',
+    ],
+)
+def test_forms_that_no_use_explains_are_refused(native, tmp_path, forms):
+    cache, path = WordCache(), tmp_path / "cache"
+    cache.observe(["see", "zofia"])
+    cache_file.save(cache, path)
+    data = path.read_bytes().replace(b'"half_life"', f'"forms":{forms},"half_life"'.encode())
+    with pytest.raises(ValueError, match=r"range|kind"):
+        native.set_cache(data)
+    path.write_bytes(data)
+    with pytest.raises(cache_file.DamagedCacheError):
+        cache_file.load(path)
 
 
 @given(text=MIXED)

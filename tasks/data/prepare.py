@@ -95,4 +95,6 @@ def run(options: Options) -> None:
     else:
         print(f"{data_config.store}: prepared in {time.monotonic() - start:.1f} s.")
     print(store_card.summary(prepared.card))
+    if remark := store_card.remark_on_held_out(prepared.card["populations"]):
+        print(f"Note: {remark}")
     print(next_command("advise", data_config.store))

@@ -78,7 +78,8 @@ def run(options: Options) -> "Comparison":
     """Evaluates, prints the table, and writes the files of --out."""
     references.check_words(options.models)
     refuse_shared_noise([ledger_of(pathlib.Path(model)) for model in options.models])
-    store_path = options.store or _store_of_first_run(options.models)
+    config = _config_of_first_run(options.models)
+    store_path = options.store or (pathlib.Path(config.data.store) if config else None)
     if store_path is None and options.text is None:
         raise UsageError(
             "Pass --store=DIR or --text=FILE: none of the models is a run directory with a store."
@@ -94,6 +95,7 @@ def run(options: Options) -> "Comparison":
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.evaluation.counts import typed_text
+    from tff_keyboard.evaluation.metrics import own_metrics
     from tff_keyboard.evaluation.model_specs.named_predictor import common_rules
     from tff_keyboard.evaluation.report import comparison_text, slice_text
     from tff_keyboard.training.on_cluster.evaluation_on_nodes import on_nodes
@@ -110,6 +112,7 @@ def run(options: Options) -> "Comparison":
             text,
             store=store,
             compute=elsewhere(store, options.clients) if elsewhere and store else None,
+            metrics=own_metrics.build(config.evaluation.metrics if config else {}),
         )
     if options.out is not None:
         for name, part in (
@@ -129,13 +132,13 @@ def run(options: Options) -> "Comparison":
     return comparison
 
 
-def _store_of_first_run(models: Sequence[str]) -> pathlib.Path | None:
-    """Returns the client store of the first model that is a run directory."""
+def _config_of_first_run(models: Sequence[str]) -> "config_lib.RunConfig | None":
+    """Returns the config of the first model that is a run directory; None without one."""
     for model in models:
         folder = references.path_of(model)
         path = folder / names.CONFIG if folder is not None else None
         if path is not None and path.is_file():
-            return pathlib.Path(config_lib.load_of_run(path).data.store)
+            return config_lib.load_of_run(path)
     return None
 
 

@@ -53,7 +53,10 @@ def run(options: Options) -> None:
     else:
         report = _of_run(directory, beginnings if options.strips else ())
     files.make_directory(out.parent)
-    files.write_atomically(out, [page.render(report).encode("utf-8", "replace")])
+    content = page.render(report).encode("utf-8", "replace")
+    # Exact counts of the clients of training are as secret as `comparison.json`.
+    mode = files.OWNER_ONLY if page.counts_private_text(report) else files.ANYONE
+    files.write_atomically(out, [content], mode=mode)
     print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB). Open it in any browser.")
 
 

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Annotated
 from absl import flags
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.algorithms.optimizers.registry.fedavgm import FedAvgM
 from tff_keyboard.command_line.options import Positional, TaskOptions
-from tff_keyboard.config.sections.learning_config import FedAvgM
-from tff_keyboard.config.sections.privacy_config import GaussianConfig, MechanismConfig
 from tff_keyboard.parts import own_part
+from tff_keyboard.parts.privacy_mechanism import MechanismConfig
+from tff_keyboard.privacy.registry.gaussian import GaussianConfig
 from tff_keyboard.storage.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ def plan(options: Options, target_epsilon: float) -> str:
         secret=claims.noise_secret,
         checks_in=options.devices,
         unchecked_parts=own_part.unchecked(config),
+        unknown_weights=config.model.unknown_weights,
+        secure_sums=options.devices and config.devices.secure_sums,
     )
     configs = planning.mechanisms_to_compare(config.aggregation)
 
@@ -168,7 +171,8 @@ def plan(options: Options, target_epsilon: float) -> str:
         f"Smallest noise for epsilon <= {target_epsilon:g} at delta "
         f"{reached[0].guarantee.delta:g}, with {protected}.\n"
         "multiplier: `noise_multiplier`. error: noise in one coordinate of the sum over rounds, "
-        "root mean square over all rounds, in clip norms.",
+        "root mean square over all rounds, in clip norms. In two trainings of docs/privacy.md, an "
+        "error of 0.02 cost no recall, and one of 0.09 cost 16 points of top-1 recall.",
         planning.plans_table(compared),
     ]
     for varied, schedules in planning.schedules_around(schedule).items():

@@ -4,7 +4,6 @@ import collections
 import copy
 import dataclasses
 import functools
-import typing
 
 import numpy as np
 
@@ -18,9 +17,13 @@ from tff_keyboard.aggregators.properties import (
     AggregatorUnderTest,
 )
 from tff_keyboard.aggregators.row_correction import row_weight_type
-from tff_keyboard.config.sections import aggregation_config, privacy_config
+from tff_keyboard.config.sections import aggregation_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig, NoClipping
+from tff_keyboard.parts import tables
 from tff_keyboard.parts.aggregator import AGGREGATORS
+from tff_keyboard.parts.privacy_mechanism import PrivacyOptions
+from tff_keyboard.privacy.registry.blt import BltConfig
+from tff_keyboard.privacy.registry.gaussian import GaussianConfig
 from tff_keyboard.training.aggregation import build_aggregator
 
 _LITTLE = 1e-4  # of noise, in clip norms: the mean of five clients moves by 2e-5
@@ -72,7 +75,7 @@ class Case(AggregatorUnderTest):
             return self.bare
         privacy = self.config.privacy
         numbers = NOISE.get(type(privacy), {})
-        if isinstance(privacy, privacy_config.GaussianConfig):
+        if isinstance(privacy, GaussianConfig):
             numbers = {"is_discrete": privacy.is_discrete}
         return noised(self.bare, privacy.type, **numbers)
 
@@ -103,13 +106,12 @@ class Case(AggregatorUnderTest):
 TOLERANCES = {"uniform_quantization": 0.05, "normal": 1e-3}
 OPTIONS = {aggregation_config.NormalClientNoise: {"scale": 1e-5}}
 # What the noise of a mechanism is made with.
-NOISE = {privacy_config.BltConfig: {"decays": (0.5,), "scales": (0.4,)}}
+NOISE = {BltConfig: {"decays": (0.5,), "scales": (0.4,)}}
 
 
-def variants(union):
-    """One of each class of a config's union that does something, by its name."""
-    for table in typing.get_args(union):
-        name = dataclasses.fields(table)[0].default
+def variants(hint):
+    """One of each class of a config's union or registry that does something, by its name."""
+    for name, table in tables.variants(hint).items():
         if name not in ("none", "off"):
             yield name, table(**OPTIONS.get(table, {}))
 
@@ -118,7 +120,7 @@ def _rules():
     for name, options in AGGREGATORS.items():
         bare = {"rule": options(), "protection": NoClipping()}
         if options.required_privacy:
-            bare |= {"privacy": privacy_config.GaussianConfig(), "client_weighting": "uniform"}
+            bare |= {"privacy": GaussianConfig(), "client_weighting": "uniform"}
         yield f"rule {name}", Case(AggregationConfig(**bare))
     top_k = AGGREGATORS["fedmed"](top_fraction=0.6)
     yield "rule fedmed, topK", Case(AggregationConfig(rule=top_k, protection=NoClipping()))
@@ -126,12 +128,12 @@ def _rules():
 
 def _mechanisms():
     """Each without noise, where only the clip is left, and with little of it; and two of a kind."""
-    gaussian = privacy_config.GaussianConfig(noise_multiplier=_LITTLE)
+    gaussian = GaussianConfig(noise_multiplier=_LITTLE)
     found = {
         "gaussian, discrete": dataclasses.replace(gaussian, distribution="discrete"),
         "gaussian, a projection": dataclasses.replace(gaussian, noise_cohort_size=10 * CLIENTS),
     }
-    for name, mechanism in variants(privacy_config.Privacy):
+    for name, mechanism in variants(PrivacyOptions):
         found[name] = mechanism
         found[f"{name}, noisy"] = dataclasses.replace(mechanism, noise_multiplier=_LITTLE)
     return found

@@ -19,11 +19,9 @@ from tff_keyboard.config.sections.aggregation_config import (
     NormalClientNoise,
     UniformQuantization,
 )
-from tff_keyboard.config.sections.privacy_config import (
-    GaussianAdaptiveConfig,
-    GaussianConfig,
-    TreeConfig,
-)
+from tff_keyboard.privacy.registry.gaussian import GaussianConfig
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptiveConfig
+from tff_keyboard.privacy.registry.tree import TreeConfig
 from tff_keyboard.training.aggregation import build_aggregator
 
 # Computations by the dozen are built here, of code that other tests trace for `make coverage`.

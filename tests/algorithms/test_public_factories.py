@@ -172,7 +172,8 @@ def test_rounds_with_other_sums_have_independent_noise():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", tk.models.MODELS)
 def test_our_models_in_tffs_fed_avg(name):
-    model = tk.models.build_model_fn(name, vocabulary_size=9, seed=1, units=4, embedding_size=4)
+    sizes = {"heads": 2} if name == "transformer" else {"units": 4}
+    model = tk.models.build_model_fn(name, vocabulary_size=9, seed=1, embedding_size=4, **sizes)
     process = FED_AVG(model, SGD, model_aggregator=FEDATT)
     texts = [[np.array([4, 5, 6]), np.array([7, 8])], [np.array([5, 5])]]
     sizes = {"batch_size": 2, "max_length": 5, "max_examples": 0, "epochs": 1, "seed": [0]}

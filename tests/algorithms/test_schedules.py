@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tff_keyboard.algorithms.schedules import factor, is_constant
-from tff_keyboard.config.sections.schedule_config import Constant, Cosine
+from tff_keyboard.parts.schedule import Constant, Cosine
 
 WARMUP = st.integers(0, 20)
 LOWEST = st.floats(0, 1)

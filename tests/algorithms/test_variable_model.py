@@ -18,6 +18,7 @@ OPTIONS = {
     "cifg": {"units": 5, "embedding_size": 4},
     "gru": {"units": 4, "embedding_size": 4, "tied": True},
     "lstm2": {"units": 4, "embedding_size": 3, "dropout": 0.3},
+    "transformer": {"embedding_size": 4, "layers": 1, "heads": 2, "feed_forward_size": 5},
     # Models of a user
     f"{user_models.__file__}:gru": {"units": 4},
     f"{user_models.__file__}:attention": {"rate": 0.0},

@@ -17,19 +17,23 @@ from tff_keyboard import config
 from tff_keyboard.aggregators.registry.fedatt import FedAttConfig
 from tff_keyboard.aggregators.registry.fedmed import FedMedConfig
 from tff_keyboard.aggregators.registry.mean import MeanConfig
+from tff_keyboard.algorithms.optimizers.registry.fedadam import FedAdam
+from tff_keyboard.algorithms.optimizers.registry.fedavgm import FedAvgM
 from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
+from tff_keyboard.config.resume_policy import numerics_config
 from tff_keyboard.config.sections.aggregation_config import (
     AggregationConfig,
     AutoProtection,
     NoClipping,
 )
+from tff_keyboard.config.sections.central_config import CentralAdam
 from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.fine_tuning_config import AveragingConfig
-from tff_keyboard.config.sections.learning_config import CentralAdam, FedAdam, FedAvgM
-from tff_keyboard.config.sections.model_config import CifgConfig, GruConfig
-from tff_keyboard.config.sections.schedule_config import Cosine
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
+from tff_keyboard.models.registry.cifg import CifgConfig
+from tff_keyboard.models.registry.gru import GruConfig
 from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
+from tff_keyboard.parts.schedule import Cosine
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
 FRACTION = st.floats(0, 0.999)
@@ -317,7 +321,7 @@ def test_shipped_config_begins_with_description_and_command(path):
 def test_reading_a_config_imports_no_tensorflow():
     code = (
         "import sys; from tff_keyboard import config; config.loads('');"
-        "assert not {'tensorflow', 'tensorflow_federated'} & set(sys.modules)"
+        "assert not {'tensorflow', 'tensorflow_federated', 'numpy', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -340,3 +344,20 @@ def test_a_run_directory_brings_no_code(tmp_path, monkeypatch, name):
         path.write_text(f'[aggregation.rule]\ntype = "{type_text}"\n')
         read = config.load_of_run(path)
         assert "no code is run" in read.aggregation.rule.problem
+
+
+@pytest.mark.parametrize(
+    ("overrides", "model"),
+    [
+        ([], {"type": "cifg"}),
+        (["model.units=9"], {"type": "cifg", "units": 9}),
+        (["model.type=gru"], {"type": "gru"}),
+        (["model.type=lstm2", "model.tied=true"], {"type": "lstm2", "tied": True}),
+    ],
+)
+def test_runs_of_version_0_2_0_keep_their_noise_key(overrides, model):
+    """They did not record sizes that were not set. The facts of the noise key must be equal."""
+    facts = numerics_config(config.to_dict(config.loads("", overrides)))
+    rates = {"cifg": {"embedding_dropout": 0.0, "output_dropout": 0.0}}
+    others = rates.get(model["type"], {"dropout": 0.0})
+    assert facts["model"] == {**model, **others, "initial_model": ""}

@@ -4,7 +4,7 @@ import pytest
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import as_run, rounds_of_cosines
-from tff_keyboard.config.sections.schedule_config import Cosine
+from tff_keyboard.parts.schedule import Cosine
 
 COSINES = {
     "server": "server.schedule.type=cosine",

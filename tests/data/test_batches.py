@@ -1,7 +1,9 @@
 """Batches: every message once per epoch, correct padding and cuts, reproducible by seed."""
 
 import collections.abc
+import gc
 import itertools
+import weakref
 
 import hypothesis
 import numpy as np
@@ -10,7 +12,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.data import batches
+from tff_keyboard.data import batches, elements
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
 
 EXAMPLES = st.lists(
@@ -248,3 +250,33 @@ def test_epoch_sizes_match_batches_of_each_client(clients, max_length, long_mess
     actual = batches.epoch_sizes(lengths, limits=limits, seed=(5, 2), names=names, **cut)
     assert actual.shape == (len(clients), 2)
     assert actual.tolist() == expected
+
+
+def test_known_elements_are_those_of_an_iterator():
+    parts = [np.arange(12, dtype=np.int32).reshape(3, 4), np.array([[7, 8]], np.int32)]
+    dataset = batches.batches_dataset(parts)
+    assert elements.is_known(dataset)
+    expected = list(dataset.as_numpy_iterator())
+    parts[0][:] = 0  # the dataset keeps its numbers
+    actual = elements.numpy_elements(dataset)
+    assert len(actual) == len(expected) == 2
+    for one, other in zip(actual, expected, strict=True):
+        assert list(one) == list(other) == ["x", "y"]
+        for name, values in other.items():
+            np.testing.assert_array_equal(one[name], values)
+            assert one[name].dtype == values.dtype
+
+
+def test_a_dataset_that_is_made_of_a_known_one_is_read():
+    dataset = batches.batches_dataset([np.array([[4, 5, 6]], np.int32)] * 3)
+    for other, size in ((dataset.take(1), 1), (dataset.repeat(2), 6)):
+        assert not elements.is_known(other)
+        assert len(elements.numpy_elements(other)) == size
+
+
+def test_known_elements_do_not_keep_a_dataset():
+    dataset = batches.batches_dataset([np.array([[4, 5, 6]], np.int32)])
+    reference = weakref.ref(dataset)
+    del dataset
+    gc.collect()
+    assert reference() is None

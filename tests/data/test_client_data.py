@@ -104,3 +104,93 @@ def test_trains_with_tffs_own_learning_process():
     cohort = [actual.create_tf_dataset_for_client(client) for client in actual.client_ids]
     metrics = process.next(process.initialize(), cohort).metrics
     assert metrics["client_work"]["train"]["num_examples"] == 7
+
+
+TEXTS_OF_TWO = {"ann": ["see you later", "you 😂", "see see see"], "bob": ["don't", "é 7:30"]}
+
+
+@pytest.fixture(name="two_clients", scope="module")
+def _two_clients():
+    return client_data_batches(
+        client_data(TEXTS_OF_TWO), VOCABULARY, feature="tokens", batch_size=2, max_length=3
+    )
+
+
+def counted(dataset):
+    """Returns numbers that depend on each element of a dataset and their order, in a graph."""
+
+    def add(state, element):
+        rows = tf.reduce_sum(element["x"] * 100 + element["y"], axis=1)
+        return state * 3 + tf.reduce_sum(
+            tf.cast(rows, tf.int64) * tf.range(1, tf.size(rows) + 1, dtype=tf.int64)
+        )
+
+    return dataset.reduce(tf.constant(0, tf.int64), add)
+
+
+@pytest.mark.parametrize("client", ["ann", "bob"])
+def test_datasets_are_made_inside_graphs(two_clients, client):
+    expected = int(counted(two_clients.create_tf_dataset_for_client(client)))
+
+    @tf.function(autograph=False)
+    def by_name():
+        return counted(two_clients.create_tf_dataset_for_client(client))
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.string)])
+    def by_tensor(name):
+        return counted(two_clients.serializable_dataset_fn(name))
+
+    @tff.tensorflow.computation
+    def of_tff():
+        return counted(two_clients.create_tf_dataset_for_client(client))
+
+    @tff.tensorflow.computation(np.str_)
+    def of_tff_by_tensor(name):
+        return counted(two_clients.serializable_dataset_fn(name))
+
+    assert int(by_name()) == expected
+    assert int(by_tensor(tf.constant(client))) == expected
+    assert int(of_tff()) == expected
+    assert int(of_tff_by_tensor(client)) == expected
+    assert int(counted(two_clients.serializable_dataset_fn(tf.constant(client)))) == expected
+    with pytest.raises(tf.errors.InvalidArgumentError, match="There is no client"):
+        by_tensor(tf.constant("eve"))
+
+
+def test_all_clients_in_one_graph_are_bounded(two_clients, monkeypatch):
+    monkeypatch.setattr("tff_keyboard.data.client_data._MAX_BYTES", 8)
+    with pytest.raises(ValueError, match=r"batches of 2 clients have .* bytes, .* with a string"):
+        tf.function(two_clients.serializable_dataset_fn).get_concrete_function(
+            tf.TensorSpec([], tf.string)
+        )
+
+
+@pytest.mark.slow
+def test_a_process_takes_names_of_clients(two_clients):
+    """The idioms of TFF: a spec from a dataset in `model_fn`, and rounds of names of clients."""
+
+    def model_fn():
+        return tff.learning.models.from_keras_model(
+            build_model("gru", vocabulary_size=12, seed=1, units=4, embedding_size=4),
+            loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            input_spec=two_clients.create_tf_dataset_for_client("ann").element_spec,
+        )
+
+    process = tff.learning.algorithms.build_weighted_fed_avg(
+        model_fn, tff.learning.optimizers.build_sgdm(0.1)
+    )
+    of_names = tff.simulation.compose_dataset_computation_with_learning_process(
+        two_clients.dataset_computation, process
+    )
+    names = ["ann", "bob"]
+    by_name = of_names.next(of_names.initialize(), names)
+    datasets = [two_clients.create_tf_dataset_for_client(name) for name in names]
+    expected = process.next(process.initialize(), datasets)
+    for values, others in zip(
+        process.get_model_weights(by_name.state).trainable,
+        process.get_model_weights(expected.state).trainable,
+        strict=True,
+    ):
+        np.testing.assert_allclose(values, others, rtol=1e-5)
+    # 3 targets a sequence: 2 + 1 + 2 of ann, 1 + 1 of bob
+    assert by_name.metrics["client_work"]["train"]["num_examples"] == 7

@@ -18,11 +18,13 @@ OPTIONS = {
     "cifg": {"units": 4, "embedding_size": 3},
     "gru": {"units": 4, "embedding_size": 3},
     "lstm2": {"units": 4, "embedding_size": 4, "tied": True},
+    "transformer": {"embedding_size": 4, "layers": 1, "heads": 2, "window": 5},
 }
 ROWS = {
     "cifg": ["embedding"],
     "gru": ["embedding", "output_table", "output_bias"],
     "lstm2": ["embedding", "output_bias"],
+    "transformer": ["embedding"],
 }
 
 

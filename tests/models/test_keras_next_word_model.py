@@ -231,8 +231,12 @@ def test_code_of_another_person_never_runs(tmp_path, source, monkeypatch, place,
     for loaded in ("run", "run/model"):
         with pytest.raises(SavedModelError, match="no code is run that only a model or a run"):
             load_model(tmp_path / loaded)
+    # A relative path would name another file in each folder.
+    monkeypatch.setenv("TFF_KEYBOARD_TRUST", os.path.relpath(evil))
+    with pytest.raises(SavedModelError, match="no code is run that only a model or a run"):
+        load_model(directory)
     assert not list(tmp_path.rglob("*.ran"))
-    monkeypatch.setenv("TFF_KEYBOARD_TRUST", f"other:{name}")
+    monkeypatch.setenv("TFF_KEYBOARD_TRUST", f"other:{evil}")
     load_model(directory)
     assert list(tmp_path.rglob("*.ran"))
 
@@ -271,7 +275,7 @@ def test_a_user_s_model_loads_no_other_code_that_a_file_names(tmp_path, source):
     directory = tmp_path / "model"
     outer = tmp_path / "outer.py"
     outer.write_text(
-        "from tff_keyboard.models.registry import build_model\n"
+        "from tff_keyboard.models.model_factory import build_model\n"
         "def outer(vocabulary_size, inner):\n"
         "    return build_model(inner, vocabulary_size=vocabulary_size, seed=0)\n"
     )

@@ -1,5 +1,7 @@
 """All models against NumPy: forward pass, streaming step, gradients, initial values."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -27,6 +29,18 @@ CASES = {
         {"units": 6, "embedding_size": 5, "tied": True},
         model_truth.lstm2_step,
         [6] * 4,
+    ),
+    "transformer": (
+        "transformer",
+        {
+            "embedding_size": 6,
+            "layers": 2,
+            "heads": 2,
+            "feed_forward_size": 7,
+            "window": model_truth.WINDOW,
+        },
+        model_truth.transformer_step,
+        [model_truth.WINDOW, *[model_truth.WINDOW * 6] * 4],
     ),
 }
 
@@ -123,7 +137,7 @@ def test_gradient_matches_central_differences_in_float64(case):
 
 def test_initial_weights_depend_on_the_seed_alone(case):
     model, _, _ = case
-    build = MODELS[model.name_in_registry]
+    build = functools.partial(build_model, model.name_in_registry)
     same = [build(vocabulary_size=VOCABULARY, seed=5, **model.options) for _ in range(2)]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         in_graph = build(vocabulary_size=VOCABULARY, seed=5, **model.options)
@@ -188,6 +202,9 @@ def test_the_papers_sizes_and_parameter_counts():
     assert build_model("si_cifg", vocabulary_size=10_000, seed=0).count_params() == 1_412_250
     gru = build_model("gru", vocabulary_size=100, seed=0)
     assert gru.count_params() == 2 * 100 * 300 + 2 * 300 * 900 + 2 * 900 + 100
+    transformer = build_model("transformer", vocabulary_size=10_000, seed=0)
+    layer = 96 * 3 * 96 + 96 * 96 + 96 * 384 + 384 + 384 * 96 + 96 + 4 * 96
+    assert transformer.count_params() == 10_000 * 96 + 4 * layer + 2 * 96 == 1_406_016
     lstm2 = build_model("lstm2", vocabulary_size=100, seed=0)
     layers = (300 + 400) * 1600 + 1600 + (400 + 400) * 1600 + 1600
     assert lstm2.count_params() == 100 * 300 + layers + 100 * 400 + 100
@@ -201,6 +218,8 @@ def test_the_papers_sizes_and_parameter_counts():
         ("gru", {"units": 4, "embedding_size": 5, "tied": True}, "`model.tied` requires"),
         ("gru", {"dropout": 1.0}, r"`model.dropout` must be in \[0, 1\)"),
         ("cifg", {"units": 0}, "`model.units` must be >= 1"),
+        ("transformer", {"heads": 5}, "`model.heads` must divide `model.embedding_size`"),
+        ("transformer", {"window": 0}, "`model.window` must be >= 1"),
         ("lstm2", {"embedding_size": -1}, "`model.embedding_size` must be >= 1"),
         ("cifg", {"vocabulary_size": 4}, "`vocabulary_size` must be > 4"),
     ],

@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import strange_files
 from tests.support.damage import DEEP_JSON, ESCAPES, damaged, damaged_json, is_one_line
 from tests.support.examples import examples
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model, saved_model
 from tff_keyboard.models.saved_model import load_model, save_model
-from tff_keyboard.storage.errors import SavedModelError
+from tff_keyboard.storage.errors import DataError, SavedModelError
 
 VOCABULARY = Vocabulary.from_counts(
     {"tea": 3, "cup": 2, "hot": 1}, size=7, rules=NormalisationRules()
@@ -31,6 +32,7 @@ OPTIONS = {
     "cifg": {"units": 4, "embedding_size": 3},
     "gru": {"units": 4, "embedding_size": 4, "tied": True, "dropout": 0.2},
     "lstm2": {"units": 4, "embedding_size": 3},
+    "transformer": {"embedding_size": 4, "layers": 1, "heads": 2, "window": 5},
 }
 
 
@@ -79,6 +81,28 @@ def test_replaces_a_model_and_leaves_nothing_else(directory):
         load_model(directory)[0].embedding.numpy(), build(seed=2).embedding.numpy()
     )
     assert [path.name for path in directory.parent.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("kind", strange_files.KINDS)
+@pytest.mark.parametrize("name", ["model.json", "weights.npz", "vocabulary.txt"])
+@pytest.mark.parametrize("has_digest", [True, False])
+def test_pipes_and_devices_are_not_read(directory, name, kind, has_digest):
+    if not has_digest:  # of an attacker
+        description = json.loads((directory / "model.json").read_text())
+        (directory / "model.json").write_text(json.dumps(description | {"sha256": {}}))
+    strange_files.put_strange_file(directory / name, kind)
+    with strange_files.limited(), pytest.raises((SavedModelError, DataError)):
+        load_model(directory)
+
+
+def test_a_folder_of_the_user_is_not_replaced(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").write_text("mine")
+    (tmp_path / "model").symlink_to("thesis")
+    for path in (tmp_path / "thesis", tmp_path / "model"):
+        with pytest.raises(OSError, match=r"'chapter1.tex' in it|is a link"):
+            save_model(path, build(), VOCABULARY)
+    assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "mine"
 
 
 def test_equal_models_give_equal_bytes(directory):
@@ -318,3 +342,14 @@ def test_sizes_are_checked_before_memory_is_used(damage, directory):
         tracemalloc.stop()
     # The digests read the whole file, whose last case has 16 MB.
     assert growth < 8 * 2**20 + 2 * (directory / "weights.npz").stat().st_size
+
+
+@pytest.mark.parametrize("flag", ["is_private", "continues_private_run"])
+def test_a_copy_by_loading_and_saving_says_that_it_was_private(tmp_path, flag):
+    save_model(tmp_path / "first", build("gru"), VOCABULARY, run_id="abc", **{flag: True})
+    model, vocabulary = load_model(tmp_path / "first")
+    save_model(tmp_path / "copy", model, vocabulary)
+    description = json.loads((tmp_path / "copy" / "model.json").read_text())
+    key = {"is_private": "private"}.get(flag, flag)
+    assert description[key] is True
+    assert "run_id" not in description  # nothing tells who changed the weights

@@ -4,13 +4,10 @@ import dataclasses
 import inspect
 import subprocess
 import sys
-import typing
 
 import pytest
 
 import tff_keyboard as tk
-from tff_keyboard.aggregators.private import private_mean
-from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.parts import calls
 from tff_keyboard.parts.aggregator import AGGREGATORS, AggregatorRun
 
@@ -59,13 +56,6 @@ def test_python_constructor_has_the_options_and_their_defaults(name):
 def test_constructor_checks_the_same_ranges_under_its_own_names(build, words):
     with pytest.raises(ValueError, match=words):
         build()
-
-
-def test_private_mean_has_the_defaults_of_the_mechanisms():
-    for mechanism in typing.get_args(privacy_config.Privacy):
-        for name, default in private_mean._OPTIONS.get(mechanism().type, {}).items():
-            assert default == getattr(mechanism(), name), name
-    assert private_mean._OPTIONS.keys() == {"gaussian", "gaussian_adaptive", "tree", "blt"}
 
 
 def test_options_are_frozen_and_replaceable():

@@ -7,7 +7,8 @@ from tests.support.own_seconds import own_seconds
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.mechanisms.blt import optimal_blt
-from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, GaussianAdaptive
+from tff_keyboard.privacy.registry.gaussian import Gaussian
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptive
 
 # The size of Gboard's launch (Xu et al. 2023, https://arxiv.org/abs/2305.18465).
 ROUNDS, SEPARATION, PARTICIPATIONS, COHORT = 2000, 313, 6, 6500

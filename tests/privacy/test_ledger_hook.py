@@ -3,12 +3,13 @@
 import pytest
 
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import GaussianAdaptiveConfig, GaussianConfig
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.run_header import ledger_header
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.privacy.mechanisms.mechanism import named
+from tff_keyboard.privacy.registry.gaussian import GaussianConfig
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptiveConfig
 
 NOISE = {"noise_multiplier": 1.0}
 METRICS = {"aggregator/inner/inner/dp_query_metrics/clip_norm": 0.25, "loss": 3.0}

@@ -40,19 +40,67 @@ def test_appears_at_the_end(tmp_path):
 def test_replaces_and_leaves_no_temporary_files(tmp_path):
     target = tmp_path / "store"
     for name in ("old", "new"):
-        with new_directory(target) as work:
+        with new_directory(target, replaces=("old", "new")) as work:
             (work / name).write_text("1")
     assert names(target) == ["new"]
     assert names(tmp_path) == ["store"]
 
 
-def test_a_link_stays_and_its_directory_is_replaced(tmp_path):
-    (tmp_path / "real").mkdir()
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_is_not_followed(tmp_path, exists):
+    if exists:
+        filled(tmp_path / "real", "mine")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with directories.new_directory(tmp_path / "link") as work:
-        (work / "new").write_text("1")
-    assert (tmp_path / "link").is_symlink()
-    assert names(tmp_path / "real") == ["new"]
+    with (
+        pytest.raises(OSError, match="is a link") as caught,
+        new_directory(tmp_path / "link", replaces=["a"]),
+    ):
+        pass
+    assert caught.value.filename == str(tmp_path / "link")
+    assert names(tmp_path) == ["link", "real"][: 1 + exists]
+    assert not exists or (tmp_path / "real" / "a").read_text() == "mine"
+
+
+@pytest.mark.parametrize("other", ["chapter1.tex", "directory of a known name", "link later"])
+def test_a_directory_with_other_names_is_not_replaced(tmp_path, other):
+    target = tmp_path / "store"
+    filled(target, "old")
+
+    def add():
+        if other == "chapter1.tex":
+            (target / other).write_text("mine")
+        elif other == "link later":
+            target.rename(tmp_path / "moved")
+            target.symlink_to(tmp_path / "moved")
+        else:
+            (target / "b").mkdir()
+            (target / "b" / "chapter1.tex").write_text("mine")
+
+    for is_late in [True] if other == "link later" else [False, True]:
+        if not is_late:
+            add()
+        with (  # noqa: PT012
+            pytest.raises(OSError, match=r"in it, which would be deleted|is a link"),
+            new_directory(target, replaces=["a", "b"]) as work,
+        ):
+            assert is_late
+            add()
+            (work / "a").write_text("new")
+        assert (target / "a").read_text() == "old"
+        assert len(names(target)) == (1 if other == "link later" else 2)
+        assert [name for name in names(tmp_path) if name.startswith(".")] == []
+        if not is_late:
+            shutil.rmtree(target)
+            filled(target, "old")
+
+
+def test_leftovers_are_removed_only_if_their_names_are_known(tmp_path):
+    target, aside = tmp_path / "store", tmp_path / f".store{directories._REPLACED}0123456789abcdef"
+    filled(target, "new")
+    filled(aside, "old")
+    (aside / "chapter1.tex").write_text("mine")
+    directories.remove_leftovers(target, ["a"])
+    assert names(aside) == ["a", "chapter1.tex"]
 
 
 def test_a_file_is_not_replaced(tmp_path):
@@ -90,7 +138,7 @@ def counted(function):
 for module, name in [(os, "fsync"), (os, "rename"), (os, "mkdir"), (os, "unlink"), (os, "rmdir"),
                      (os, "open"), (shutil, "rmtree")]:
     setattr(module, name, counted(getattr(module, name)))
-with directories.new_directory(pathlib.Path(sys.argv[1])) as work:
+with directories.new_directory(pathlib.Path(sys.argv[1]), replaces=["one", "two"]) as work:
     for part in ("one", "two"):
         (work / part).write_text("new")
 print("done")
@@ -109,7 +157,7 @@ def test_a_kill_at_any_call_leaves_the_old_or_the_new_directory(tmp_path):
         directories.restore(target)
         actual = {path.name: path.read_text() for path in target.iterdir()}
         assert actual in ({"one": "old", "two": "old"}, {"one": "new", "two": "new"}), kill_at
-        directories.remove_leftovers(target)
+        directories.remove_leftovers(target, ["one", "two"])
         assert names(tmp_path) == ["store"]
         if done.stdout == "done\n":
             break
@@ -124,7 +172,7 @@ def test_an_error_leaves_the_old_one(tmp_path, error):
         (work / "old").write_text("1")
 
     def fail():
-        with new_directory(target) as work:
+        with new_directory(target, replaces=["old"]) as work:
             (work / "new").write_text("1")
             raise error
 
@@ -172,7 +220,10 @@ def test_old_directory_is_restored_if_the_rename_fails(tmp_path, monkeypatch):
         return rename(path, target)
 
     monkeypatch.setattr(pathlib.Path, "rename", refuse)
-    with pytest.raises(PermissionError), new_directory(tmp_path / "store") as work:
+    with (
+        pytest.raises(PermissionError),
+        new_directory(tmp_path / "store", replaces=["a"]) as work,
+    ):
         (work / "a").write_text("new")
     assert (tmp_path / "store" / "a").read_text() == "old"
     assert names(tmp_path) == ["store"]
@@ -186,7 +237,7 @@ def test_renamed_directory_of_a_killed_process_is_restored_or_removed(tmp_path):
     filled(aside, "older")
     directories.restore(tmp_path / "store")  # there is a newer directory
     assert (tmp_path / "store" / "a").read_text() == "old"
-    directories.remove_leftovers(tmp_path / "store")
+    directories.remove_leftovers(tmp_path / "store", ["a"])
     assert names(tmp_path) == ["store"]
 
 

@@ -9,7 +9,21 @@ import sys
 
 import pytest
 
-from tff_keyboard.storage import errors, files, in_progress
+from tests.support import strange_files
+from tff_keyboard.config import config_file
+from tff_keyboard.data.store import forms_file, store_card
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.evaluation.results import result
+from tff_keyboard.privacy.ledger import ledger
+from tff_keyboard.storage import (
+    errors,
+    files,
+    in_progress,
+    metrics_rows,
+    model_description,
+    names,
+    npz,
+)
 
 
 def test_replaces_the_content(tmp_path):
@@ -131,6 +145,75 @@ def test_links_are_replaced_or_refused_and_never_written_through(tmp_path):
     with pytest.raises(errors.ProgramError, match=r"Cannot write .*appended"):
         files.append(tmp_path / "appended", b"new")
     assert other.read_bytes() == b"mine"
+
+
+READERS = {
+    "bytes": (files.read_bytes, errors.RunDirectoryError),
+    "text": (files.read_text, errors.RunDirectoryError),
+    "json": (files.read_json, errors.RunDirectoryError),
+    "rows": (metrics_rows.read_rows, errors.RunDirectoryError),
+    "sound rows": (metrics_rows.read_sound_rows, errors.RunDirectoryError),
+    "ledger": (ledger.read_ledger, errors.RunDirectoryError),
+    "config": (config_file.load_of_run, errors.ConfigError),
+    "vocabulary": (Vocabulary.load, errors.DataError),
+    "model": (lambda path: model_description.read_description(path.parent), errors.SavedModelError),
+    "arrays": (npz.read_headers, OSError),
+    "card": (lambda path: store_card.read_card(path.parent), errors.DataError),
+    "evaluation": (lambda path: result.read_json(path, dict, "again"), errors.DataError),
+    "forms": (forms_file.read_forms, OSError),
+}
+NAMES = {"model": names.MODEL_DESCRIPTION, "card": names.DATA_CARD, "ledger": names.LEDGER}
+
+
+@pytest.mark.parametrize("kind", strange_files.KINDS)
+@pytest.mark.parametrize("reader", READERS)
+def test_pipes_and_devices_are_not_read(tmp_path, reader, kind):
+    read, error = READERS[reader]
+    path = tmp_path / NAMES.get(reader, "file")
+    strange_files.put_strange_file(path, kind)
+    with strange_files.limited(), pytest.raises(error) as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pipe_is_not_appended_to(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with strange_files.limited():
+        with pytest.raises(errors.ProgramError, match="Cannot write"):
+            files.append(tmp_path / "pipe", b"new")
+        reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            with pytest.raises(errors.ProgramError, match="is not a regular file"):
+                files.append(tmp_path / "pipe", b"new")
+            assert os.read(reader, 9) == b""
+        finally:
+            os.close(reader)
+
+
+def test_a_link_to_a_file_of_the_user_is_not_read_in_a_run(tmp_path):
+    (tmp_path / "secret").write_text("mine")
+    (tmp_path / "vocabulary.txt").symlink_to("secret")
+    with pytest.raises(errors.RunDirectoryError, match="it is a link, which is not followed"):
+        files.read_text(tmp_path / "vocabulary.txt")
+    assert files.content(tmp_path / "vocabulary.txt", follow_link=True) == b"mine"
+
+
+def test_files_have_a_limit(tmp_path):
+    """Files without content on disk; an archive has them in a few bytes."""
+    for name, size in (("large", files.MAX_BYTES), ("table", files.MAX_TABLE_BYTES)):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size + 1)
+    with strange_files.limited():
+        with pytest.raises(errors.RunDirectoryError, match="more than 1,073,741,824 bytes"):
+            files.read_bytes(tmp_path / "large")
+        with pytest.raises(errors.RunDirectoryError, match="more than 67,108,864 bytes"):
+            files.read_json(tmp_path / "table")
+        with pytest.raises(errors.ConfigError, match="more than 67,108,864 bytes"):
+            config_file.load_of_run(tmp_path / "table")
+    (tmp_path / "exact").write_bytes(b"12345")
+    assert files.read_bytes(tmp_path / "exact", max_bytes=5) == b"12345"
+    with pytest.raises(errors.RunDirectoryError, match="more than 4 bytes"):
+        files.read_bytes(tmp_path / "exact", max_bytes=4)
 
 
 def test_failed_append_leaves_the_file_unchanged(tmp_path, monkeypatch):

@@ -172,6 +172,51 @@ def test_a_link_in_place_of_a_file_is_refused_and_not_written_through(tmp_path, 
     assert other.read_text() == "mine"
 
 
+PARTS_THAT_ARE_FOLDERS = (
+    *("model", "last_model", "checkpoints", "tensorboard", "round_server"),
+    *("model/weights.npz", "checkpoints/round_00000001.checkpoint", "round_server/blobs"),
+    *("round_server/blobs/old", "tensorboard/logs"),
+)
+
+
+@pytest.mark.parametrize("part", PARTS_THAT_ARE_FOLDERS)
+def test_a_link_in_or_to_a_folder_of_a_run_is_refused(tmp_path, part):
+    """The folder of a stranger's archive: resuming deleted the folder to which `model` linked."""
+    thesis = tmp_path / "thesis"
+    thesis.mkdir()
+    (thesis / "chapter1.tex").write_text("mine")
+    run = create(tmp_path / "run")
+    run.close()
+    first, *rest = part.split("/")
+    link = getattr(run, first).joinpath(*rest)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(thesis)
+    with pytest.raises(RunDirectoryError, match=rf"{link} is a link") as caught:
+        create(tmp_path / "run")
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in thesis.iterdir()] == ["chapter1.tex"]
+
+
+@pytest.mark.parametrize("part", ["privacy_ledger", "lock_path", "checkpoints"])
+def test_a_pipe_in_a_run_is_refused(tmp_path, part):
+    run = create(tmp_path / "run")
+    run.close()
+    getattr(run, part).unlink(missing_ok=True)
+    os.mkfifo(getattr(run, part))
+    with pytest.raises(RunDirectoryError, match="neither a regular file nor a directory"):
+        create(tmp_path / "run")
+
+
+def test_a_model_with_other_files_is_refused_before_the_training(tmp_path):
+    run = create(tmp_path / "run")
+    run.close()
+    run.model.mkdir()
+    (run.model / "chapter1.tex").write_text("mine")
+    with pytest.raises(RunDirectoryError, match=r"model cannot be replaced: it has 'chapter1.tex'"):
+        create(tmp_path / "run")
+    assert (run.model / "chapter1.tex").read_text() == "mine"
+
+
 def test_next_start_removes_leftovers(tmp_path):
     run = create(tmp_path)
     run.close()

@@ -10,7 +10,7 @@ FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
 def examples(number: int) -> hypothesis.settings:
     """Settings of a test that is worth `number` examples.
 
-    `make slow`, `make test-all` and `make coverage` draw that many. The quick tests draw a fifth of
-    them, at least ten, each time others.
+    `make slow` and `make test-all` draw that many. `make test` and `make coverage` draw a fifth of
+    them, at least ten.
     """
     return hypothesis.settings(max_examples=number if FULL else max(10, number // 5), deadline=None)

@@ -56,7 +56,7 @@ def save_untrained_run(directory: pathlib.Path, config, seed: int = 1) -> pathli
 
     vocabulary = ClientStore(config.data.store).vocabulary
     model = build_model(
-        config.model.name, vocabulary_size=len(vocabulary), seed=seed, **config.model.options()
+        config.model.name, vocabulary_size=len(vocabulary), seed=seed, **config.model.arguments()
     )
     directory.mkdir()
     (directory / "config.toml").write_text(config_lib.dump(config))
@@ -69,18 +69,20 @@ def blow_up(run: pathlib.Path) -> None:
     import shutil
 
     from tff_keyboard.models.saved_model import load_model, save_model
+    from tff_keyboard.storage.model_description import read_description
 
     model, vocabulary = load_model(run)
+    rounds = read_description(run)[1].get("rounds")
     for variable in model.variables:
         variable.assign(variable * 0 + 1e30)
     shutil.rmtree(run / "model")
-    save_model(run / "model", model, vocabulary)
+    save_model(run / "model", model, vocabulary, rounds=rounds)
 
 
 def ledger_header(**changes):
     """The header of a privacy ledger of FedAvg with Gaussian noise, ten of a thousand people."""
     from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
-    from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
+    from tff_keyboard.privacy.registry.gaussian import Gaussian
 
     facts = {
         "mechanism": Gaussian(),

@@ -79,15 +79,20 @@ def by_definition(predictor, context):
     """{word: p} over the vocabulary (specials by name) and the words of the cache."""
     p = dict.fromkeys(predictor.vocabulary.words, 0.0)
     cache = predictor.cache
-    nodes = predictor.ngram.model.context_nodes(
-        np.array([[BOS, *predictor.ngram.vocabulary.encode(context)]])
-    )[0, -1]
-    order = max([m + 1 for m, node in enumerate(nodes) if node >= 0], default=0)
+    order = 0
+    if predictor.ngram is not None:
+        nodes = predictor.ngram.model.context_nodes(
+            np.array([[BOS, *predictor.ngram.vocabulary.encode(context)]])
+        )[0, -1]
+        order = max([m + 1 for m, node in enumerate(nodes) if node >= 0], default=0)
     row = cache.pairs.get(context[-1] if context else EDGE, {})
     pairs = sum(row.values()) / UNIT
     table_words = 0 if not cache.words else 1 if pairs == 0 else 2 if pairs <= 3 else 3
     weights = predictor.weights.table[4 * [0, 0, 1, 2, 2][order] + table_words]
     for part, weight in zip((predictor.network, predictor.ngram), weights, strict=False):
+        if part is None:
+            assert weight == 0
+            continue
         ids = np.array([[BOS, *part.vocabulary.encode(context)]])
         for word, score in zip(part.vocabulary.words, part.log_probabilities(ids)[-1], strict=True):
             p[word] += weight * math.exp(score)

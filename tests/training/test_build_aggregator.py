@@ -28,8 +28,9 @@ from tff_keyboard.config.sections.aggregation_config import (
     NormalClientNoise,
     UniformQuantization,
 )
-from tff_keyboard.config.sections.privacy_config import GaussianAdaptiveConfig, GaussianConfig
 from tff_keyboard.parts.aggregator import AGGREGATORS
+from tff_keyboard.privacy.registry.gaussian import GaussianConfig
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptiveConfig
 from tff_keyboard.training.aggregation import build_aggregator
 
 UNPROTECTED = (("protection", NoClipping()),)

@@ -275,9 +275,18 @@ def test_words_of_its_own_begin_as_drawn(store, finished, tmp_path, capsys):
 @pytest.mark.slow
 def test_starts_from_a_saved_model(store, finished, tmp_path):
     config = tiny_config(
-        store, f"model.initial_model={finished}", "client.learning_rate=1e-9", "train.rounds=1"
+        store,
+        f"model.initial_model={finished}",
+        "client.learning_rate=1e-9",
+        "train.rounds=5",
+        "train.early_stop_patience=2",
+        "train.best_metric=recall_at_3_no_eos",
+        "evaluation.every=1",
     )
     train_central(config, tmp_path / "run")
+    description = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
+    facts = [description.get(key) for key in ("rounds", "stopped_early", "is_start")]
+    assert facts == [2, True, True]  # no round was better
     before, after = (load_model(path)[0].get_weights() for path in (finished, tmp_path / "run"))
     for a, b in zip(before, after, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
@@ -359,6 +368,6 @@ def test_central_training_is_refused_in_a_private_run(store, tmp_path):
     train_federated(tiny_config(store, *private), run)
     shutil.rmtree(run / "checkpoints")
     weights = (run / "model" / "weights.npz").read_bytes()
-    with pytest.raises(RunDirectoryError, match="is a private run of `train`"):
+    with pytest.raises(RunDirectoryError, match="is a private run"):
         train_central(tiny_config(store, *private), run)
     assert (run / "model" / "weights.npz").read_bytes() == weights

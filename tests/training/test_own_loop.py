@@ -170,10 +170,64 @@ def test_bad_arguments_leave_no_run(store, tmp_path, changes, words):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        ("train", "client_sampling", "proportional"),
+        ("train", "max_sampling_ratio", 2.0),
+        ("client", "batch_size", 4),
+        ("client", "max_examples", 8),
+        ("client", "epochs", 2),
+        ("data", "long_messages", "truncate"),
+        ("evaluation", "clients", 1),
+        ("evaluation", "max_examples", 1),
+        ("evaluation", "batch_size", 1),
+    ],
+)
+def test_keys_without_effect_on_client_data_are_refused(tmp_path, table, key, value):
+    people, held_out = client_data(["ann", "bob", "cem"]), client_data(["dan", "eve"])
+    words = tk.data.client_data_vocabulary(people, feature="text", size=100)
+    options = {"vocabulary": words, "validate": held_out, "tables": {table: {key: value}}}
+    with pytest.raises(ConfigError, match=rf"`{table}\.{key}` has no effect on `ClientData`"):
+        train(people, tmp_path / "run", 2, len(words), **options)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_an_excluded_client_of_client_data_is_in_no_cohort(tmp_path):
+    people, held_out = client_data(["ann", "bob", "cem"]), client_data(["dan", "eve"])
+    words = tk.data.client_data_vocabulary(people, feature="text", size=100)
+    batches = tk.data.client_data_batches(people, words, feature="text", batch_size=2, max_length=8)
+    without_bob = tk.data.client_data_batches(
+        client_data(["ann", "cem"]), words, feature="text", batch_size=2, max_length=8
+    )
+    options = {"vocabulary": words, "validate": held_out}
+    table = {"train": {"excluded_client": 1}}
+    excluded = train(batches, tmp_path / "excluded", 1, len(words), tables=table, **options)
+    process, model = build(len(words))
+    alone = tk.training.train(
+        process,
+        without_bob,
+        tmp_path / "alone",
+        model=model,
+        rounds=1,
+        clients_per_round=2,
+        **options,
+    )
+    assert excluded["clients_selected"] == 3
+    assert excluded["clients"] == 2
+    names = ("clients", "train/loss", "evaluation/perplexity")
+    names = [name for name in names if name in alone]
+    assert len(names) >= 2
+    np.testing.assert_allclose(
+        [excluded[name] for name in names], [alone[name] for name in names], rtol=1e-6
+    )
+
+
 def test_client_data_needs_a_vocabulary_and_a_validation(tmp_path):
     people = client_data(["ann", "bob", "cem"])
     words = tk.data.client_data_vocabulary(people, feature="text", size=100)
     with pytest.raises(ConfigError, match="`vocabulary` is missing"):
         train(people, tmp_path / "run", 2, len(words))
     with pytest.raises(ConfigError, match="`validate` is missing"):
-        train(people, tmp_path / "run", 2, len(words), vocabulary=words)
+        train(people, tmp_path / "run", 2, len(words), vocabulary=words, tables={})

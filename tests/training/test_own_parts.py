@@ -126,6 +126,31 @@ class SameLength(tff.aggregators.UnweightedAggregationFactory):
         return tff.templates.AggregationProcess(mean.initialize, next_fn)
 
 
+class NanMean(tff.aggregators.UnweightedAggregationFactory):
+    def create(self, value_type):
+        mean = tff.aggregators.UnweightedMeanFactory().create(value_type)
+
+        @tff.tensorflow.computation(value_type)
+        def nan(update):
+            return tf.nest.map_structure(lambda x: x * float("nan"), update)
+
+        @tff.federated_computation(mean.next.type_signature.parameter)
+        def next_fn(state, value):
+            output = mean.next(state, value)
+            result = tff.federated_map(nan, output.result)
+            return tff.templates.MeasuredProcessOutput(output.state, result, output.measurements)
+
+        return tff.templates.AggregationProcess(mean.initialize, next_fn)
+
+
+class NanOptimizer(tff.learning.optimizers.Optimizer):
+    def initialize(self, specs):
+        return ()
+
+    def next(self, state, weights, gradients):
+        return state, tf.nest.map_structure(lambda x: x * float("nan"), weights)
+
+
 class OtherValue(tff.aggregators.UnweightedAggregationFactory):
     def create(self, value_type):
         return tff.aggregators.SumFactory().create(tff.TensorType(tf.float32.as_numpy_dtype))
@@ -308,6 +333,33 @@ def test_a_model_that_fails_in_a_round_is_one_line(store, file, tmp_path):
     with pytest.raises(ConfigError, match=r"In a round with .*FailsInRounds.* assertion") as error:
         train_federated(config, tmp_path / "run")
     assert "\n" not in str(error.value)
+    assert not RunDirectory(tmp_path / "run").model.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("aggregation.rule={{type='{}:NanMean'}}", "but their aggregate was not. The likely cause"),
+        ("server={{type='{}:NanOptimizer'}}", "weights of the model are NaN or infinite"),
+    ],
+)
+def test_results_that_are_never_finite_end_with_exit_code_4(
+    store, file, tmp_path, capsys, table, words
+):
+    table = table.format(file)
+    arguments = [
+        "--config=configs/demo.toml",
+        f"--store={store}",
+        f"--workdir={tmp_path / 'run'}",
+        f"--set={table}",
+        "--set=train.clients_per_round=3",
+        "--set=train.rounds=2",
+    ]
+    assert cli.launch(train_task, arguments) == 4
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert words in error
+    assert f"`{table.split('=')[0]}.type` = '{file}:Nan" in error
     assert not RunDirectory(tmp_path / "run").model.exists()
 
 

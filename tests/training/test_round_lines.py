@@ -24,6 +24,9 @@ GENERAL = {
 }
 
 
+KEPT = {"loop_state": best_round.LoopState(best_value=1.0)}
+
+
 def progress(row, **changes):
     facts = {
         "round_num": 4,
@@ -45,6 +48,13 @@ def test_figures_of_a_validation(capsys):
     RoundLines(9)(progress(ROW))
     assert capsys.readouterr().out == (
         "round    4  validation: top-1 12.34 %  top-3 34.56 %  perplexity    98.7\n"
+    )
+
+
+def test_the_start_of_a_training_has_a_line(capsys):
+    RoundLines(9).show_start(ROW)
+    assert capsys.readouterr().out == (
+        "the start    validation: top-1 12.34 %  top-3 34.56 %  perplexity    98.7\n"
     )
 
 
@@ -89,6 +99,8 @@ def test_a_round_without_validation_lasts_on_the_terminal_only(capsys):
         ({"rounds": 2}, True, ["Validation was best after the last round", "Model (best"]),
         ({"rounds": 2, "stop_reason": "no better"}, True, ["Stopped after round 2", "Model (best"]),
         ({"stop_reason": "no better"}, True, ["Stopped after round 3: no better", "Model (best"]),
+        (KEPT, True, ["No round was better on validation", "Model (the start): {run}/model"]),
+        (KEPT, False, ["No round was better on validation", "Model (last): {run}/model"]),
     ],
 )
 def test_how_it_ended(tmp_path, changes, is_best, expected):

@@ -1,16 +1,22 @@
 """A run's privacy: started once, resumed exactly, and rejected if a second noise would be used."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tff_keyboard.config import loads, to_dict
 from tff_keyboard.config.resume_policy import numerics_config
+from tff_keyboard.models import build_model
 from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.privacy.ledger.lineage import record_origin
+from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.privacy.mechanisms.noise_key import NoiseKeyError
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training import build
 from tff_keyboard.training.run_privacy import open_run_privacy
 
 CLIENTS = [str(number) for number in range(100)]
@@ -64,6 +70,36 @@ def test_resumed_run_has_the_same_key_and_coefficients(tmp_path, mechanism):
     assert again.header.truecase_forms == 5
     PrivacyLedger(tmp_path / "privacy_ledger.jsonl", again.header)
     np.testing.assert_array_equal(first.build_noise(5)(4), again.build_noise(5)(4))
+
+
+def test_a_run_of_an_earlier_version_is_resumed_although_its_ledger_names_no_secure_sums(tmp_path):
+    first = opened(tmp_path, config("tree"), secure_sums=False)
+    released(tmp_path, first, 3)
+    again = opened(tmp_path, config("tree"), secure_sums=True)
+    PrivacyLedger(tmp_path / "privacy_ledger.jsonl", again.header)
+    assert opened(tmp_path / "new", config("tree"), secure_sums=True).header.secure_sums
+
+
+def test_a_ledger_says_that_a_program_changes_the_work_of_clients(tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(build, "open_run_privacy", lambda *_, **facts: asked.update(facts))
+    for changes in (True, False):
+        path = tmp_path / str(changes)
+        path.mkdir()
+        (path / "config.toml").touch()
+        run = RunDirectory(path)
+        record_origin(run, changes_client_work=changes)
+        model = build_model("cifg", vocabulary_size=9, seed=1, units=2, embedding_size=2)
+        store = SimpleNamespace(card={})
+        build.build_privacy(
+            config("tree"), run, store, model, client_ids=CLIENTS, selected_per_round=10
+        )
+        assert (asked["run_id"], asked["changes_client_work"]) == (id_of_run(run), changes)
+    first = opened(tmp_path / "run", config("tree"), changes_client_work=True)
+    assert first.header.changes_client_work
+    released(tmp_path / "run", first, 3)
+    again = opened(tmp_path / "run", config("tree"))
+    assert again.header == first.header
 
 
 def test_the_nonce_is_in_no_released_file(tmp_path):

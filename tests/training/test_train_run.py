@@ -12,6 +12,7 @@ from tff_keyboard.algorithms.rounds.round_process import RoundInput
 from tff_keyboard.config import dump
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.training.build import build_initial_model, build_run_settings
 from tff_keyboard.training.train_run import open_run, train_run
 
@@ -81,3 +82,15 @@ def test_saved_model_is_from_the_configured_round(store, tmp_path, final_model, 
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
     assert [r["evaluation/recall_at_1_no_eos"] for r in rows] == list(RECALLS.values())
     assert rows[-1] == {"round": 3, **row} or rows[-1] == row
+
+
+def test_training_without_noise_does_not_continue_a_private_run(store, tmp_path):
+    """Its config was edited by hand. The statement of the directory would be false."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "noise_nonce").touch()
+    config = tiny_config(store)
+    client_store = ClientStore(store)
+    with pytest.raises(RunDirectoryError, match="is a private run"):
+        open_run(
+            tmp_path / "run", dump(config), config.aggregation.privacy, client_store, own_parts={}
+        )

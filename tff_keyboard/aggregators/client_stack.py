@@ -102,16 +102,21 @@ def num_clients(stacked: Any) -> tf.Tensor:
 
 
 def middle_mean(stacked: Any, cut: tf.Tensor) -> Any:
-    """Returns each coordinate's mean without the `cut` lowest and highest clients.
+    """Returns the trimmed mean: each coordinate's mean without the `cut` lowest and highest values.
 
-    The mean is 0 if no client is left.
+    Args:
+      stacked: Tensors [clients, ...].
+      cut: Values to leave out at each end, int32.
+
+    Returns:
+      Tensors [...]. The mean is 0 if no client is left.
     """
     clients = num_clients(stacked)
-    kept = tf.maximum(clients - 2 * cut, 0)
+    remaining = tf.maximum(clients - 2 * cut, 0)
 
     def mean(column):
-        ascending = tf.sort(column, axis=0)[cut : cut + kept]
-        divisor = tf.cast(tf.maximum(kept, 1), column.dtype)
-        return tf.reduce_sum(ascending / divisor, axis=0)
+        middle = tf.sort(column, axis=0)[cut : cut + remaining]
+        divisor = tf.cast(tf.maximum(remaining, 1), column.dtype)
+        return tf.reduce_sum(middle / divisor, axis=0)
 
     return tf.nest.map_structure(mean, stacked)

@@ -106,14 +106,15 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
             tf.cast(tf.reshape(_finite(part, tensor.dtype), tensor.shape), tensor.dtype)
             for part, tensor in zip(tf.split(x, sizes), flat, strict=True)
         ]
-        whole = sum(n * t.dtype.size for n, t in zip(sizes, flat, strict=True))
+        total_bytes = sum(n * t.dtype.size for n, t in zip(sizes, flat, strict=True))
         counts = collections.OrderedDict(
-            uploaded_bytes=counted_bytes(steps), uncompressed_bytes=tf.constant(whole, tf.int64)
+            uploaded_bytes=counted_bytes(steps),
+            uncompressed_bytes=tf.constant(total_bytes, tf.int64),
         )
         return tf.nest.pack_sequence_as(value, parts), counts
 
 
 def _finite(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Clips values to the range of `dtype`, which rounding can exceed. Keeps infinities."""
-    most = tf.cast(dtype.max, x.dtype)
-    return tf.where(tf.math.is_finite(x), tf.clip_by_value(x, -most, most), x)
+    largest = tf.cast(dtype.max, x.dtype)
+    return tf.where(tf.math.is_finite(x), tf.clip_by_value(x, -largest, largest), x)

@@ -172,9 +172,9 @@ def two_workers_compute_the_same_result(subject: AggregatorUnderTest) -> None:
     """Checks that several workers or machines compute the same result as one."""
     values, weights = subject.cohort()
     merged = subject.in_parts.next(subject.process.initialize(), values, weights)
-    whole = subject.run(values, weights)
-    _require_close(merged.result, whole.result, rtol=1e-5, atol=1e-6)
-    _require_same(merged.measurements, whole.measurements, rtol=1e-5, atol=1e-6)
+    output = subject.run(values, weights)
+    _require_close(merged.result, output.result, rtol=1e-5, atol=1e-6)
+    _require_same(merged.measurements, output.measurements, rtol=1e-5, atol=1e-6)
 
 
 def a_resumed_process_repeats_its_results(subject: AggregatorUnderTest) -> None:
@@ -265,10 +265,10 @@ def _plain(measurements: Any, name: str = "") -> dict[str, Any]:
     """Flattens nested measurements to {"a/b": number}."""
     if not isinstance(measurements, collections.abc.Mapping):
         return {name: measurements}
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in measurements.items():
-        found |= _plain(value, f"{name}/{key}" if name else key)
-    return found
+        flat |= _plain(value, f"{name}/{key}" if name else key)
+    return flat
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -286,12 +286,12 @@ def _require_close(
     """Raises unless the arrays are close; without tolerances, unless they have the same bits."""
     _require(len(got) == len(expected), f"the {what} has {len(got)} parts, not {len(expected)}")
     for number, (x, y) in enumerate(zip(got, expected, strict=True)):
-        place = f"tensor {number} of the {what}"
-        _require(np.shape(x) == np.shape(y), f"{place} has shape {np.shape(x)}, not {np.shape(y)}")
+        label = f"tensor {number} of the {what}"
+        _require(np.shape(x) == np.shape(y), f"{label} has shape {np.shape(x)}, not {np.shape(y)}")
         if not np.array_equal(x, y) and not np.allclose(x, y, rtol, atol):
-            _require_finite([x], place)
+            _require_finite([x], label)
             worst = np.max(np.abs(np.subtract(x, y, dtype=np.float64)))
-            raise AssertionError(f"{place} is off by {worst:.2g}")
+            raise AssertionError(f"{label} is off by {worst:.2g}")
 
 
 def _require_same(got: Any, expected: Any, *, rtol: float = 0.0, atol: float = 0.0) -> None:

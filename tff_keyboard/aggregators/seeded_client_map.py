@@ -115,8 +115,8 @@ def client_digest(value: Any) -> tf.Tensor:
         tf.raw_ops.Fingerprint(data=tf.reshape(x, [1, -1]), method="farmhash64")  # [1, 8] uint8
         for x in tf.nest.flatten(value)
     ]
-    whole = tf.raw_ops.Fingerprint(data=tf.concat(parts, axis=1), method="farmhash64")
-    return tf.bitcast(whole[0], tf.int64)
+    fingerprint = tf.raw_ops.Fingerprint(data=tf.concat(parts, axis=1), method="farmhash64")
+    return tf.bitcast(fingerprint[0], tf.int64)
 
 
 def seeded_normal(specs: Any, seed: tf.Tensor, stddev: tf.Tensor) -> Any:

@@ -44,11 +44,11 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """Creates the process for these types."""
         inner = self._inner.create(value_type, weight_type)
-        whole = raw_bytes(value_type)
+        uncompressed_bytes = raw_bytes(value_type)
 
         @tff.tensorflow.computation(np.int32)
         def count_bytes(clients):
-            return tf.cast(clients, tf.int64) * whole
+            return tf.cast(clients, tf.int64) * uncompressed_bytes
 
         def next_fn(state, value, weight):
             output = inner.next(state, value, weight)

@@ -201,12 +201,12 @@ class PooledInputs:
     @property
     def tokens_per_epoch(self) -> int:
         """Returns the targets of an epoch of the pooled text, with the mean of rehearsed ones."""
-        own = int(self._targets(self._lengths).sum())
+        targets = int(self._targets(self._lengths).sum())
         if self._rehearsal is None:
-            return own
+            return targets
         rounds = len(self._lengths) / self.messages_per_round
         general = self._rehearsal.num_messages(self.messages_per_round)
-        return own + round(rounds * general * self._targets(self._rehearsal.lengths).mean())
+        return targets + round(rounds * general * self._targets(self._rehearsal.lengths).mean())
 
     def rounds_for(self, tokens: float) -> int:
         """Returns the number of rounds that train on about `tokens`, at least 1."""
@@ -218,13 +218,13 @@ class PooledInputs:
 
         Facts: trained messages and targets, and passes over the pooled text so far.
         """
-        chosen = self._chosen(round_num)
+        indices = self._chosen(round_num)
         general: list[np.ndarray] = []
         if self._rehearsal is not None:
             seed = (self._seed, round_num)
             general = self._rehearsal.messages(self.messages_per_round, seed)
         round_batches = batches.client_batches(
-            [*(self._messages[index] for index in chosen), *general],
+            [*(self._messages[index] for index in indices), *general],
             batch_size=self._batch_size,
             max_length=self._max_length,
             max_examples=0,
@@ -232,21 +232,21 @@ class PooledInputs:
             seed=(self._seed, round_num),
             long_messages=self._long_messages,
         )
-        return RoundInput(round_batches, self._facts(round_num, chosen, general))
+        return RoundInput(round_batches, self._facts(round_num, indices, general))
 
     def _chosen(self, round_num: int) -> list[int]:
         """Returns the messages of a round."""
         first = (round_num - 1) * self.messages_per_round
-        chosen: list[int] = []
-        while len(chosen) < self.messages_per_round:
-            epoch, offset = divmod(first + len(chosen), len(self._lengths))
+        indices: list[int] = []
+        while len(indices) < self.messages_per_round:
+            epoch, offset = divmod(first + len(indices), len(self._lengths))
             seed = [self._seed, _EPOCH_ORDER, epoch]
             order = np.random.default_rng(seed).permutation(len(self._lengths))
-            chosen.extend(order[offset : offset + self.messages_per_round - len(chosen)].tolist())
-        return chosen
+            indices.extend(order[offset : offset + self.messages_per_round - len(indices)].tolist())
+        return indices
 
-    def _facts(self, round_num: int, chosen: list[int], general: list[np.ndarray]) -> Row:
-        lengths = [*self._lengths[chosen], *map(len, general)]
+    def _facts(self, round_num: int, indices: list[int], general: list[np.ndarray]) -> Row:
+        lengths = [*self._lengths[indices], *map(len, general)]
         return {
             "examples": len(lengths),
             "tokens": int(self._targets(np.asarray(lengths)).sum()),

@@ -5,6 +5,11 @@ metrics have the same bits (tested). In contrast to TFF's work, it takes a clien
 into a few tensors (`data/elements.py`), reports the mean loss of one client, which FedMed needs for
 its weights (TFF adds it up over clients at once), and copies no finite update.
 
+If the model allows it, the first batch of a client does not take this loop: `take_first_step` marks
+it, and the first steps of all clients of a pack are computed together (`models/first_step.py`,
+`client_packing/row_groups.py`). `execution.first_step` = "separate" turns this off; read the loop
+first.
+
 Source: McMahan et al. 2017, Algorithm 1, ClientUpdate, https://arxiv.org/abs/1602.05629. The
 proximal term: FedProx, Li et al. 2020, eq. 2, https://arxiv.org/abs/1812.06127.
 """

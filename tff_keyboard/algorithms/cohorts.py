@@ -133,5 +133,5 @@ def share_of_cohorts(config: TrainConfig, accounts: float) -> float:
     """
     if config.client_sampling == "uniform":
         return accounts
-    most = config.max_sampling_ratio or math.inf
-    return min(accounts * most, 1.0) if accounts else 0.0
+    max_ratio = config.max_sampling_ratio or math.inf
+    return min(accounts * max_ratio, 1.0) if accounts else 0.0

@@ -73,10 +73,10 @@ class FederatedEvaluator:
         """
         if not clients:
             raise ValueError("There are no clients to evaluate on.")
-        most = self._clients_per_call
+        max_clients = self._clients_per_call
         parts = [
-            self._rows(weights, clients, range(len(clients))[start:][:most], hand_over)
-            for start in range(0, len(clients), most)
+            self._rows(weights, clients, range(len(clients))[start:][:max_clients], hand_over)
+            for start in range(0, len(clients), max_clients)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -93,9 +93,9 @@ class FederatedEvaluator:
         packs = (hand_over or functools.partial(packs_of, clients))(groups)
         shared = [*weights.trainable, *weights.non_trainable]
         with contextlib.closing(self._engine.run(Job(self._function, shared, packs))) as results:
-            found = [rows for _, rows in sorted(results, key=lambda result: result[0])]
+            rows_of_packs = [rows for _, rows in sorted(results, key=lambda result: result[0])]
         back = np.argsort([p for pack in dealt for p in pack])
-        columns = zip(self._names, zip(*found, strict=True), strict=True)
+        columns = zip(self._names, zip(*rows_of_packs, strict=True), strict=True)
         return {name: np.concatenate(parts)[back] for name, parts in columns}
 
 

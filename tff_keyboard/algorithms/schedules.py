@@ -12,7 +12,7 @@ rates. Cosine: Loshchilov & Hutter 2017, eq. 5 without restarts, https://arxiv.o
 
 import math
 
-from tff_keyboard.config.sections import schedule_config as tables
+from tff_keyboard.parts import schedule as tables
 
 
 def factor(schedule: tables.Schedule, round_num: int) -> float:

@@ -5,7 +5,8 @@ Exit codes:
   1    a bug in tff-keyboard; a traceback follows
   2    invalid flags or config
   3    invalid input text, client store or saved model
-  4    not a run directory, disk full, permission denied, port in use, or a cluster failed
+  4    not a run directory, disk full, permission denied, port in use, a cluster failed, or a
+       training had no usable update in many rounds
   5    a check failed: parity gate, doctor, signature, a privacy ledger that lost lines, or a
        model that crashes the interpreter
   130  interrupted (Ctrl-C); 143: terminated. Run the same command again to resume a training

@@ -16,7 +16,6 @@ The module of a command has `Options` and `run(options)` (see `options.py`). It 
 command runs.
 """
 
-import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -43,8 +42,10 @@ def program() -> tuple[str, ...]:
     """Returns the command that starts `tff-keyboard` in another process of this Python."""
     from importlib import metadata
 
+    from tff_keyboard.host import children
+
     script = next(iter(metadata.entry_points(group="console_scripts", name="tff-keyboard")))
-    return sys.executable, "-m", script.module.removesuffix(".__main__")
+    return tuple(children.python_module(script.module.removesuffix(".__main__")))
 
 
 def find_commands(core: Iterable[Command]) -> dict[str, Command]:

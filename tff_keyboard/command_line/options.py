@@ -96,13 +96,15 @@ class TaskOptions:
         """
         see_help = f"See tff-keyboard {name} --help."
         fields = _fields_of(cls)
-        known = flags.FlagValues()
-        known.set_gnu_getopt(True)  # positional arguments may stand before flags
+        flag_values = flags.FlagValues()
+        flag_values.set_gnu_getopt(True)  # positional arguments may stand before flags
         for field in fields:
             if field.flag is not None:
-                known[field.flag.name] = field.flag
+                flag_values[field.flag.name] = field.flag
         try:
-            _, *words = known([name, *(_spelled(argument, known) for argument in arguments)])
+            _, *words = flag_values(
+                [name, *(_spelled(argument, flag_values) for argument in arguments)]
+            )
         except (flags.Error, ValueError) as error:
             message = str(error).replace(" ?", "?")
             end = "" if message.endswith((".", "?")) else "."
@@ -131,9 +133,9 @@ class TaskOptions:
         lines = [description.strip()]
         fields = _fields_of(cls)
         for title, is_flag in (("Arguments", False), ("Flags", True)):
-            chosen = [field for field in fields if (field.flag is not None) == is_flag]
-            lines += ["", f"{title}:"] if chosen else []
-            lines += [line for field in chosen for line in field.help_lines()]
+            group = [field for field in fields if (field.flag is not None) == is_flag]
+            lines += ["", f"{title}:"] if group else []
+            lines += [line for field in group for line in field.help_lines()]
         return "\n".join(lines)
 
 
@@ -242,12 +244,12 @@ def _field_of(name: str, default: Any, hint: Any) -> _Field:
     return _Field(name, default, text, kind, is_tuple, f"--{flag_name} {value}", flag)
 
 
-def _spelled(argument: str, known: flags.FlagValues) -> str:
+def _spelled(argument: str, values: flags.FlagValues) -> str:
     """Spells a flag as absl does: --no-parity_gate becomes --noparity-gate."""
     name, equals, value = argument.partition("=")
     if not name.startswith("--"):
         return argument
     name = name[2:].replace("_", "-")
-    if name.startswith("no-") and name not in known:
+    if name.startswith("no-") and name not in values:
         name = f"no{name[3:]}"
     return f"--{name}{equals}{value}"

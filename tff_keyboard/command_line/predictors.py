@@ -59,9 +59,9 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
             assert text is not None
             opened.append(baselines.open_baseline(word, name, specs[word], text, store))
             continue
-        known = [named.predictor.vocabulary for named in opened]
-        known += [store.vocabulary] if store else []
-        model = _open_path(path, name, known, alone=references.is_network_alone(word))
+        vocabularies = [named.predictor.vocabulary for named in opened]
+        vocabularies += [store.vocabulary] if store else []
+        model = _open_path(path, name, vocabularies, alone=references.is_network_alone(word))
         model = dataclasses.replace(model, source=word)
         if word in specs:
             assert store is not None
@@ -97,9 +97,9 @@ def _open_tflite(
     from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
     predictor = KeyboardPredictor(path)
-    own = predictor.vocabulary
+    exported = predictor.vocabulary
     for vocabulary in known:
-        if vocabulary.rules == own.rules and set(vocabulary.words) == set(own.words):
+        if vocabulary.rules == exported.rules and set(vocabulary.words) == set(exported.words):
             predictor = KeyboardPredictor(path, vocabulary)
             break
     library = libcifg.built_library()

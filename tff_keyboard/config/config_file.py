@@ -22,11 +22,11 @@ import tomli_w
 
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.execution_config import AUTO
-from tff_keyboard.config.sections.schedule_config import Cosine
 from tff_keyboard.parts import own_part, tables
 from tff_keyboard.parts.renamed_keys import RENAMED_KEYS
+from tff_keyboard.parts.schedule import Cosine
 from tff_keyboard.parts.tables import Toml
-from tff_keyboard.storage import part_reference, shipped_files, toml
+from tff_keyboard.storage import files, part_reference, shipped_files, toml
 from tff_keyboard.storage.errors import ConfigError
 
 BASE = "base"
@@ -75,7 +75,7 @@ Did you mean `train.rounds`?
 
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Reads the `config.toml` of a run directory, written by this version or an earlier one."""
-    text = of_this_version(_read(pathlib.Path(path), ()), str(path))
+    text = of_this_version(_read(pathlib.Path(path), (), is_of_run=True), str(path))
     with own_part.recorded_config():
         return loads(text, overrides, origin=str(path))
 
@@ -103,8 +103,8 @@ def of_this_version(text: str, origin: str) -> str:
 
 def _subtable(table: Toml, name: str) -> Toml:
     """Returns the table at a key; empty if there is none."""
-    found = table.get(name)
-    return found if isinstance(found, dict) else {}
+    subtable = table.get(name)
+    return subtable if isinstance(subtable, dict) else {}
 
 
 def from_dict(values: Mapping[str, Any]) -> RunConfig:
@@ -182,9 +182,11 @@ def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> Toml:
     return tables.merge(RunConfig, _with_bases(path.parent / base, (*above, path)), values)
 
 
-def _read(path: pathlib.Path, above: Sequence[pathlib.Path]) -> str:
+def _read(path: pathlib.Path, above: Sequence[pathlib.Path], *, is_of_run: bool = False) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        if is_of_run:
+            return files.content(path, max_bytes=files.MAX_TABLE_BYTES).decode("utf-8")
+        return path.read_text(encoding="utf-8")  # which may be a pipe: --config=<(...)
     except FileNotFoundError:
         if above:
             raise ConfigError(

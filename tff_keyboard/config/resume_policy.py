@@ -4,6 +4,7 @@ import copy
 import dataclasses
 
 from tff_keyboard.config.sections.devices_config import DevicesConfig
+from tff_keyboard.parts.model import MODELS
 from tff_keyboard.parts.tables import Toml
 
 _OF_SUMS = ("secure_sums", "secure_neighbours")  # the files of a round depend on them
@@ -38,24 +39,31 @@ def numerics_config(config: Toml) -> Toml:
     same sums in every round up to rounding, because `[execution]` determines the order of
     additions.
     """
-    kept = copy.deepcopy(config)
-    del kept["execution"]
-    if not kept["devices"]["secure_sums"]:
-        del kept["devices"]  # version 0.1.0 had no such table
+    facts = copy.deepcopy(config)
+    del facts["execution"]
+    if not facts["devices"]["secure_sums"]:
+        del facts["devices"]  # version 0.1.0 had no such table
     # The store's hash covers their effect, and runs of earlier versions do not have them.
     for name in ("language", "client_column", "text_column", "time_column"):
-        del kept["data"][name]
-    if not kept["data"]["source_options"]:
-        del kept["data"]["source_options"]  # recorded configs may lack this table
-    if kept["fine_tuning"]["server"] == {"type": "averaging"}:
-        del kept["fine_tuning"]["server"]  # recorded configs may lack this table
+        del facts["data"][name]
+    if not facts["evaluation"]["metrics"]:
+        del facts["evaluation"]["metrics"]  # recorded configs may lack this table
+    if not facts["data"]["source_options"]:
+        del facts["data"]["source_options"]  # recorded configs may lack this table
+    if facts["fine_tuning"]["server"] == {"type": "averaging"}:
+        del facts["fine_tuning"]["server"]  # recorded configs may lack this table
     # The noise key of a private run depends on the names of the keys, so a run of version 0.2.0 can
     # only be resumed with its old name.
-    kept["data"]["vocabulary_words_per_person"] = kept["data"].pop("vocabulary_words_per_client")
+    facts["data"]["vocabulary_words_per_person"] = facts["data"].pop("vocabulary_words_per_client")
+    # Runs of version 0.2.0 did not record sizes of a model that equal the defaults.
+    model = MODELS.get(facts["model"]["type"])
+    for name in ("units", "embedding_size", "tied"):
+        if name in facts["model"] and facts["model"][name] == getattr(model, name, None):
+            del facts["model"][name]
     for key in MAY_CHANGE:
         *tables, name = key.split(".")
-        table = kept
+        table = facts
         for part in tables:
             table = table.get(part, {})
         table.pop(name, None)
-    return kept
+    return facts

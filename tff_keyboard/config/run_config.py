@@ -8,6 +8,7 @@ from tff_keyboard.config.sections.aggregation_config import (
     FedSubAvgConfig,
 )
 from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
+from tff_keyboard.config.sections.central_config import CentralConfig, CentralSgd
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.config.sections.devices_config import DevicesConfig
 from tff_keyboard.config.sections.execution_config import ExecutionConfig
@@ -16,20 +17,23 @@ from tff_keyboard.config.sections.fine_tuning_config import (
     LearningWithoutForgetting,
     TransferConfig,
 )
-from tff_keyboard.config.sections.learning_config import (
-    CentralConfig,
-    CentralSgd,
-    FedAvgM,
-    ServerConfig,
-)
-from tff_keyboard.config.sections.model_config import CifgConfig, ModelConfig
-from tff_keyboard.config.sections.schedule_config import Constant
 from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 from tff_keyboard.parts.client_algorithm import CLIENT_ALGORITHMS, ClientAlgorithm
+from tff_keyboard.parts.model import MODELS, ModelOptions
+from tff_keyboard.parts.schedule import Constant
+from tff_keyboard.parts.server_optimizer import SERVER_OPTIMIZERS, ServerOptimizer
+
+
+def _cifg() -> ModelOptions:
+    return MODELS["cifg"]()
 
 
 def _fed_avg() -> ClientAlgorithm:
     return CLIENT_ALGORITHMS["fedavg"]()
+
+
+def _fed_avg_m() -> ServerOptimizer:
+    return SERVER_OPTIMIZERS["fedavgm"]()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,9 +57,9 @@ class RunConfig:
     """
 
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
-    model: ModelConfig = dataclasses.field(default_factory=CifgConfig)
+    model: ModelOptions = dataclasses.field(default_factory=_cifg)
     client: ClientAlgorithm = dataclasses.field(default_factory=_fed_avg)
-    server: ServerConfig = dataclasses.field(default_factory=FedAvgM)
+    server: ServerOptimizer = dataclasses.field(default_factory=_fed_avg_m)
     averaging: Averaging = dataclasses.field(default_factory=NoAverage)
     central: CentralConfig = dataclasses.field(default_factory=CentralSgd)
     aggregation: AggregationConfig = dataclasses.field(default_factory=AggregationConfig)
@@ -162,7 +166,7 @@ class RunConfig:
                 "`client.schedule` has no effect with `fine_tuning.server.type` = 'transfer': the "
                 "clients have a constant learning rate. Remove `client.schedule`."
             )
-        if self.server != FedAvgM():
+        if self.server != _fed_avg_m():
             raise ValueError(
                 "`server` has no effect with `fine_tuning.server.type` = 'transfer': "
                 "[fine_tuning.server] has the options of the server's training. Remove [server]."

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.data.elements import as_it_is
+from tff_keyboard.data import elements
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
 
 BATCH_SPEC = tf.TensorSpec([None, None], tf.int32)  # a batch, [sequences, time + 1]
@@ -219,23 +219,43 @@ def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
     Returns:
       Elements `OrderedDict(x=[messages, time], y=[messages, time])` of `ELEMENT_SPEC`.
     """
+    places, flat = flatten(batches)
+    dataset = flat_dataset(places, flat)
+    if tf.executing_eagerly():
+        parts = [flat[start : start + rows * columns] for start, rows, columns in places]
+        arrays = [part.reshape(shape) for part, (_, *shape) in zip(parts, places, strict=True)]
+        elements.remember(dataset, [split(batch) for batch in arrays])
+    return dataset
+
+
+def flatten(batches: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Joins batches to the arguments of `flat_dataset`."""
     sizes = np.array([batch.shape for batch in batches], dtype=np.int64).reshape(-1, 2)
     ends = np.cumsum(sizes[:, 0] * sizes[:, 1])
-    # [batches, 3]: start of each batch in the flat array, its rows, its columns.
     places = np.column_stack([ends - sizes[:, 0] * sizes[:, 1], sizes])
     flat = np.concatenate([np.zeros([0], np.int32), *(batch.ravel() for batch in batches)])
+    return places, flat.astype(np.int32)
+
+
+def flat_dataset(places: np.ndarray | tf.Tensor, flat: np.ndarray | tf.Tensor) -> tf.data.Dataset:
+    """Builds the dataset of `batches_dataset`.
+
+    Args:
+      places: [batches, 3] int64: start of each batch in `flat`, its rows, its columns.
+      flat: [numbers] int32, the numbers of all batches.
+    """
     places_variant = tf.raw_ops.TensorSliceDataset(
-        components=[tf.constant(places)], output_shapes=[tf.TensorShape([3])]
+        components=[tf.convert_to_tensor(places)], output_shapes=[tf.TensorShape([3])]
     )
     variant = tf.raw_ops.MapDataset(
         input_dataset=places_variant,
-        other_arguments=[tf.constant(flat.astype(np.int32))],
+        other_arguments=[tf.convert_to_tensor(flat)],
         f=_cut.get_concrete_function(),
         output_types=[spec.dtype for spec in ELEMENT_SPEC.values()],
         output_shapes=[spec.shape for spec in ELEMENT_SPEC.values()],
     )
     dataset = tf.data.experimental.from_variant(variant, ELEMENT_SPEC)
-    return as_it_is(dataset)
+    return elements.as_it_is(dataset)
 
 
 @tf.function(

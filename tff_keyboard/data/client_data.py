@@ -8,12 +8,16 @@ For datasets in TFF's format (`tff.simulation.datasets.stackoverflow`, `shakespe
     batches = client_data_batches(train, vocabulary, feature="tokens", batch_size=16, max_length=20)
     process.next(state, [batches.create_tf_dataset_for_client(c) for c in cohort])
 
-The words are the same as those `prepare` finds in the text. Text is tokenised in
-this process, when a client's dataset is created.
+The words are the same as those `prepare` finds in the text. Text is tokenised in this process, when
+a client's dataset is created. Datasets can be created inside graphs, too: in a `model_fn` or a
+`tff.tensorflow.computation`. If a graph gets the client's id as a tensor, as in
+`batches.dataset_computation`, it contains the batches of all clients.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+import concurrent.futures
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -25,11 +29,12 @@ from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 
 _TEXTS_AT_ONCE = 1024
 
-Preprocess = Callable[[tf.data.Dataset], tf.data.Dataset]
-Data = TypeVar("Data", covariant=True)
+_MAX_BYTES = 2**29  # of all clients in one graph, whose limit is 2 GiB
+
+_T = TypeVar("_T")
 
 
-class ClientData(Protocol[Data]):
+class ClientData(Protocol):
     """The part of `tff.simulation.datasets.ClientData` that this module uses."""
 
     @property
@@ -37,11 +42,14 @@ class ClientData(Protocol[Data]):
 
     def create_tf_dataset_for_client(self, client_id: str) -> tf.data.Dataset: ...
 
-    def preprocess(self, preprocess_fn: Preprocess) -> Data: ...
+    @classmethod
+    def from_clients_and_tf_fn(
+        cls, client_ids: Iterable[str], serializable_dataset_fn: Callable[[Any], tf.data.Dataset]
+    ) -> Any: ...
 
 
 def client_data_vocabulary(
-    client_data: ClientData[Data],
+    client_data: ClientData,
     *,
     feature: str,
     size: int,
@@ -76,7 +84,7 @@ def client_data_vocabulary(
 
 
 def client_data_batches(
-    client_data: ClientData[Data],
+    client_data: ClientData,
     vocabulary: Vocabulary,
     *,
     feature: str,
@@ -84,7 +92,7 @@ def client_data_batches(
     max_length: int,
     max_examples: int = 0,
     seed: int = 0,
-) -> Data:
+) -> Any:
     """Returns the same clients with batches instead of texts.
 
         batches = client_data_batches(train, vocabulary, feature="tokens", batch_size=16,
@@ -102,27 +110,63 @@ def client_data_batches(
       seed: Seed of the order of a client's sequences.
 
     Returns:
-      Client data whose elements are `batches.ELEMENT_SPEC`.
+      A `tff.simulation.datasets.ClientData` whose elements are `batches.ELEMENT_SPEC`.
 
     Raises:
       ValueError: If a size is out of range.
     """
     messages_of = message_reader(vocabulary.rules, feature)
 
-    def batched(dataset: tf.data.Dataset) -> tf.data.Dataset:
-        examples = [np.array(vocabulary.encode(words), np.int32) for words in messages_of(dataset)]
-        return batches.batches_dataset(
-            batches.client_batches(
-                examples,
-                batch_size=batch_size,
-                max_length=max_length,
-                max_examples=max_examples,
-                epochs=1,
-                seed=[seed],
-            )
+    def batches_of(client_id: str) -> list[np.ndarray]:
+        messages = messages_of(client_data.create_tf_dataset_for_client(client_id))
+        return batches.client_batches(
+            [np.array(vocabulary.encode(words), np.int32) for words in messages],
+            batch_size=batch_size,
+            max_length=max_length,
+            max_examples=max_examples,
+            epochs=1,
+            seed=[seed],
         )
 
-    return client_data.preprocess(batched)
+    @functools.cache
+    def all_clients() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the arguments of `flat_dataset` for all clients, and the bounds of each one."""
+        clients = [batches_of(client_id) for client_id in client_data.client_ids]
+        places, flat = batches.flatten([batch for client in clients for batch in client])
+        return places, flat, np.cumsum([0, *map(len, clients)])
+
+    def dataset_fn(client_id: str | tf.Tensor) -> tf.data.Dataset:
+        name = client_id
+        if not isinstance(name, str) and tf.executing_eagerly():
+            name = name.numpy().decode()
+        if isinstance(name, str):
+            return batches.batches_dataset(_eagerly(functools.partial(batches_of, name)))
+        places, flat, bounds = _eagerly(all_clients)
+        if flat.nbytes > _MAX_BYTES:
+            raise ValueError(
+                f"The batches of {len(client_data.client_ids)} clients have {flat.nbytes:,} bytes, "
+                "but a graph that gets the id of a client as a tensor contains them all, at most "
+                f"{_MAX_BYTES:,}. Call `create_tf_dataset_for_client` with a string instead."
+            )
+        is_client = tf.equal(client_id, tf.constant(client_data.client_ids))
+        check = tf.debugging.Assert(tf.reduce_any(is_client), ["There is no client", client_id])
+        with tf.control_dependencies([check]):
+            index = tf.argmax(is_client)
+        first, end = tf.gather(bounds, index), tf.gather(bounds, index + 1)
+        return batches.flat_dataset(tf.constant(places)[first:end], flat)
+
+    return client_data.from_clients_and_tf_fn(list(client_data.client_ids), dataset_fn)
+
+
+def _eagerly(function: Callable[[], _T]) -> _T:
+    """Calls a function outside of the graph that is being built, if there is one.
+
+    A new thread has no graph. (`tf.init_scope` stays in the graph of a TFF computation.)
+    """
+    if tf.executing_eagerly():
+        return function()
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(function).result()
 
 
 def message_reader(

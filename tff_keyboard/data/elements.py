@@ -10,7 +10,8 @@ its data with `read` and `fold` accepts both forms.
 """
 
 import collections
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,35 @@ import tensorflow as tf
 
 Spec: TypeAlias = Any  # a nested structure of tf.TensorSpec, of known ranks
 Joined: TypeAlias = Any  # that structure, each leaf an `OrderedDict(values, shapes)`
+
+# Dataset -> its elements, which this process made itself; see `remember`.
+_elements_of_dataset: weakref.WeakKeyDictionary[tf.data.Dataset, Sequence[Any]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def remember(dataset: tf.data.Dataset, elements: Sequence[Any]) -> None:
+    """Stores the elements of a dataset as NumPy arrays, for `numpy_elements`.
+
+    They must be the elements of each of its iterations. The arrays must not be changed.
+    """
+    _elements_of_dataset[dataset] = elements
+
+
+def is_known(dataset: tf.data.Dataset) -> bool:
+    """Whether `numpy_elements` returns the elements of this dataset without an iterator."""
+    return dataset in _elements_of_dataset
+
+
+def numpy_elements(dataset: tf.data.Dataset) -> Sequence[Any]:
+    """Returns the elements of a dataset as structures of NumPy arrays.
+
+    An iterator costs several milliseconds, most of them for the functions of the dataset
+    (`map`), which TensorFlow instantiates and optimises for each iterator.
+    """
+    if dataset in _elements_of_dataset:
+        return _elements_of_dataset[dataset]
+    return list(dataset.as_numpy_iterator())
 
 
 def joined_spec(spec: Spec) -> Joined:
@@ -41,11 +71,11 @@ def is_joined(spec: Spec, element_spec: Spec) -> bool:
 
 def join(elements: Iterable[Any], spec: Spec) -> Joined:
     """Joins the elements of a client to NumPy arrays."""
-    columns = [tf.nest.flatten(element) for element in elements]
+    flat_elements = [tf.nest.flatten(element) for element in elements]
 
     def joined(index: int, leaf: tf.TensorSpec) -> collections.OrderedDict:
         dtype = leaf.dtype.as_numpy_dtype
-        arrays = [np.asarray(column[index], dtype) for column in columns]
+        arrays = [np.asarray(element[index], dtype) for element in flat_elements]
         values = np.concatenate([np.zeros([0], dtype), *(array.ravel() for array in arrays)])
         shapes = np.array([a.shape for a in arrays], np.int64).reshape(len(arrays), leaf.shape.rank)
         return collections.OrderedDict(values=values, shapes=shapes)

@@ -214,10 +214,8 @@ class Vocabulary:
         """
         source = pathlib.Path(path)
         try:
-            # With newline="" and split, only "
-            # " ends a row.
-            with source.open(encoding="utf-8", newline="") as file:
-                lines = file.read().split("\n")
+            # Not `splitlines`: only a line feed ends a row.
+            lines = files.content(source, follow_link=True).decode("utf-8").split("\n")
         except FileNotFoundError:
             raise errors.DataError(f"{source}: there is no vocabulary file.") from None
         except (OSError, UnicodeDecodeError) as error:

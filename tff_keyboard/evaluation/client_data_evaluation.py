@@ -1,11 +1,13 @@
 """Evaluates a model on the raw text of TFF client data, with intervals over clients."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tff_keyboard.data import client_data as client_data_lib
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics.own_metrics import CountedMetric
 from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts
 
 if TYPE_CHECKING:
@@ -15,11 +17,12 @@ if TYPE_CHECKING:
 def evaluate_client_data(
     model: "tf.keras.Model",
     vocabulary: Vocabulary,
-    client_data: client_data_lib.ClientData[Any],
+    client_data: client_data_lib.ClientData,
     *,
     feature: str,
     name: str = "held_out",
     max_length: int = 0,
+    metrics: Sequence[CountedMetric] = (),
 ) -> Evaluation:
     """Evaluates a model on clients that it was not trained on.
 
@@ -36,6 +39,7 @@ def evaluate_client_data(
         without a message are left out.
       name: Name of the text in the evaluation.
       max_length: Maximum number of targets in a message; 0 means whole messages.
+      metrics: Metrics of the user.
 
     Returns:
       The evaluation. `metrics` has every metric with its interval over the clients. Client ids are
@@ -62,4 +66,5 @@ def evaluate_client_data(
         ModelFacts(name=predictor.model.name_in_registry),
         TypedText(name, tuple(messages), tuple(messages.values())),
         max_length=max_length,
+        metrics=metrics,
     )

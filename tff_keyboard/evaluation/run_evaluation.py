@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -22,12 +23,20 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
 from tff_keyboard.evaluation.counts.predictor_evaluation import Compute
 from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics import own_metrics
+from tff_keyboard.evaluation.metrics.own_metrics import CountedMetric
 from tff_keyboard.evaluation.model_specs.named_predictor import (
     NamedPredictor,
     vocabulary_by_frequency,
 )
 from tff_keyboard.evaluation.results.comparison import Comparison
-from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts, TextFacts, read_json
+from tff_keyboard.evaluation.results.result import (
+    Evaluation,
+    ModelFacts,
+    OwnMetricFacts,
+    TextFacts,
+    read_json,
+)
 from tff_keyboard.evaluation.statistics.sums import Sums
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.predictors.predictor import Predictor
@@ -50,11 +59,24 @@ def evaluate_named(
     store: ClientStore | None = None,
     reference: Vocabulary | None = None,
     compute: Compute | None = None,
+    metrics: Sequence[CountedMetric] = (),
 ) -> Evaluation:
     """Evaluates one model on one text, with a progress line. Completes the model's facts.
 
-    Raises `DivergedError` if the model's predictions are not finite.
+    `metrics` are metrics of the user. They are left out with `compute`, because a cluster's nodes
+    do not have their code.
+
+    Raises `DivergedError` if the model's predictions are not finite, and `ConfigError` if a metric
+    of the user cannot be counted.
     """
+    if compute is not None and metrics:
+        names = ", ".join(each.metric.name for each in metrics)
+        warnings.warn(
+            f"Left out: {names}. The nodes of a cluster do not have the code of own metrics.",
+            UserWarning,
+            stacklevel=2,
+        )
+        metrics = ()
     start = time.perf_counter()
     with Progress(f"evaluate {model.name}", total=text.num_words, unit="words") as line:
         counts = predictor_evaluation.evaluate(
@@ -64,6 +86,7 @@ def evaluate_named(
             reference=reference,
             progress=lambda done, total: line.update(text.num_words * done / total),
             compute=compute,
+            metrics=metrics,
         )
     if not all(np.isfinite(values).all() for values in counts.sums.values()):
         raise DivergedError(
@@ -94,6 +117,15 @@ def evaluate_named(
             for family, slices in counts.slices.items()
         },
         seconds=time.perf_counter() - start,
+        own_metrics={
+            each.metric.name: OwnMetricFacts(
+                label=each.metric.label,
+                kind=each.metric.kind,
+                better=each.metric.better,
+                source=each.source,
+            )
+            for each in metrics
+        },
     )
 
 
@@ -124,8 +156,9 @@ def compare_models(
     *,
     store: ClientStore | None,
     compute: Compute | None = None,
+    metrics: Sequence[CountedMetric] = (),
 ) -> Comparison:
-    """Compares several models on one text with the first.
+    """Compares several models on one text with the first, also in `metrics` of the user.
 
     `store` is the store of the text, or the store that baselines were trained on. Its vocabulary
     orders words by frequency; without a store, the vocabulary of a model does.
@@ -139,6 +172,7 @@ def compare_models(
             store=store,
             reference=reference,
             compute=compute,
+            metrics=metrics,
         )
         for model in models
     ]
@@ -153,7 +187,7 @@ def evaluate_run(
     max_length: int = 0,
     elsewhere: Elsewhere | None = None,
 ) -> Evaluation:
-    """Evaluates a finished run on all clients of a population.
+    """Evaluates a finished run on all clients of a population, also in the user's own metrics.
 
         evaluation = evaluate_run("runs/sms", "held_out")
         print(evaluation.metrics["recall_at_3_no_eos"].value)
@@ -170,6 +204,8 @@ def evaluate_run(
       RunDirectoryError: If `path` is not a run directory.
       DataError: If the store has another vocabulary, or the population is empty.
       SavedModelError: If the run has no model yet, or a damaged one.
+      ConfigError: If a metric of the user cannot be counted. One whose code is missing or not
+        trusted is left out, with a warning.
     """
     from tff_keyboard.models.saved_model import load_model
     from tff_keyboard.predictors.keras_predictor import KerasPredictor
@@ -186,6 +222,7 @@ def evaluate_run(
                 f"{store.directory} has a different vocabulary than {run.path}. Prepare it with "
                 f"--set=data.vocabulary_path={run.vocabulary_path}."
             )
+    metrics = own_metrics.build(config.evaluation.metrics)
     evaluations = [
         evaluate_named(
             predictor,
@@ -194,6 +231,7 @@ def evaluate_run(
             max_length=max_length,
             store=store,
             compute=elsewhere(store, population) if elsewhere else None,
+            metrics=metrics,
         )
         for store in stores
     ]

@@ -106,7 +106,7 @@ def fold_in_order(results: Iterator[tuple[int, T]], merge: Callable[[T, T], T]) 
     for position, result in results:
         waiting[position] = result
         while following in waiting:
-            found = waiting.pop(following)
-            merged = found if merged is None else merge(merged, found)
+            following_result = waiting.pop(following)
+            merged = following_result if merged is None else merge(merged, following_result)
             following += 1
     return merged

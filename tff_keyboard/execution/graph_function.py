@@ -125,6 +125,36 @@ class GraphFunction:
             tensor_specs(signature.parameter),
         )
 
+    def adds_halves(self) -> bool:
+        """Whether result i is parameter i plus parameter n + i of 2n parameters, all numbers."""
+        graph = tf.compat.v1.GraphDef.FromString(self._graph_def)
+        nodes = {node.name: node for node in graph.node}
+        half = len(self._results)
+        if len(self._parameters) != 2 * half:
+            return False
+        names = [name.removesuffix(":0") for name in self._parameters]
+
+        def source(name: str) -> str:
+            name = name.removesuffix(":0")
+            while name in nodes and nodes[name].op == "Identity":
+                name = nodes[name].input[0].removesuffix(":0")
+            return name
+
+        for index, result in enumerate(self._results):
+            node = nodes.get(source(result))
+            if node is None or node.op not in ("Add", "AddV2") or len(node.input) != 2:
+                return False
+            parameters = [source(name) for name in node.input]
+            types = {nodes[name].attr["dtype"].type for name in parameters if name in nodes}
+            shapes = [nodes[name].attr["shape"].shape for name in parameters if name in nodes]
+            if parameters != [names[index], names[half + index]] or shapes[0] != shapes[1]:
+                return False
+            if not all(
+                tf.as_dtype(one).is_floating or tf.as_dtype(one).is_integer for one in types
+            ):
+                return False
+        return True
+
     @functools.cached_property
     def key(self) -> str:
         """SHA-256 of the graph and its names. Functions with the same key are the same."""

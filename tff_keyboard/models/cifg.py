@@ -19,8 +19,7 @@ with standard deviation 1/sqrt(dim), which makes x_t a unit vector on average.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -28,11 +27,14 @@ from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.models import softmax_loss
 from tff_keyboard.models.first_step import FirstStep
 from tff_keyboard.models.layers import recurrence
-from tff_keyboard.models.layers.dropout import check_rate, dropout
+from tff_keyboard.models.layers.dropout import dropout
 from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
 from tff_keyboard.models.layers.packing import by_rows, pack
 from tff_keyboard.models.layers.tied_embedding import lookup_tied
 from tff_keyboard.models.recurrent_model import RecurrentModel
+from tff_keyboard.models.registry._projected_model import ProjectedModel
+from tff_keyboard.models.registry.cifg import CifgConfig
+from tff_keyboard.parts.tables import documented_by
 
 
 class CifgCell:
@@ -96,10 +98,8 @@ class ProjectedRecurrentModel(RecurrentModel):
     Args:
       vocabulary_size: Rows of the table, including special ids.
       seed: Seed of the initial weights; None for zeros, except for the biases.
-      units: Width of c.
-      embedding_size: Width of x and r.
+      options: The sizes: `units` is the width of c, `embedding_size` the width of x and r.
       biases: Initial bias of each gate.
-      options: Further options with which the model was built.
     """
 
     def __init__(
@@ -107,17 +107,13 @@ class ProjectedRecurrentModel(RecurrentModel):
         *,
         vocabulary_size: int,
         seed: int | None,
-        units: int,
-        embedding_size: int,
+        options: ProjectedModel,
         biases: Sequence[float],
-        options: Mapping[str, Any] | None = None,
     ):
+        units, dim = options.units, options.embedding_size
         super().__init__(
-            vocabulary_size=vocabulary_size,
-            state_size=[embedding_size, units],
-            options={"units": units, "embedding_size": embedding_size, **(options or {})},
+            vocabulary_size=vocabulary_size, state_size=[dim, units], options=options.arguments()
         )
-        dim = embedding_size
 
         def matrix(name, rows, columns, gates):
             initialiser = glorot(rows, columns, seed=seed, name=name)
@@ -143,6 +139,7 @@ class ProjectedRecurrentModel(RecurrentModel):
         return tf.gather(self.embedding, ids)
 
 
+@documented_by(CifgConfig)
 class Cifg(ProjectedRecurrentModel):
     """The next-word model of Gboard. The module docstring has the equations.
 
@@ -152,11 +149,10 @@ class Cifg(ProjectedRecurrentModel):
     Args:
       vocabulary_size: Rows of the table, including special ids.
       seed: Seed of the initial weights; None for zeros.
-      units: Width of c.
-      embedding_size: Width of x and r.
-      embedding_dropout: Dropout rate on x_t during training, in [0, 1). Not in the paper.
-      output_dropout: Dropout rate on r_t before the output table during training, in [0, 1). The
-        recurrence uses all of r_t. Not in the paper.
+      units: See `CifgConfig`.
+      embedding_size: See `CifgConfig`.
+      embedding_dropout: See `CifgConfig`.
+      output_dropout: See `CifgConfig`.
     """
 
     name_in_registry = "cifg"
@@ -166,21 +162,19 @@ class Cifg(ProjectedRecurrentModel):
         *,
         vocabulary_size: int,
         seed: int | None,
-        units: int = 670,
-        embedding_size: int = 96,
-        embedding_dropout: float = 0.0,
-        output_dropout: float = 0.0,
+        units: int = CifgConfig.units,
+        embedding_size: int = CifgConfig.embedding_size,
+        embedding_dropout: float = CifgConfig.embedding_dropout,
+        output_dropout: float = CifgConfig.output_dropout,
     ):
-        check_rate(embedding_dropout, "embedding_dropout")
-        check_rate(output_dropout, "output_dropout")
-        rates = {"embedding_dropout": embedding_dropout, "output_dropout": output_dropout}
-        super().__init__(
-            vocabulary_size=vocabulary_size,
-            seed=seed,
+        options = CifgConfig(
             units=units,
             embedding_size=embedding_size,
-            biases=[-1.0, 0.0, 0.0],
-            options={name: rate for name, rate in rates.items() if rate},
+            embedding_dropout=embedding_dropout,
+            output_dropout=output_dropout,
+        )
+        super().__init__(
+            vocabulary_size=vocabulary_size, seed=seed, options=options, biases=[-1.0, 0.0, 0.0]
         )
         self._embedding_dropout = embedding_dropout
         self._output_dropout = output_dropout

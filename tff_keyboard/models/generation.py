@@ -61,20 +61,20 @@ def sample_texts(
         rows = slice(start, min(start + batch_size, num_texts))
         size = rows.stop - rows.start
         state, previous = model.initial_state(size), tf.fill([size], BOS)
-        for place in range(num_words):
+        for position in range(num_words):
             previous, state = draw(
                 model,
                 previous,
                 state,
-                tf.constant(uniforms[rows, place]),
-                tf.constant(_allowed(model, place, allow_end)),
+                tf.constant(uniforms[rows, position]),
+                tf.constant(_allowed(model, position, allow_end)),
             )
             words = previous.numpy()
-            texts[rows, place] = np.where(words == EOS, PAD, words)
+            texts[rows, position] = np.where(words == EOS, PAD, words)
             # A text that has ended stays ended: later draws of its row are ignored.
-            if place and allow_end:
-                texts[rows, place][texts[rows, place - 1] == PAD] = PAD
-                if not texts[rows, place].any():
+            if position and allow_end:
+                texts[rows, position][texts[rows, position - 1] == PAD] = PAD
+                if not texts[rows, position].any():
                     break
     return texts
 
@@ -112,10 +112,10 @@ def text_log_probabilities(
         rows = slice(start, min(start + batch_size, num_texts))
         batch = texts[rows].astype(np.int32)
         state, previous = model.initial_state(len(batch)), np.full([len(batch)], BOS, np.int32)
-        for place in range(num_words):
-            words = batch[:, place]
+        for position in range(num_words):
+            words = batch[:, position]
             targets = np.where(words == PAD, EOS, words)
-            allowed = tf.constant(_allowed(model, place, allow_end))
+            allowed = tf.constant(_allowed(model, position, allow_end))
             log_p, state = score(
                 model, tf.constant(previous), state, tf.constant(targets, tf.int32), allowed
             )
@@ -165,10 +165,10 @@ def _masked(logits: tf.Tensor, allowed: tf.Tensor) -> tf.Tensor:
     return logits - tf.reduce_max(logits, axis=-1, keepdims=True)
 
 
-def _allowed(model: NextWordModel, place: int, allow_end: bool) -> np.ndarray:
+def _allowed(model: NextWordModel, position: int, allow_end: bool) -> np.ndarray:
     """Returns [vocabulary] bool: the ids that are allowed at this position of a text."""
     allowed = np.arange(model.vocabulary_size) >= NUM_SPECIAL
-    allowed[EOS] = allow_end and place > 0
+    allowed[EOS] = allow_end and position > 0
     return allowed
 
 
@@ -198,6 +198,6 @@ def _check_texts(texts: np.ndarray, vocabulary_size: int, allow_end: bool) -> No
         )
 
 
-def _require_at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise ValueError(f"`{name}` must be >= {least}, got {value}.")
+def _require_at_least(name: str, value: int, minimum: int) -> None:
+    if value < minimum:
+        raise ValueError(f"`{name}` must be >= {minimum}, got {value}.")

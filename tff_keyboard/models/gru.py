@@ -20,10 +20,12 @@ bias 0, all GRU weights uniform in [-1/sqrt(units), 1/sqrt(units)].
 import tensorflow as tf
 
 from tff_keyboard.models.layers import recurrence
-from tff_keyboard.models.layers.dropout import check_rate, dropout
+from tff_keyboard.models.layers.dropout import dropout
 from tff_keyboard.models.layers.initialisers import uniform
 from tff_keyboard.models.layers.tied_embedding import lookup, lookup_tied
 from tff_keyboard.models.recurrent_model import RecurrentModel
+from tff_keyboard.models.registry.gru import GruConfig
+from tff_keyboard.parts.tables import documented_by
 
 
 class GruCell:
@@ -74,6 +76,7 @@ class GruCell:
         return recurrence.sum_of_products(h_before, d_recurrent), d_bias
 
 
+@documented_by(GruConfig)
 class Gru(RecurrentModel):
     """The client model of FedAtt. The module docstring has the equations.
 
@@ -86,10 +89,10 @@ class Gru(RecurrentModel):
     Args:
       vocabulary_size: Rows of the tables, including special ids.
       seed: Seed of the initial weights; None for zeros.
-      units: Width of h; 300, 650 or 1500 in the paper.
-      embedding_size: Width of x.
-      tied: Whether the output table is the embedding; then `units` must equal `embedding_size`.
-      dropout: Dropout rate on x and h during training, in [0, 1).
+      units: See `GruConfig`.
+      embedding_size: See `GruConfig`.
+      tied: See `GruConfig`.
+      dropout: See `GruConfig`.
     """
 
     name_in_registry = "gru"
@@ -99,26 +102,16 @@ class Gru(RecurrentModel):
         *,
         vocabulary_size: int,
         seed: int | None,
-        units: int = 300,
-        embedding_size: int = 300,
-        tied: bool = False,
-        dropout: float = 0.0,
+        units: int = GruConfig.units,
+        embedding_size: int = GruConfig.embedding_size,
+        tied: bool = GruConfig.tied,
+        dropout: float = GruConfig.dropout,
     ):
-        check_rate(dropout)
-        if tied and units != embedding_size:
-            raise ValueError(
-                f"`model.tied` requires `model.units` = `model.embedding_size`, got {units} and "
-                f"{embedding_size}. Make them equal, or set `model.tied` = false."
-            )
+        options = GruConfig(units=units, embedding_size=embedding_size, tied=tied, dropout=dropout)
         super().__init__(
             vocabulary_size=vocabulary_size,
             state_size=[units],
-            options={
-                "units": units,
-                "embedding_size": embedding_size,
-                "tied": tied,
-                "dropout": dropout,
-            },
+            options=options.arguments(),
         )
         self._dropout_rate = dropout
         self._tied = tied

@@ -18,10 +18,12 @@ in [-0.1, 0.1]; output bias 0.
 import tensorflow as tf
 
 from tff_keyboard.models.layers import recurrence
-from tff_keyboard.models.layers.dropout import check_rate, dropout
+from tff_keyboard.models.layers.dropout import dropout
 from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
 from tff_keyboard.models.layers.tied_embedding import lookup, lookup_tied
 from tff_keyboard.models.recurrent_model import RecurrentModel
+from tff_keyboard.models.registry.lstm2 import Lstm2Config
+from tff_keyboard.parts.tables import documented_by
 
 LAYERS = 2
 
@@ -76,6 +78,7 @@ class LstmCell:
         return (recurrence.sum_of_products(before[0], d_pre),)
 
 
+@documented_by(Lstm2Config)
 class Lstm2(RecurrentModel):
     """The client model of FedMed. The module docstring has the equations.
 
@@ -89,10 +92,10 @@ class Lstm2(RecurrentModel):
     Args:
       vocabulary_size: Rows of the tables, including special ids.
       seed: Seed of the initial weights; None for zeros.
-      units: Width of h and c in both layers.
-      embedding_size: Width of x.
-      tied: Whether the output table is the embedding, after a projection.
-      dropout: Dropout rate on x, h' and h'' during training, in [0, 1).
+      units: See `Lstm2Config`.
+      embedding_size: See `Lstm2Config`.
+      tied: See `Lstm2Config`.
+      dropout: See `Lstm2Config`.
     """
 
     name_in_registry = "lstm2"
@@ -102,21 +105,18 @@ class Lstm2(RecurrentModel):
         *,
         vocabulary_size: int,
         seed: int | None,
-        units: int = 400,
-        embedding_size: int = 300,
-        tied: bool = False,
-        dropout: float = 0.0,
+        units: int = Lstm2Config.units,
+        embedding_size: int = Lstm2Config.embedding_size,
+        tied: bool = Lstm2Config.tied,
+        dropout: float = Lstm2Config.dropout,
     ):
-        check_rate(dropout)
+        options = Lstm2Config(
+            units=units, embedding_size=embedding_size, tied=tied, dropout=dropout
+        )
         super().__init__(
             vocabulary_size=vocabulary_size,
             state_size=[units] * (2 * LAYERS),
-            options={
-                "units": units,
-                "embedding_size": embedding_size,
-                "tied": tied,
-                "dropout": dropout,
-            },
+            options=options.arguments(),
         )
         self._dropout_rate = dropout
         self._tied = tied

@@ -43,10 +43,15 @@ class NextWordModel(tf.keras.Model, abc.ABC):
         and `seed`; JSON values only.
       name_in_registry: A key of `models.MODELS`, or the reference of a user's model.
       source: The code of a user's model; None for a model of this package.
+      is_private: Whether `load_model` read a model that was trained with privacy. `save_model`
+        writes it again, so that exports use no text of its clients.
+      continues_private_run: The same for a model that continues a private run.
     """
 
     name_in_registry: str
     source: PartSource | None = None
+    is_private: bool = False
+    continues_private_run: bool = False
 
     def __new__(cls, *args, **kwargs):
         # Keras's own `__new__` replaces the *base class of this class* by its TF1 version when a

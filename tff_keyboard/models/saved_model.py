@@ -4,16 +4,16 @@
     vocabulary.txt   `Vocabulary.save`
     model.json       {"format", "name", "vocabulary_size", "options", "sha256": {file: digest}},
                      and after a training "rounds", the finished rounds when it was saved,
-                     "run_id", the random id of its run, and "private", true if its noise hides
-                     the clients; the model of a user also has "source": {"version", "sha256"} of
-                     its code
+                     "run_id", the random id of its run, and "private", true if its run had a
+                     mechanism of privacy; the model of a user also has "source": {"version",
+                     "sha256"} of its code
 
 A model appears completely or not at all (`storage/directories.py`). Reading checks both digests,
 names, shapes and that every weight is finite.
 
 The model of a user is built by the code that its `name` refers to (`storage/part_reference.py`).
-The code runs only if it has the recorded SHA-256 and is not in the directory of the model or of its
-run, because such a directory may come from another person.
+The code runs only if it has the recorded SHA-256, and if the user named it before, because the
+directory of a model may come from another person (`storage/trusted_code.py`).
 """
 
 import hashlib
@@ -29,9 +29,9 @@ import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models.keras_next_word_model import is_buildable
+from tff_keyboard.models.model_factory import build_model
 from tff_keyboard.models.next_word_model import NextWordModel
-from tff_keyboard.models.registry import build_model
-from tff_keyboard.storage import directories, names, npz, part_reference, trusted_code
+from tff_keyboard.storage import directories, files, names, npz, part_reference, trusted_code
 from tff_keyboard.storage.errors import ConfigError, SavedModelError, printable
 from tff_keyboard.storage.model_description import (
     FORMAT,
@@ -55,6 +55,8 @@ def save_model(
     vocabulary: Vocabulary,
     *,
     rounds: int | None = None,
+    has_stopped_early: bool = False,
+    is_start: bool = False,
     run_id: str = "",
     is_private: bool = False,
     continues_private_run: bool = False,
@@ -70,6 +72,9 @@ def save_model(
       vocabulary: Vocabulary that gives the rows of the model.
       rounds: Finished rounds of the training, if any. It distinguishes this model from later ones
         of the same training.
+      has_stopped_early: Whether the training ended after these rounds, before all of its config.
+      is_start: Whether these are the weights from before the first round, because no round was
+        better.
       run_id: The random id of the run that trained it, if any.
       is_private: Whether it was trained with differential privacy. Exports of a copy of the model
         then use no text of its clients, as exports of the run.
@@ -78,7 +83,8 @@ def save_model(
     Raises:
       ValueError: If model and vocabulary differ in size, a weight is not finite, or the model
         cannot be built again, because it is a Keras model that was not built by `build_model`.
-      OSError: If the directory cannot be written. An existing directory is unchanged.
+      OSError: If the directory cannot be written, is a link, or has other files in it. An existing
+        directory is unchanged.
     """
     if not isinstance(model, NextWordModel) or not is_buildable(model):
         raise ValueError(
@@ -112,11 +118,15 @@ def save_model(
         }
     if rounds is not None:
         description["rounds"] = rounds
+    if has_stopped_early:
+        description["stopped_early"] = True
+    if is_start:
+        description["is_start"] = True
     if run_id:
         description["run_id"] = run_id
-    if is_private:
+    if is_private or model.is_private:
         description["private"] = True
-    if continues_private_run:
+    if continues_private_run or model.continues_private_run:
         description["continues_private_run"] = True
     write_files(directory, description, archive.getvalue(), vocabulary.to_bytes())
 
@@ -133,13 +143,14 @@ def write_files(
       vocabulary: Content of `vocabulary.txt`.
 
     Raises:
-      OSError: If the directory cannot be written. An existing directory is unchanged.
+      OSError: If the directory cannot be written, is a link, or has other files in it. An existing
+        directory is unchanged.
     """
     content = {names.WEIGHTS: weights, names.VOCABULARY: vocabulary}
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     text = json.dumps({**description, "sha256": digests}, indent=2) + "\n"
     content[names.MODEL_DESCRIPTION] = text.encode()
-    with directories.new_directory(pathlib.Path(directory)) as work:
+    with directories.new_directory(pathlib.Path(directory), replaces=names.MODEL_FILES) as work:
         for name, data in content.items():
             (work / name).write_bytes(data)
 
@@ -196,6 +207,8 @@ def _load(
         ) from None
     except OSError as error:
         raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
+    model.is_private = description.get("private") is True
+    model.continues_private_run = description.get("continues_private_run") is True
     vocabulary = Vocabulary.load(directory / names.VOCABULARY)
     if len(vocabulary) != description["vocabulary_size"]:
         raise SavedModelError(
@@ -291,7 +304,11 @@ def _name_of(variable: Any) -> str:
 
 
 def _sha256(path: pathlib.Path) -> str:
+    digest = hashlib.sha256()
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        with files.open_regular(path, follow_link=True) as file:
+            while block := file.read(2**20):
+                digest.update(block)
     except OSError as error:
         raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
+    return digest.hexdigest()

@@ -28,6 +28,8 @@ Initial values as in `cifg.py`; b_f = 1, so that the forget gate starts near 1.
 import tensorflow as tf
 
 from tff_keyboard.models.cifg import ProjectedRecurrentModel
+from tff_keyboard.models.registry.si_cifg import SiCifgConfig
+from tff_keyboard.parts.tables import documented_by
 
 _LEAST = 1e-6  # a smaller maximum counts as this number, so that no gradient is infinite
 
@@ -43,6 +45,7 @@ def scaled(z: tf.Tensor) -> tf.Tensor:
     return z / tf.maximum(tf.reduce_max(tf.abs(z), axis=-1, keepdims=True), _LEAST)
 
 
+@documented_by(SiCifgConfig)
 class SiCifg(ProjectedRecurrentModel):
     """The scale-invariant CIFG. The module docstring has the equations.
 
@@ -54,8 +57,8 @@ class SiCifg(ProjectedRecurrentModel):
     Args:
       vocabulary_size: Rows of the table, including special ids.
       seed: Seed of the initial weights; None for zeros.
-      units: Width of c.
-      embedding_size: Width of x and r.
+      units: See `SiCifgConfig`.
+      embedding_size: See `SiCifgConfig`.
     """
 
     name_in_registry = "si_cifg"
@@ -65,14 +68,13 @@ class SiCifg(ProjectedRecurrentModel):
         *,
         vocabulary_size: int,
         seed: int | None,
-        units: int = 670,
-        embedding_size: int = 96,
+        units: int = SiCifgConfig.units,
+        embedding_size: int = SiCifgConfig.embedding_size,
     ):
         super().__init__(
             vocabulary_size=vocabulary_size,
             seed=seed,
-            units=units,
-            embedding_size=embedding_size,
+            options=SiCifgConfig(units=units, embedding_size=embedding_size),
             biases=[1.0, 0.0, 0.0],
         )
 

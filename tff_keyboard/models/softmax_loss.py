@@ -26,7 +26,8 @@ def softmax_loss(
 
     Args:
       hidden: [n, dim] float32; n may be 0.
-      table: [vocabulary, dim] float32, or None if `hidden` are the logits [n, vocabulary].
+      table: [vocabulary, dim] float32, or None if `hidden` are the logits [n, vocabulary]. Then
+        TensorFlow's own loss is used, whose gradient is [n, vocabulary], and `bias` must be None.
       bias: [vocabulary] float32, or None.
       targets: [n] int32 in [0, vocabulary).
 

@@ -37,8 +37,18 @@ from tff_keyboard.storage.errors import ConfigError, UserError
 from tff_keyboard.storage.part_reference import PartSource, UserPart
 
 _PLAIN = (bool, int, float, str)
-_OF_CLASS = ("settings", "problem")  # fields of `OwnPart` that are not keys
-_WITH_SENSITIVITY = ("aggregation.rule.type", "client.type")  # keys
+_OF_CLASS = ("settings", "problem", "table")  # fields of `OwnPart` that are not keys
+SENSITIVITY_PROMISE = "keeps the sensitivity of the mean"
+PROMISES: Mapping[str, str] = {
+    "aggregation.rule.type": SENSITIVITY_PROMISE,
+    "client.type": SENSITIVITY_PROMISE,
+    "data.source": "gives each message to the client that typed it",
+    "model.type": (
+        "draws its initial weights, and has no constants made from text of these clients"
+    ),
+    "server.type": "has no constants made from text of these clients",
+}
+"""Key -> what a privacy statement assumes of an own part with this key."""
 _is_recorded = contextvars.ContextVar("_is_recorded", default=False)
 
 
@@ -65,6 +75,7 @@ class OwnPart(Table):
       type: The reference, or the name of an entry point.
       settings: Parameter -> value, checked, with the defaults.
       problem: Why the part could not be loaded, if it is of a recorded config; otherwise "".
+      table: Dotted name of its table.
     """
 
     IS_OWN: ClassVar[bool] = True
@@ -76,6 +87,7 @@ class OwnPart(Table):
     type: str
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     problem: str = dataclasses.field(default="", compare=False)
+    table: str = dataclasses.field(default="", compare=False)
 
     @classmethod
     def is_registered(cls, name: str) -> bool:
@@ -100,18 +112,30 @@ class OwnPart(Table):
         hints = {key: hint for key, hint in typing.get_type_hints(cls).items() if key in fields}
         for key, value in table.items():
             table[key] = tables.coerce(value, hints[key], f"{prefix}.{key}")
+        key = cls.KEY or f"{prefix}.type"
+        if not part_reference.is_reference(table.get("type", "")):
+            cls._check_registered(table.get("type"), key)
         try:
-            key = cls.KEY or f"{prefix}.type"
             part = part_reference.load(reference_of(table["type"], cls.GROUP), key).part
             parameters = _parameters(part, cls.RUN_VALUES, key)
             checked = _checked(options, parameters, {**hints, **parameters}, prefix)
-            return cls(**table, settings=checked)
+            return cls(**table, settings=checked, table=prefix)
         except ConfigError as error:
             if not _is_recorded.get():
                 raise
-            return cls(**table, settings=options, problem=str(error))
+            return cls(**table, settings=options, problem=str(error), table=prefix)
         except ValueError as error:
-            raise ConfigError(str(error)) from None
+            raise ConfigError(str(error).replace(f"`{cls.PATH}.", f"`{prefix}.")) from None
+
+    @classmethod
+    def _check_registered(cls, name: str | None, key: str) -> None:
+        if name is None:
+            raise ConfigError(f"`{key}` is missing. It has no default.")
+        if not cls.is_registered(name):
+            known = "".join(f"{one!r}, " for one in cls.registered_names())
+            raise ConfigError(
+                f"`{key}` must be {known}'module:attribute' or 'file.py:attribute', got {name!r}."
+            )
 
     def plain(self) -> dict[str, Any]:
         """Returns the table from which `read` makes this part."""
@@ -167,7 +191,7 @@ class OwnPart(Table):
     @property
     def key(self) -> str:
         """The key of the config that names the part."""
-        return self.KEY or f"{self.PATH}.type"
+        return self.KEY or f"{self.table or self.PATH}.type"
 
     @property
     def reference(self) -> str:
@@ -192,12 +216,15 @@ class OwnPart(Table):
 
 
 def parts_in(config: Any) -> Iterator[OwnPart]:
-    """Yields the own parts in a config: a dataclass, and the dataclasses in its fields."""
+    """Yields the own parts in a config: a dataclass, with its fields and their tables."""
     if isinstance(config, OwnPart):
         yield config
     elif dataclasses.is_dataclass(config):
         for field in dataclasses.fields(config):
             yield from parts_in(getattr(config, field.name))
+    elif isinstance(config, Mapping):
+        for value in config.values():
+            yield from parts_in(value)
 
 
 def sources_of(config: Any) -> dict[str, dict[str, str]]:
@@ -206,12 +233,21 @@ def sources_of(config: Any) -> dict[str, dict[str, str]]:
 
 
 def unchecked(config: Any) -> tuple[str, ...]:
-    """Returns "key = reference" of each own part that can change the sensitivity of a round.
+    """Returns "key = reference" of each own part whose promise a privacy statement needs.
 
-    Such a part declares that it keeps it (docs/own_parts.md), which nothing can check.
+    `PROMISES` has the promises (docs/own_parts.md). Nothing can check them.
     """
-    parts = (part for part in parts_in(config) if part.key in _WITH_SENSITIVITY)
+    parts = (part for part in parts_in(config) if part.key in PROMISES)
     return tuple(f"{part.key} = {part.source().reference}" for part in parts)
+
+
+def unchecked_of_store(card: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns "data.source = reference" if the user's own source read the text of a client store.
+
+    The card of the store says so. A config that trains on the store need not name the source.
+    """
+    options = card.get("options", {})
+    return (f"data.source = {options['source']}",) if "source_sha256" in options else ()
 
 
 @contextlib.contextmanager

@@ -13,24 +13,29 @@ this one, and importing a config imports no parts.
 
 import functools
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-class Registry(Mapping[str, type]):
+class Registry(Mapping[str, type[Any]]):
     """Maps the names of the parts in a folder to the classes of their options.
 
     Attributes:
       package: The package of the folder.
+      tag: The field of a class whose default is the name of its module.
     """
 
-    def __init__(self, package: str):
+    def __init__(self, package: str, tag: str = "type"):
         self.package = package
+        self.tag = tag
 
     @functools.cached_property
-    def own_class(self) -> type:
-        """The class of the options of a user's own part of this kind, in the module `_own`."""
+    def own_class(self) -> type | None:
+        """The class of the options of a user's own part, in the module `_own`; None without one."""
+        if importlib.util.find_spec(f"{self.package}._own") is None:
+            return None
         module = importlib.import_module(f"{self.package}._own")
         return next(
             value
@@ -46,10 +51,16 @@ class Registry(Mapping[str, type]):
             if info.name.startswith("_"):
                 continue
             module = importlib.import_module(f"{self.package}.{info.name}")
-            classes[info.name] = _part_of(module, info.name)
+            for value in vars(module).values():
+                if isinstance(value, type) and getattr(value, self.tag, None) == info.name:
+                    classes[info.name] = value
+            if self.tag == "type" and info.name not in classes:
+                raise TypeError(
+                    f"{module.__name__} must define a dataclass with `type` = '{info.name}'."
+                )
         return classes
 
-    def __getitem__(self, name: str) -> type:
+    def __getitem__(self, name: str) -> type[Any]:
         return self._classes[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -57,11 +68,3 @@ class Registry(Mapping[str, type]):
 
     def __len__(self) -> int:
         return len(self._classes)
-
-
-def _part_of(module: Any, name: str) -> type:
-    """Returns the class of a module whose field `type` has the module's name as its default."""
-    for value in vars(module).values():
-        if isinstance(value, type) and getattr(value, "type", None) == name:
-            return value
-    raise TypeError(f"{module.__name__} must define a dataclass with `type` = '{name}'.")

@@ -139,8 +139,8 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
         return cls(**arguments)
     except ValueError as error:
         # A table that is used in several places has a general name in `PATH`.
-        own = getattr(cls, "PATH", prefix)
-        raise ConfigError(str(error).replace(f"`{own}.", f"`{prefix}.")) from None
+        table = getattr(cls, "PATH", prefix)
+        raise ConfigError(str(error).replace(f"`{table}.", f"`{prefix}.")) from None
 
 
 def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:
@@ -155,17 +155,17 @@ def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: An
     tag = values.get(key, getattr(default, key, None))
     if isinstance(tag, str) and tag in family:
         return family[tag]
-    own = own_class(hint)
+    own_part = own_class(hint)
     names, way_out = list(family), ""
-    if own is not None:
-        names += own.registered_names()
+    if own_part is not None:
+        names += own_part.registered_names()
         way_out = " Or name your own part: 'module:attribute' or 'file.py:attribute'."
         if isinstance(tag, str) and (is_reference(tag) or tag in names):
-            return own
+            return own_part
     near = difflib.get_close_matches(str(tag), names, n=1, cutoff=0.5)
     suggestion = f" Did you mean {near[0]!r}?" if near else way_out
-    known = ", ".join(map(repr, names))
-    raise ConfigError(f"`{_join(prefix, key)}` must be one of {known}, got {tag!r}.{suggestion}")
+    listed = ", ".join(map(repr, names))
+    raise ConfigError(f"`{_join(prefix, key)}` must be one of {listed}, got {tag!r}.{suggestion}")
 
 
 def own_class(hint: Any) -> Any:
@@ -197,8 +197,8 @@ def merge(
         old = below.get(tag, getattr(default, tag, None))
         if above.get(tag, old) != old:
             return dict(above)
-        known = old if isinstance(old, str) else ""  # `build` reports a tag that is not a string
-        cls = family.get(known, next(iter(family.values())))
+        old_tag = old if isinstance(old, str) else ""  # `build` reports a tag that is not a string
+        cls = family.get(old_tag, next(iter(family.values())))
     hints = field_hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
     merged = dict(below)
@@ -207,8 +207,24 @@ def merge(
         if _is_table(hints.get(key)) and isinstance(value, Mapping):
             old_table = old_value if isinstance(old_value, Mapping) else {}
             merged[key] = merge(hints[key], old_table, value, defaults[key])
+        elif isinstance(value, Mapping) and _is_table(_value_hint(hints.get(key))):
+            merged[key] = _merge_by_name(
+                old_value if isinstance(old_value, Mapping) else {}, value, "type"
+            )
         else:
             merged[key] = value
+    return merged
+
+
+def _merge_by_name(below: Mapping[str, Any], above: Mapping[str, Any], tag: str) -> Toml:
+    """Merges tables of own parts by name. A table that names another part replaces the old one."""
+    merged = dict(below)
+    for name, table in above.items():
+        old = merged.get(name)
+        if isinstance(old, Mapping) and isinstance(table, Mapping):
+            is_same = table.get(tag, old.get(tag)) == old.get(tag)
+            table = {**old, **table} if is_same else table
+        merged[name] = table
     return merged
 
 
@@ -296,14 +312,14 @@ def _unknown(
     return unknown_key(key, prefix, known)
 
 
-def unknown_key(key: str, prefix: str, known: Iterable[str]) -> str:
+def unknown_key(key: str, prefix: str, keys: Iterable[str]) -> str:
     """Returns the error message for a key that a table does not have."""
-    name, known = _join(prefix, key), list(known)
+    name, keys = _join(prefix, key), list(keys)
     kind = "key" if prefix else "section"
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
     if near:
         return f"Unknown {kind} `{name}`. Did you mean `{_join(prefix, near[0])}`?"
-    return f"Unknown {kind} `{name}`. Known: {', '.join(f'`{k}`' for k in known)}."
+    return f"Unknown {kind} `{name}`. Known: {', '.join(f'`{k}`' for k in keys)}."
 
 
 def coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
@@ -342,8 +358,8 @@ def _coerce_union(value: Any, options: Iterable[Any], name: str) -> Any:
     raise errors[0]
 
 
-def _wrong(name: str, wanted: str, value: Any) -> ConfigError:
-    return ConfigError(f"`{name}` must be {wanted}, got {value!r}.")
+def _wrong(name: str, kind: str, value: Any) -> ConfigError:
+    return ConfigError(f"`{name}` must be {kind}, got {value!r}.")
 
 
 def tag_of(cls: type) -> str:
@@ -375,6 +391,11 @@ def _default_of(field: dataclasses.Field) -> Any:
 
 def _is_table(hint: Any) -> bool:
     return dataclasses.is_dataclass(hint) or (_is_union(hint) and bool(variants(hint)))
+
+
+def _value_hint(hint: Any) -> Any:
+    """Returns the type of the values of a `dict` hint; None for other hints."""
+    return typing.get_args(hint)[1] if typing.get_origin(hint) is dict else None
 
 
 def _is_union(hint: Any) -> bool:

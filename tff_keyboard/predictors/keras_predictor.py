@@ -70,11 +70,11 @@ class KerasPredictor:
     def _read(self, context: Sequence[str]) -> None:
         """Advances state and scores to the end of `context`."""
         ids = context_ids(self.vocabulary, context)
-        known = len(self._context)
-        if ids[:known] != self._context:
+        num_read = len(self._context)
+        if ids[:num_read] != self._context:
             self.reset()
-            known = 0
-        for word_id in ids[known:]:
+            num_read = 0
+        for word_id in ids[num_read:]:
             scores, self._state = self._step(tf.constant([word_id], tf.int32), self._state)
             self._scores = scores.numpy()
         self._context = ids

@@ -1,10 +1,10 @@
 from tff_keyboard.privacy.accounting.accounting import (
-    Guarantee,
     calibrate_noise_multiplier,
     fixed_size_gaussian,
     tree_gaussian,
     unsampled_gaussian,
 )
+from tff_keyboard.privacy.accounting.guarantee import Guarantee
 from tff_keyboard.privacy.claims.planning import Plan, Schedule, plan
 from tff_keyboard.privacy.claims.statement import privacy_statement
 

@@ -20,9 +20,9 @@ def require(condition: bool, name: str, rule: str, value: object, way_out: str =
         raise ValueError(f"`{name}` {rule}, got {value!r}.{' ' + way_out if way_out else ''}")
 
 
-def require_one_of(name: str, value: object, known: Collection[object]) -> None:
+def require_one_of(name: str, value: object, choices: Collection[object]) -> None:
     """Raises `ValueError` unless `value` is one of the known names."""
-    require(value in known, name, f"must be one of {', '.join(map(repr, known))}", value)
+    require(value in choices, name, f"must be one of {', '.join(map(repr, choices))}", value)
 
 
 PLAIN_KINDS: Mapping[Any, str] = {

@@ -1,20 +1,30 @@
-"""Files that are either complete or absent, even after a kill or a power failure.
+"""Files that are either complete or absent, even after a kill or a power failure; reading them.
 
 The content is written to a hidden file in the same directory, synced to disk and renamed, and the
 rename is synced too. Symbolic links are never followed: a link at the path is replaced, and its
-target is not changed.
+target is not changed; readers of runs refuse it, because its target may be a secret of the user.
+
+A run directory may be made by an attacker. `open_regular` opens nothing but regular files: a reader
+of a pipe would wait for ever, and one of a device would fill the memory. Files that are read as a
+whole have at most `MAX_BYTES`, and those with one table or object `MAX_TABLE_BYTES`.
 """
 
 import contextlib
+import errno
 import os
 import pathlib
+import stat
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from tff_keyboard.storage import errors, in_progress, json_text
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+MAX_BYTES = 2**30  # a line of 1 KB for each of a million rounds, or 16 million digests of clients
+MAX_TABLE_BYTES = 2**26  # configs, data cards and descriptions of models have a few KB
 
 ANYONE = 0o666  # before the umask
 OWNER_ONLY = 0o600
@@ -74,6 +84,10 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
     except OSError as error:
         raise cannot_write(path, error) from error
     try:
+        try:
+            _check_regular(path, descriptor)
+        except OSError as error:
+            raise cannot_write(path, error) from error
         length = os.fstat(descriptor).st_size
         try:
             rest = memoryview(data)
@@ -88,17 +102,23 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
         os.close(descriptor)
 
 
-def make_directory(path: pathlib.Path, *, mode: int = in_progress.PARENT) -> None:
+def make_directory(
+    path: pathlib.Path, *, mode: int = in_progress.PARENT, is_part: bool = False
+) -> None:
     """Creates `path` and its parents if missing. Only their owner can write to them.
 
     Args:
       path: The directory.
       mode: Permissions of `path` itself if it is created, before the umask.
+      is_part: Whether it is part of a directory of ours. A link is then an error; otherwise the
+        user named the path, which may be a link to a directory.
 
     Raises:
       ProgramError: If the permission is missing, or a file is in the way.
     """
     try:
+        if is_part and path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
         in_progress.make_missing(path, mode)
     except OSError as error:
         raise cannot_write(path, error) from error
@@ -112,13 +132,53 @@ def cannot_write(path: pathlib.Path, error: OSError) -> errors.ProgramError:
     )
 
 
-def read_bytes(path: pathlib.Path) -> bytes:
+@contextlib.contextmanager
+def open_regular(path: pathlib.Path, *, follow_link: bool = False) -> Iterator[IO[bytes]]:
+    """Opens a regular file to read. Never waits for a pipe.
+
+    Args:
+      path: The file.
+      follow_link: Whether the file may be a symbolic link, for example in a cache of downloads.
+
+    Raises:
+      OSError: If the file is missing, cannot be read, or is not a regular file.
+    """
+    if not follow_link and path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
+    descriptor = os.open(path, _READ | (0 if follow_link else os.O_NOFOLLOW))
+    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, not a path)
+        _check_regular(path, descriptor)
+        yield file
+
+
+def content(path: pathlib.Path, *, follow_link: bool = False, max_bytes: int = MAX_BYTES) -> bytes:
+    """Returns the content of a regular file of at most `max_bytes`.
+
+    Raises `OSError` as `open_regular`, or if the file is larger.
+    """
+    with open_regular(path, follow_link=follow_link) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes", str(path))
+        return file.read(size)
+
+
+def _check_regular(path: pathlib.Path, descriptor: int) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.ENOTSUP, "it is not a regular file", str(path))
+
+
+def read_bytes(path: pathlib.Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """Returns the content of a file of a run.
 
-    Raises `RunDirectoryError` if the file is missing or cannot be read.
+    Raises `RunDirectoryError` if the file is missing, cannot be read, is not a regular file, or has
+    more than `max_bytes`.
     """
     try:
-        return path.read_bytes()
+        return content(path, max_bytes=max_bytes)
     except FileNotFoundError:
         raise errors.RunDirectoryError(
             f"{path} is missing. Restore it from a copy, or use another run directory."
@@ -127,13 +187,13 @@ def read_bytes(path: pathlib.Path) -> bytes:
         raise errors.RunDirectoryError(f"Cannot read {path}: {error.strerror}.") from None
 
 
-def read_text(path: pathlib.Path) -> str:
+def read_text(path: pathlib.Path, *, max_bytes: int = MAX_BYTES) -> str:
     """Returns the content of a UTF-8 file.
 
-    Raises `RunDirectoryError` if the file is missing, cannot be read, or is not UTF-8.
+    Raises `RunDirectoryError` as `read_bytes`, or if the file is not UTF-8.
     """
     try:
-        return read_bytes(path).decode("utf-8")
+        return read_bytes(path, max_bytes=max_bytes).decode("utf-8")
     except UnicodeDecodeError:
         raise damaged(path, "it is not UTF-8 text") from None
 
@@ -141,15 +201,15 @@ def read_text(path: pathlib.Path) -> str:
 def read_json(path: pathlib.Path) -> dict[str, Any]:
     """Returns the JSON object in a file.
 
-    Raises `RunDirectoryError` if the file is missing, cannot be read, or has no JSON object.
+    Raises `RunDirectoryError` as `read_bytes`, or if the file has no JSON object.
     """
     try:
-        content = json_text.parse(read_bytes(path))
+        value = json_text.parse(read_bytes(path, max_bytes=MAX_TABLE_BYTES))
     except json_text.InvalidJsonError as error:
         raise damaged(path, str(error)) from None
-    if not isinstance(content, dict):
+    if not isinstance(value, dict):
         raise damaged(path, "it does not hold a JSON object")
-    return content
+    return value
 
 
 def is_transient(error: Exception) -> bool:

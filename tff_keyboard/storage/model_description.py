@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.storage import directories, json_text, metrics_rows, names, shipped_files
-from tff_keyboard.storage.errors import SavedModelError, printable
+from tff_keyboard.storage import directories, files, json_text, metrics_rows, names, shipped_files
+from tff_keyboard.storage.errors import CheckFailed, SavedModelError, printable
 
 FORMAT = "tff-keyboard model 1"
 
@@ -21,15 +21,19 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
 
     Raises:
       SavedModelError: If the model is missing, or its description is damaged or has another format.
+      CheckFailed: If there is a model next to the files of a run (`check_root_of_run`).
     """
     directory = shipped_files.locate(pathlib.Path(directory))
+    check_root_of_run(directory)
     directories.restore(directory / names.MODEL)
     inner = directory / names.MODEL
     if not (directory / names.MODEL_DESCRIPTION).exists():
         directory = inner if (inner / names.MODEL_DESCRIPTION).exists() else directory
     path = directory / names.MODEL_DESCRIPTION
     try:
-        description = json_text.parse(path.read_bytes())
+        description = json_text.parse(
+            files.content(path, follow_link=True, max_bytes=files.MAX_TABLE_BYTES)
+        )
     except FileNotFoundError:
         raise SavedModelError(
             f"{directory}: there is no saved model ({names.MODEL_DESCRIPTION} is missing). "
@@ -52,6 +56,22 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
     if set(description["sha256"]) != {names.WEIGHTS, names.VOCABULARY}:
         raise SavedModelError(f"{path}: `sha256` must name {names.WEIGHTS} and {names.VOCABULARY}.")
     return directory, description
+
+
+def check_root_of_run(directory: pathlib.Path) -> None:
+    """Checks that a run directory has no model in its root, next to its config or its ledger.
+
+    Training writes models into folders of the run. A model in the root was put there, so neither
+    the ledger nor the config of the run says how it was trained.
+
+    Raises `CheckFailed` otherwise.
+    """
+    path = directory / names.MODEL_DESCRIPTION
+    if path.exists() and any((directory / part).exists() for part in (names.CONFIG, names.LEDGER)):
+        raise CheckFailed(
+            f"{path} is not the model of the run in this directory, whose models are in "
+            f"{names.MODEL}/ and {names.LAST_MODEL}/. Move it to a directory of its own."
+        )
 
 
 def warn_if_training_went_on(model: pathlib.Path, description: Mapping[str, object]) -> None:

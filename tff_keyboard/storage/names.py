@@ -24,6 +24,8 @@ REHEARSED_CLIENT_DIGESTS = "rehearsed_client_digests"
 VALIDATION_CLIENT_DIGESTS = "validation_client_digests"
 LOCK = "lock"
 ROUND_SERVER = "round_server"
+EVALUATION_ON_DEVICES = "evaluation.json"  # settings of `compare-on-devices`
+EVALUATED_GROUPS = "groups.jsonl"  # and its sums, a line for each group of devices
 
 CHECKPOINTS = "checkpoints"
 _CHECKPOINT = re.compile(r"round_(\d{8,})\.checkpoint")
@@ -33,8 +35,10 @@ MODEL = "model"
 LAST_MODEL = "model_last"
 MODEL_DESCRIPTION = "model.json"
 WEIGHTS = "weights.npz"
+MODEL_FILES = (MODEL_DESCRIPTION, WEIGHTS, VOCABULARY)
 
 COMPARISON = "comparison.json"
+COMPARISON_WITH_OWN_WORDS = "own_words.json"  # of `compare-on-devices`
 COMPARISON_TABLE = "comparison.csv"
 
 CLIENTS = "clients.sqlite"

@@ -21,6 +21,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from tff_keyboard.storage import files
+
 _SUFFIX = ".npy"
 _MAX_ARRAYS = 10_000
 _NUMERIC_KINDS = "biuf"  # of `np.dtype.kind`
@@ -108,7 +110,7 @@ def read_arrays(path: pathlib.Path, names: Sequence[str] | None = None) -> dict[
 @contextlib.contextmanager
 def _opened(path: pathlib.Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with files.open_regular(path, follow_link=True) as file, zipfile.ZipFile(file) as archive:
             yield archive
     except InvalidArchiveError:
         raise

@@ -7,20 +7,24 @@ A config names such a part wherever a table has a `type`. The part is a function
 source is code that runs with the rights of the user, so a reference must come from a config or a
 call of the user. If only a file of a model or a run names it, `trusted_code.py` decides.
 
-A run records the SHA-256 of the source file, and the version of the distribution that installed it,
-so that it can refuse another one later (`PartSource`).
+The file is read once: the bytes that are hashed are the bytes that run. Files of `__pycache__` are
+not used for it. A run records the SHA-256 of the source file, and the version of the distribution
+that installed it, so that it can refuse another one later (`PartSource`).
 """
 
 import dataclasses
 import functools
 import hashlib
 import importlib
+import importlib.machinery
 import importlib.util
+import linecache
 import pathlib
 import re
 import sys
 import sysconfig
 import traceback
+import types
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
@@ -102,19 +106,23 @@ def load(reference: str, key: str) -> UserPart:
         and the user never has (`trusted_code.py`).
     """
     path = source_path(reference, key)
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    content = path.read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
     trusted_code.check_content(absolute(reference, pathlib.Path()), key, sha256)
-    return _load(reference, key, path, sha256)
+    return _load(reference, key, path, content, sha256)
 
 
 @functools.cache
-def _load(reference: str, key: str, path: pathlib.Path, sha256: str) -> UserPart:
+def _load(reference: str, key: str, path: pathlib.Path, content: bytes, sha256: str) -> UserPart:
     before_import(path)
     source, _, attribute = reference.rpartition(":")
-    if source.endswith(".py"):
-        module, version = _module_of_file(path, key, reference), ""
-    else:
-        module, version = _installed_module(source, path, key, reference), _version(source)
+    try:
+        if source.endswith(".py"):
+            module, version = _module_of_file(path, content, sha256), ""
+        else:
+            module, version = _installed_module(source, path, content), _version(source)
+    except Exception as error:
+        raise failure(error, key, reference, path) from error
     part = getattr(module, attribute, None)
     if not callable(part):
         problem = "is not a function or class" if hasattr(module, attribute) else "does not exist"
@@ -145,20 +153,47 @@ def source_path(reference: str, key: str) -> pathlib.Path:
     return path
 
 
-def _module_of_file(path: pathlib.Path, key: str, reference: str) -> Any:
-    name = f"tff_keyboard_part_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+def _module_of_file(path: pathlib.Path, content: bytes, sha256: str) -> types.ModuleType:
+    name = "_".join(
+        ["tff_keyboard_part", hashlib.sha256(str(path).encode()).hexdigest()[:16], sha256[:16]]
+    )
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
+    return _run(spec, path, content)
+
+
+def _installed_module(name: str, path: pathlib.Path, content: bytes) -> types.ModuleType:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    if spec.name in sys.modules:  # the program itself imported it
+        return sys.modules[spec.name]
+    module = _run(spec, path, content)
+    package, _, child = spec.name.rpartition(".")
+    if package:
+        setattr(sys.modules[package], child, module)
+    return module
+
+
+def _run(
+    spec: importlib.machinery.ModuleSpec, path: pathlib.Path, content: bytes
+) -> types.ModuleType:
+    """Runs the bytes that were checked and hashed as a module.
+
+    Python's own loader would read the file again, or run a file of `__pycache__` instead.
+    """
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before its code runs, as dataclasses in it need
+    code = compile(content, str(path), "exec", dont_inherit=True)
+    # AutoGraph reads the lines of a function when it is traced. It must not see another file.
+    lines = importlib.util.decode_source(content).splitlines(keepends=True)
+    linecache.cache[str(path)] = (len(content), None, lines, str(path))
+    sys.modules[spec.name] = module  # before its code runs, as dataclasses in it need
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise failure(error, key, reference, path) from error
+        exec(code, module.__dict__)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
     return module
 
 
@@ -173,13 +208,6 @@ def _path_of_module(name: str, key: str, reference: str) -> pathlib.Path:
             "package, or name a file: 'file.py:attribute'."
         )
     return pathlib.Path(spec.origin).resolve()
-
-
-def _installed_module(name: str, path: pathlib.Path, key: str, reference: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        raise failure(error, key, reference, path) from error
 
 
 def file_of(reference: str) -> pathlib.Path:

@@ -46,6 +46,8 @@ from tff_keyboard.storage import (
 )
 from tff_keyboard.storage.errors import RunDirectoryError
 
+GROUPS_OF_DEVICES = "groups of devices"  # unit of the comparison of an evaluation on devices
+
 
 class RunDirectory:
     """A run on disk: the paths of its parts and access to its files.
@@ -134,8 +136,8 @@ class RunDirectory:
 
         Raises:
           RunDirectoryError: If another training has locked the run; if the config or the data
-            differ from those of the run (the error names the keys); if a file is damaged or a link;
-            or if the directory contains other files.
+            differ from those of the run (the error names the keys); if a part is damaged or is a
+            link; or if the directory contains other files.
           ProgramError: If the disk is full or read-only.
         """
         run = cls(path)
@@ -175,10 +177,12 @@ class RunDirectory:
     def declares_privacy(self) -> bool:
         """Whether the run's config has a mechanism of differential privacy, so a ledger must exist.
 
-        False without a config.
+        An evaluation on devices declares privacy if its sums have noise. False without a config.
         """
         if not self.exists():
-            return False
+            settings = self.path / names.EVALUATION_ON_DEVICES
+            recorded = files.read_json(settings) if settings.is_file() else {}
+            return isinstance(recorded, dict) and bool(recorded.get("noise_multiplier"))
         aggregation = toml.parse(self.config_text()).get("aggregation", {})
         return aggregation.get("privacy", {}).get("type", "none") != "none"
 
@@ -197,7 +201,7 @@ class RunDirectory:
 
         Raises `RunDirectoryError` if it is missing, cannot be read, is not UTF-8 or is not TOML.
         """
-        text = files.read_text(self.config_path)
+        text = files.read_text(self.config_path, max_bytes=files.MAX_TABLE_BYTES)
         try:
             toml.parse(text)
         except toml.InvalidTomlError as error:
@@ -249,6 +253,8 @@ class RunDirectory:
     def newest_result(self) -> tuple[pathlib.Path, int]:
         """Returns the file with the newest round among metrics, checkpoints and models.
 
+        In the folder of an evaluation on devices, the groups of devices are the rounds.
+
         Reads files that may be damaged, and skips them. Returns `(path, 0)` without any.
         """
         rounds = {}
@@ -264,6 +270,10 @@ class RunDirectory:
             with contextlib.suppress(RunDirectoryError):
                 trained = files.read_json(description).get("rounds") if model.is_dir() else None
                 rounds[description] = trained if isinstance(trained, int) else 0
+        groups = self.path / names.EVALUATED_GROUPS
+        rounds[groups] = files.read_bytes(groups).count(b"\n") if groups.is_file() else 0
+        for name in (names.COMPARISON, names.COMPARISON_WITH_OWN_WORDS):
+            rounds[self.path / name] = _groups_of_comparison(self.path / name)
         newest = max(rounds, key=lambda file: rounds[file])
         return newest, rounds[newest]
 
@@ -307,19 +317,43 @@ class RunDirectory:
                 f"{self.config_path} is missing, but rounds were completed. Without it, a resumed "
                 "run could use a different config. Restore it, or use another run directory."
             )
+        self._check_parts()
+        for model in (self.model, self.last_model):
+            try:
+                directories.check_replaceable(model, names.MODEL_FILES)
+            except OSError as error:
+                raise RunDirectoryError(f"{model} cannot be replaced: {error.strerror}.") from None
+
+    def _check_parts(self) -> None:
+        """Raises if a part, or something in it, is neither a regular file nor a directory.
+
+        A run directory of another user could have a link to a folder of this user, which training
+        would change, or a pipe, for which it would wait.
+        """
         for part in self._parts():
-            if part.is_symlink() and not part.is_dir():
-                raise RunDirectoryError(
-                    f"{part} is a link, but a run needs files of its own. Copy the file "
-                    "there, or use another run directory."
-                )
+            inside = (
+                pathlib.Path(folder, name)
+                for folder, folders, file_names in os.walk(part)
+                for name in (*folders, *file_names)
+            )
+            for path in (part, *inside):
+                if path.is_symlink():
+                    raise RunDirectoryError(
+                        f"{path} is a link, but a run needs files and folders of its own. Copy its "
+                        "target there, or use another run directory."
+                    )
+                if path.exists() and not (path.is_file() or path.is_dir()):
+                    raise RunDirectoryError(
+                        f"{path} is neither a regular file nor a directory. Remove it, or use "
+                        "another run directory."
+                    )
 
     def _remove_leftovers(self) -> None:
         """Removes unfinished files of a training that was killed. The caller holds the lock."""
         in_progress.remove_all_leftovers(self.path)
         for model in (self.model, self.last_model):
             directories.restore(model)
-            directories.remove_leftovers(model)
+            directories.remove_leftovers(model, names.MODEL_FILES)
         in_progress.remove_all_leftovers(self.checkpoints)
 
     def _lock(self) -> None:
@@ -410,11 +444,20 @@ class RunDirectory:
 def _last_round_of_table(path: pathlib.Path) -> int:
     """Returns the number at the beginning of the last complete line of a CSV file; 0 if none is."""
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        lines = files.content(path).split(b"\n")[:-1]
     except OSError:
         return 0
     first = lines[-1].partition(b",")[0] if lines else b""
     return int(first) if first.isdigit() and len(first) < 10 else 0
+
+
+def _groups_of_comparison(path: pathlib.Path) -> int:
+    """Returns the number of groups of devices in a comparison; 0 if it is not of such groups."""
+    try:
+        text = files.read_json(path)["text"] if path.is_file() else {}
+        return len(text["people"]) if text.get("unit") == GROUPS_OF_DEVICES else 0
+    except (RunDirectoryError, AttributeError, KeyError, TypeError):
+        return 0
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -7,7 +7,8 @@ content. Named parts are remembered in one file for each user:
     $XDG_STATE_HOME/tff-keyboard/trusted_code      (default: ~/.local/state/tff-keyboard/...)
 
 Each line has the SHA-256 of a source file and a reference. On another machine, the environment
-variable `TFF_KEYBOARD_TRUST` lists further files and modules, separated by colons.
+variable `TFF_KEYBOARD_TRUST` lists further files (absolute paths) and modules, separated by colons.
+They are run whatever their content is.
 """
 
 import contextlib
@@ -78,10 +79,18 @@ def _untrusted(reference: str, key: str) -> ConfigError:
 def _is_listed(reference: str) -> bool:
     source = reference.rpartition(":")[0]
     entries = filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
-    return any(
-        source == (str(pathlib.Path(entry).resolve()) if entry.endswith(".py") else entry)
-        for entry in entries
-    )
+    return any(source == _listed_source(entry) for entry in entries)
+
+
+def _listed_source(entry: str) -> str:
+    """Returns the file or module of an entry of the variable; "" for a relative path.
+
+    A relative path would name another file in each folder.
+    """
+    path = pathlib.Path(entry)
+    if not entry.endswith(".py"):
+        return entry
+    return str(path.resolve()) if path.is_absolute() else ""
 
 
 def _file() -> pathlib.Path | None:
@@ -98,7 +107,7 @@ def _remembered() -> set[tuple[str, str]]:
     lines: list[str] = []
     if file is not None:
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            lines = file.read_text(encoding="utf-8").splitlines()
+            lines = file.read_text(encoding="utf-8").split("\n")
     pairs = (line.partition(" ") for line in lines)
     return _of_this_process | {(sha256, reference) for sha256, _, reference in pairs}
 
@@ -108,7 +117,7 @@ def _remember(sha256: str, reference: str) -> None:
         return
     _of_this_process.add((sha256, reference))
     file = _file()
-    if file is None or "\n" in reference:
+    if file is None or not reference.isprintable():
         return
     with contextlib.suppress(OSError, ProgramError):  # a home that cannot be written
         files.make_directory(file.parent, mode=0o700)

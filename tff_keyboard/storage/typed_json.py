@@ -34,10 +34,10 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if not dataclasses.is_dataclass(value):
         return value
-    found = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+    items = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
     return {
         field.name: plain(item)
-        for field, item in found
+        for field, item in items
         if item is not None or field.default is not None
     }
 

@@ -5,4 +5,4 @@ The top layer of the library.
 
 import tff_keyboard
 
-__all__, __getattr__, __dir__ = tff_keyboard.lazy("training")
+__all__, __getattr__, __dir__ = tff_keyboard.lazy(__name__)

@@ -30,6 +30,7 @@ from tff_keyboard.algorithms.federated_evaluation import FederatedEvaluator
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
+from tff_keyboard.algorithms.optimizers.registry.fedavgm import FedAvgM
 from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.algorithms.rounds.round_process import RoundProcess
 from tff_keyboard.config import ConfigError, RunConfig, to_dict
@@ -40,9 +41,10 @@ from tff_keyboard.config.sections.fine_tuning_config import (
     RehearsalMethod,
     TransferConfig,
 )
-from tff_keyboard.config.sections.learning_config import FedAvgM
+from tff_keyboard.config.sections.train_config import OwnMetric
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
+from tff_keyboard.evaluation.metrics import own_metrics
 from tff_keyboard.execution import threading_options
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
@@ -51,8 +53,9 @@ from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.parts import calls, own_part
 from tff_keyboard.parts.aggregator import AggregatorRun
 from tff_keyboard.parts.client_algorithm import ProcessParts
+from tff_keyboard.parts.privacy_mechanism import MechanismConfig
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
-from tff_keyboard.privacy.ledger.origin import id_of_run
+from tff_keyboard.privacy.ledger.origin import read_origin
 from tff_keyboard.storage import part_reference
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import aggregation, validation
@@ -72,10 +75,10 @@ def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordMo
     """
     model = build_model_of(config, len(vocabulary), seed=config.train.seed)
     if config.model.initial_model:
-        found = assign_initial_weights(model, config.model.initial_model, vocabulary)
+        num_words = assign_initial_weights(model, config.model.initial_model, vocabulary)
         print(
-            f"{config.model.initial_model}: {found:,} of {len(vocabulary) - NUM_SPECIAL:,} words "
-            "start with its rows.",
+            f"{config.model.initial_model}: {num_words:,} of {len(vocabulary) - NUM_SPECIAL:,} "
+            "words start with its rows.",
             flush=True,
         )
     return model
@@ -87,7 +90,7 @@ def build_model_of(config: RunConfig, vocabulary_size: int, *, seed: int | None)
         config.model.name,
         vocabulary_size=vocabulary_size,
         seed=seed,
-        **config.model.options(),
+        **config.model.arguments(),
     )
 
 
@@ -103,7 +106,7 @@ def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool)
         weight_unit=_weight_unit(config),
         evaluation=evaluation,
         shares_first_step=config.execution.first_step != "separate",
-        **config.model.options(),
+        **config.model.arguments(),
     )
 
 
@@ -114,7 +117,7 @@ def _training_model_fn(config: RunConfig, vocabulary_size: int) -> ModelFn:
         return lwf.build_lwf_model_fn(
             config.model.name,
             vocabulary_size=vocabulary_size,
-            options=config.model.options(),
+            options=config.model.arguments(),
             true_label_weight=method.true_label_weight,
             weight_unit=_weight_unit(config),
         )
@@ -181,7 +184,7 @@ def build_process(
             build_rule_process=build_rule_process,
             uniform_weights=table.client_weighting == "uniform",
             corrects_rows=isinstance(table.row_correction, FedSubAvgConfig),
-            server_optimizer=optimizers.build_server_optimizer(config.server),
+            server_optimizer=config.server.build(),
             wrap_client_work=wrap_client_work,
             joined=joined,
         )
@@ -207,7 +210,8 @@ def check_own_parts(config: RunConfig, vocabulary: Vocabulary) -> None:
     Raises:
       ConfigError: A part raises an error, or returns an object of the wrong kind.
     """
-    if not any(own_part.parts_in(config)):
+    own_metrics.check(config.evaluation.metrics, vocabulary)
+    if all(isinstance(part, OwnMetric) for part in own_part.parts_in(config)):
         return
     threading_options.use_one_thread_an_operation()  # before the first operation
     with own_part.errors_of_parts(config):
@@ -292,8 +296,16 @@ def build_privacy(
     Raises:
       NoiseKeyError, RunDirectoryError: See `open_run_privacy`.
     """
-    if not config.aggregation.is_private:
+    privacy = config.aggregation.privacy
+    if not isinstance(privacy, MechanismConfig):
         return None
+    if not privacy.noise_multiplier:
+        print(
+            "`aggregation.privacy.noise_multiplier` = 0: updates are clipped, but there is no "
+            "noise, and so no guarantee.",
+            flush=True,
+        )
+    origin = read_origin(run)
     facts: dict[str, Any] = numerics_config(to_dict(config))
     if sources := own_part.sources_of(config):
         facts = {**facts, "own_parts": sources}  # other code gives other sums
@@ -310,8 +322,11 @@ def build_privacy(
         initial_weights=list(weights_by_name(model).values()),
         selected_per_round=selected_per_round,
         general_sha256=general_sha256,
-        run_id=id_of_run(run),
+        run_id="" if origin is None else origin.run_id,
+        changes_client_work=origin is not None and origin.changes_client_work,
         unchecked_parts=own_part.unchecked(config),
+        unknown_weights=config.model.unknown_weights,
+        secure_sums=client_ids is None and config.devices.secure_sums,
     )
 
 
@@ -329,10 +344,11 @@ def build_validation(
       store: The client store.
       general_store: The store of `fine_tuning.general_store`, if any.
       evaluator: Evaluates on clients through TFF. None evaluates the same messages without TFF.
+        So does a config with metrics of the user, which are functions of NumPy arrays.
       recipe: Names the clients, for evaluation on the nodes of a cluster.
     """
     max_length = config.data.max_length
-    if evaluator is not None:
+    if evaluator is not None and not config.evaluation.metrics:
         name_packs = recipe.evaluation_packs if recipe else None
         evaluate_on = validation.federated(evaluator, config.evaluation, max_length, name_packs)
     else:
@@ -340,7 +356,10 @@ def build_validation(
         model = build_model_of(config, len(store.vocabulary), seed=None)
         predictor = KerasPredictor(model, store.vocabulary)
         evaluate_on = validation.in_this_process(predictor, config.evaluation, max_length)
-    return validation.Validation(store, general_store, evaluate_on, config.fine_tuning.user_weight)
+    metrics = [each.metric for each in own_metrics.build(config.evaluation.metrics)]
+    return validation.Validation(
+        store, general_store, evaluate_on, config.fine_tuning.user_weight, metrics
+    )
 
 
 def build_run_settings(config: RunConfig) -> RunSettings:
@@ -348,6 +367,13 @@ def build_run_settings(config: RunConfig) -> RunSettings:
     return RunSettings(
         train=config.train,
         evaluate_every=config.evaluation.every,
+        evaluate_start=bool(config.model.initial_model),
+        own_metrics=config.evaluation.metrics,
+        own_parts={
+            part.key: part.type
+            for part in own_part.parts_in(config)
+            if not isinstance(part, OwnMetric)
+        },
         is_private=config.aggregation.is_private,
     )
 

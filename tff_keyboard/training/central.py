@@ -15,16 +15,21 @@ from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.algorithms.rounds.round_process import RoundProcess, chain
 from tff_keyboard.config import ConfigError, RunConfig, as_run
 from tff_keyboard.config.sections.fine_tuning_config import LearningWithoutForgetting
-from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation.metrics import own_metrics
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.parts import own_part
 from tff_keyboard.privacy.ledger import lineage
-from tff_keyboard.storage.errors import RunDirectoryError
+from tff_keyboard.privacy.registry.none import NoPrivacy
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import build, process_transforms, run_stores
-from tff_keyboard.training.train_run import open_run, recorded_config, train_run
+from tff_keyboard.training.train_run import (
+    check_is_not_private,
+    open_run,
+    recorded_config,
+    train_run,
+)
 
 
 def train_central(
@@ -54,11 +59,7 @@ def train_central(
     recorded = recorded_config(workdir)
     privacy = config.aggregation.privacy  # its secret salts the digests of the clients
     run = RunDirectory(workdir)
-    if run.privacy_ledger.exists() or run.noise_nonce.exists():
-        raise RunDirectoryError(
-            f"{run.path} is a private run of `train`. Central training has no noise, so the "
-            "privacy statement of the directory would be false. Use another run directory."
-        )
+    check_is_not_private(run)
     if config.aggregation.is_private and not run.declares_privacy:
         print(
             "Central training has no noise, so the run ignores [aggregation.privacy] and records "
@@ -68,6 +69,7 @@ def train_central(
         config = dataclasses.replace(config, aggregation=aggregation)
     run_stores.check_best_metric(config)
     store, general_store = run_stores.open_stores(config)
+    own_metrics.check(config.evaluation.metrics, store.vocabulary)
     pooled = build_pooled(config, store, build.build_rehearsal(config, general_store))
     if epochs is not None:
         tokens = epochs * pooled.tokens_per_epoch
@@ -86,6 +88,7 @@ def train_central(
             store,
             general_store,
             own_parts=own_part.sources_of(config),
+            unknown_weights=config.model.unknown_weights,
         ) as run,
         build.errors_of_rounds(config),
     ):
@@ -168,8 +171,8 @@ class Budget:
 
     def at_the_beginning(self, config: RunConfig) -> RunConfig:
         """Returns the config with the first part's initial model, unless it has its own."""
-        own = config.model.initial_model
-        run = lineage.run_of(pathlib.Path(own)) if own else None
+        initial_model = config.model.initial_model
+        run = lineage.run_of(pathlib.Path(initial_model)) if initial_model else None
         if run is None or run.path.resolve() not in self.parts:
             return config
         model = dataclasses.replace(config.model, initial_model=self.initial_model)

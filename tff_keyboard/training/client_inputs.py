@@ -124,20 +124,20 @@ class CohortInputs:
         if rehearsed is None:
             rehearsed = self._rehearsed_by(index, round_num)
         messages: Sequence[np.ndarray] = self._store.messages("train", self.client_ids[index])
-        most = client.max_examples
+        max_examples = client.max_examples
         lengths = None
         if rehearsed is None:
             lengths = self._store.message_lengths("train", index).tolist()
         else:
-            chosen = batches.draw_positions(len(messages), most, seed)
-            messages = [*(messages[i] for i in chosen), *rehearsed]
+            indices = batches.draw_positions(len(messages), max_examples, seed)
+            messages = [*(messages[i] for i in indices), *rehearsed]
         return batches.client_batches(
             messages,
             batch_size=client.batch_size,
             max_length=self._max_length,
             # Rehearsal has already chosen the messages. Long messages do not increase a client's
             # weight.
-            max_examples=len(messages) if most and self._rehearsal else most,
+            max_examples=len(messages) if max_examples and self._rehearsal else max_examples,
             epochs=client.epochs,
             seed=seed,
             long_messages=self._long_messages,
@@ -152,13 +152,13 @@ class CohortInputs:
         limits = [self._client.max_examples] * len(indices)
         if self._rehearsal is not None:
             for place, index in enumerate(indices):
-                chosen = batches.draw_positions(
+                drawn_indices = batches.draw_positions(
                     len(lengths[place]), self._client.max_examples, self._seed(round_num, index)
                 )
                 general = [len(message) for message in rehearsed[index]]
-                lengths[place] = np.concatenate([lengths[place][chosen], general])
+                lengths[place] = np.concatenate([lengths[place][drawn_indices], general])
             if self._client.max_examples:  # as in `batches`, where rehearsal has chosen
-                limits = [len(own) for own in lengths]
+                limits = [len(client_lengths) for client_lengths in lengths]
         sizes = batches.epoch_sizes(
             lengths,
             max_length=self._max_length,
@@ -175,8 +175,14 @@ class CohortInputs:
         excluded = self._train.excluded_client
         reporting = [int(index) for index in cohort.reporting if index != excluded]
         # Dropouts have received general messages, too.
-        found = {int(index): self._rehearsed_by(int(index), round_num) for index in cohort.selected}
-        rehearsed = {index: messages for index, messages in found.items() if messages is not None}
+        rehearsed_by_client = {
+            int(index): self._rehearsed_by(int(index), round_num) for index in cohort.selected
+        }
+        rehearsed = {
+            index: messages
+            for index, messages in rehearsed_by_client.items()
+            if messages is not None
+        }
         return cohort, rehearsed, reporting
 
     def _facts(
@@ -206,9 +212,9 @@ class CohortInputs:
     def _rehearsed_by(self, index: int, round_num: int) -> list[np.ndarray] | None:
         if self._rehearsal is None:
             return None
-        most = self._client.max_examples or np.inf
-        own = int(min(self._num_examples[index], most))
-        return self._rehearsal.messages(own, self._seed(round_num, index))
+        max_examples = self._client.max_examples or np.inf
+        num_messages = int(min(self._num_examples[index], max_examples))
+        return self._rehearsal.messages(num_messages, self._seed(round_num, index))
 
     def _seed(self, round_num: int, index: int) -> tuple[int, int, int]:
         return self._train.seed, round_num, index
@@ -224,8 +230,8 @@ def evaluation_clients(store: ClientStore, population: str, config: EvaluationCo
     client_ids = store.client_ids(population)
     if not config.clients or config.clients >= len(client_ids):
         return client_ids
-    chosen = np.random.default_rng(_EVALUATION_SEED).permutation(len(client_ids))
-    return [client_ids[index] for index in sorted(chosen[: config.clients])]
+    order = np.random.default_rng(_EVALUATION_SEED).permutation(len(client_ids))
+    return [client_ids[index] for index in sorted(order[: config.clients])]
 
 
 def evaluation_clients_batches(

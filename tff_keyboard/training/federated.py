@@ -26,7 +26,7 @@ def train_federated(
       config: Config of the run.
       workdir: The run directory.
       wrap_client_work: Changes the work of clients, for simulations of attacks. The run directory
-        does not record it, so a resumed run must get the same one.
+        records only that there is one, so a resumed run must get the same one.
       allow_tff_server: Whether rounds that cannot run in this process run in TFF's own server,
         which listens on all network interfaces, without a password. No config needs it, but some
         `wrap_client_work` do.
@@ -39,7 +39,12 @@ def train_federated(
       DataError: The store does not fit.
       SavedModelError: The initial model does not fit.
     """
-    with open_training(config, workdir, allow_tff_server=allow_tff_server) as training:
+    with open_training(
+        config,
+        workdir,
+        allow_tff_server=allow_tff_server,
+        changes_client_work=wrap_client_work is not None,
+    ) as training:
         config, store, privacy = training.config, training.store, training.privacy
         learning_process = build.build_process(
             config, training.model, wrap_client_work=wrap_client_work, joined=True

@@ -72,10 +72,10 @@ def check_python() -> str:
 
 def check_platform() -> str:
     """Checks for Linux on x86-64."""
-    found = f"{platform.system()} {platform.machine()}"
-    if found != "Linux x86_64":
-        raise Failure(f"{found}, needs Linux x86_64", "Use a Linux machine, WSL2 or a container.")
-    return f"{found}, {platform.release()}"
+    machine = f"{platform.system()} {platform.machine()}"
+    if machine != "Linux x86_64":
+        raise Failure(f"{machine}, needs Linux x86_64", "Use a Linux machine, WSL2 or a container.")
+    return f"{machine}, {platform.release()}"
 
 
 def trains() -> bool:
@@ -159,9 +159,9 @@ def check_round() -> str:
         return tff.federated_sum(values)
 
     start = time.monotonic()
-    found = LocalContext().invoke(total, [1, 2, 4])
-    if found != 7:
-        raise Failure(f"1 + 2 + 4 gave {found}", _INSTALL)
+    total_of_clients = LocalContext().invoke(total, [1, 2, 4])
+    if total_of_clients != 7:
+        raise Failure(f"1 + 2 + 4 gave {total_of_clients}", _INSTALL)
     return f"three clients in {time.monotonic() - start:.1f} s"
 
 
@@ -192,7 +192,7 @@ def check_memory() -> str:
 
 
 def available_memory_gb() -> float:
-    """Returns the memory that is available by the kernel and by the container's limit."""
+    """Returns GB (1e9 bytes) that the kernel and the limit of the container leave."""
     fields = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
     available = int(fields["MemAvailable"].split()[0]) * 1024
     with contextlib.suppress(OSError, ValueError):  # no control group, or one without a limit
@@ -221,16 +221,16 @@ def check_data() -> str:
 
 def checks(workdir: pathlib.Path) -> list[Check]:
     """Returns all checks, the ones that import TensorFlow last; without training, only typing's."""
-    found = [
+    problems = [
         Check("python", check_python),
         *(Check(name, functools.partial(check_package, name)) for name in KEYBOARD_PACKAGES),
         Check("localhost", check_localhost),
         Check("cores", check_cores),
     ]
     if not trains():
-        return [*found, Check("training", check_nothing_trains)]
+        return [*problems, Check("training", check_nothing_trains)]
     return [
-        *found,
+        *problems,
         Check("platform", check_platform),
         *(Check(name, functools.partial(check_version, name)) for name in TRAINING_PACKAGES),
         Check("disk", lambda: check_disk(workdir)),

@@ -82,6 +82,7 @@ def open_training(
     *,
     max_seats: int | None = None,
     allow_tff_server: bool = False,
+    changes_client_work: bool = False,
 ) -> Iterator[OpenTraining]:
     """Opens a federated training in `workdir`, which is new or resumed.
 
@@ -91,6 +92,7 @@ def open_training(
       max_seats: The largest number of devices of a round, if clients are devices, which check in by
         themselves. None if clients are drawn from the client store.
       allow_tff_server: See `train_federated`.
+      changes_client_work: Whether the caller changes the work of clients; see `origin.Origin`.
 
     Raises:
       ConfigError: The config does not fit.
@@ -112,6 +114,8 @@ def open_training(
             store,
             general_store,
             own_parts=own_part.sources_of(config),
+            unknown_weights=config.model.unknown_weights,
+            changes_client_work=changes_client_work,
             trains_on_store=not is_on_devices,
         ) as run,
         run_stores.open_engine(

@@ -1,5 +1,6 @@
 """Trains any learning process from a Python program, with everything that a run has."""
 
+import dataclasses
 import functools
 import hashlib
 import os
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.cohort_batcher import prepare_process
 from tff_keyboard.algorithms.cohorts import CohortSampler
+from tff_keyboard.algorithms.registry.program import ProgramClient
 from tff_keyboard.algorithms.rounds.round_process import RoundInput
 from tff_keyboard.config import ConfigError, RunConfig, as_run
 from tff_keyboard.data import batches, elements
@@ -16,6 +18,7 @@ from tff_keyboard.data.client_data import ClientData
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.client_data_evaluation import evaluate_client_data
+from tff_keyboard.evaluation.metrics import own_metrics
 from tff_keyboard.evaluation.statistics.sums import federated_metrics
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.parts import own_part
@@ -29,6 +32,20 @@ Validate: TypeAlias = Callable[[Any], Mapping[str, float]]
 
 _TABLES = ("train", "client", "data", "evaluation")  # with an effect on a process of a program
 NO_STORE = "client_data"  # `data.store` of a run on client data
+_UNKNOWN_WEIGHTS = "a process of a Python program"  # in origin.json
+
+# Keys that need a store -> what gives their values to a process on client data.
+_DATASETS = "the datasets of `clients` are passed to the process as they are"
+_ALL_CLIENTS = "`validate` gives the clients and messages of the validation"
+_NEED_A_STORE = {
+    "train": {
+        "client_sampling": "the number of messages of a client is not known",
+        "max_sampling_ratio": "the number of messages of a client is not known",
+    },
+    "client": dict.fromkeys((field.name for field in dataclasses.fields(ProgramClient)), _DATASETS),
+    "data": {"long_messages": _DATASETS},
+    "evaluation": dict.fromkeys(("clients", "max_examples", "batch_size"), _ALL_CLIENTS),
+}
 
 
 class _ClientsInMemory:
@@ -36,7 +53,7 @@ class _ClientsInMemory:
 
     truecase: Sequence[str] = ()
 
-    def __init__(self, clients: ClientData[Any], vocabulary: Vocabulary):
+    def __init__(self, clients: ClientData, vocabulary: Vocabulary):
         self.data, self.vocabulary = clients, vocabulary
         names = "\n".join(clients.client_ids).encode()
         self.card = {
@@ -55,16 +72,17 @@ class _ClientsInMemory:
 
 def train(
     process: Any,
-    clients: "str | os.PathLike[str] | ClientStore | ClientData[Any]",
+    clients: "str | os.PathLike[str] | ClientStore | ClientData",
     workdir: str | os.PathLike[str],
     *,
     model: NextWordModel,
     rounds: int,
     clients_per_round: int,
     vocabulary: Vocabulary | None = None,
-    validate: "ClientData[Any] | Validate | None" = None,
+    validate: "ClientData | Validate | None" = None,
     feature: str = "text",
     tables: Mapping[str, Mapping[str, Any]] | None = None,
+    uses_no_other_text: bool = False,
     allow_tff_server: bool = False,
 ) -> Row:
     """Trains a learning process in a run directory, or resumes the training there.
@@ -97,7 +115,12 @@ def train(
         name `train.best_metric` among them. None: the validation clients of the store.
       feature: Name of the feature with the text of a message in `validate`.
       tables: Keys of the tables [train], [client], [data] and [evaluation] of a config, such as
-        `{"train": {"seed": 2}, "client": {"batch_size": 8}, "evaluation": {"every": 5}}`.
+        `{"train": {"seed": 2}, "client": {"batch_size": 8}, "evaluation": {"every": 5}}`. Keys
+        that describe the messages of a client (the table [client], `train.client_sampling` and
+        `evaluation.clients`, for example) need a store, and are refused with `ClientData`.
+      uses_no_other_text: Declares that the initial weights of `process` are random, and that no
+        text of other clients than those of `clients` chooses or changes its weights. Otherwise the
+        model has an unknown origin, and a private run that starts from it makes no claim.
       allow_tff_server: Whether a process that cannot run in this process runs in TFF's own server,
         which listens on all network interfaces, without a password.
 
@@ -110,10 +133,13 @@ def train(
       RunDirectoryError: The directory is a run with other arguments, or is damaged.
       ProgramError: See `TrainingLoop.run`.
     """
+    if uses_no_other_text and validate is not None:
+        raise ConfigError("`uses_no_other_text` cannot be declared with `validate`.")
     source = _source(clients, vocabulary)
     config = _config(source, model, rounds, clients_per_round, tables or {})
     config = as_run(config, recorded_config(workdir))
     run_stores.check_best_metric(config)
+    own_metrics.check(config.evaluation.metrics, source.vocabulary)
     evaluate = _evaluation(source, model, validate, feature, config)
     with run_stores.open_engine(config, [], allow_tff_server=allow_tff_server) as engine:
         # Before the run directory exists: the process may not fit.
@@ -124,8 +150,12 @@ def train(
             cohorts = build.build_cohorts(config, source, num_parameters=model.count_params())
             round_input = functools.partial(cohorts.round_input, batcher=prepared.batcher)
         else:
-            sampler = CohortSampler(config.train, len(source.data.client_ids))
-            round_input = functools.partial(_of_client_data, source.data, sampler)
+            round_input = functools.partial(
+                _of_client_data,
+                source.data,
+                CohortSampler(config.train, len(source.data.client_ids)),
+                config.train.excluded_client,
+            )
             pop_aggregation_seconds = _not_measured
         with open_run(
             workdir,
@@ -133,12 +163,15 @@ def train(
             config.aggregation.privacy,
             source,
             own_parts=own_part.sources_of(config),
+            unknown_weights="" if uses_no_other_text else _UNKNOWN_WEIGHTS,
         ) as run:
             return train_run(
                 run,
                 source,
                 model,
-                build.build_run_settings(config),
+                dataclasses.replace(
+                    build.build_run_settings(config), own_parts={"the process of the program": ""}
+                ),
                 process=process,
                 round_input=round_input,
                 evaluate=evaluate,
@@ -175,6 +208,14 @@ def _config(
                 f"`tables` has [{name}], which has no effect on a process of a program. Known: "
                 f"{', '.join(_TABLES)}."
             )
+        if isinstance(source, ClientStore):
+            continue
+        for key in tables[name]:
+            if key in _NEED_A_STORE[name]:
+                raise ConfigError(
+                    f"`{name}.{key}` has no effect on `ClientData`: {_NEED_A_STORE[name][key]}. "
+                    "Remove it from `tables`, or pass a client store as `clients`."
+                )
     if model.vocabulary_size != len(source.vocabulary):
         raise ConfigError(
             f"The model has {model.vocabulary_size} output rows, but the vocabulary has "
@@ -196,6 +237,7 @@ def _evaluation(
     feature: str,
     config: RunConfig,
 ) -> Callable[[int, Any], Mapping[str, float]]:
+    metrics = own_metrics.build(config.evaluation.metrics)
     if validate is None:
         if not isinstance(source, ClientStore):
             raise ConfigError("`validate` is missing. Client data has no validation clients.")
@@ -203,7 +245,7 @@ def _evaluation(
         evaluate_on = validation.in_this_process(
             predictor, config.evaluation, config.data.max_length
         )
-        return validation.Validation(source, None, evaluate_on, 1.0)
+        return validation.Validation(source, None, evaluate_on, 1.0, [m.metric for m in metrics])
     if hasattr(validate, "create_tf_dataset_for_client"):
 
         def evaluate(round_num: int, weights: Any) -> Mapping[str, float]:
@@ -215,10 +257,16 @@ def _evaluation(
                 feature=feature,
                 name=validation.POPULATION,
                 max_length=config.data.max_length,
+                metrics=metrics,
             )
-            return federated_metrics(result.sums)
+            return federated_metrics(result.sums, [each.metric for each in metrics])
 
         return evaluate
+    if metrics:
+        raise ConfigError(
+            "`evaluation.metrics` has no effect with a function as `validate`. Return the metrics "
+            "from the function, or pass `ClientData`."
+        )
     return lambda round_num, weights: validate(weights)
 
 
@@ -234,9 +282,11 @@ def _check_input(packed: Any) -> None:
         )
 
 
-def _of_client_data(data: ClientData[Any], sampler: CohortSampler, round_num: int) -> RoundInput:
+def _of_client_data(
+    data: ClientData, sampler: CohortSampler, excluded: int, round_num: int
+) -> RoundInput:
     cohort = sampler.cohort(round_num)
-    names = [data.client_ids[index] for index in cohort.reporting]
+    names = [data.client_ids[index] for index in cohort.reporting if index != excluded]
     facts: Row = {
         "clients_selected": len(cohort.selected),
         "clients_dropped": len(cohort.dropped),

@@ -13,15 +13,15 @@ from tff_keyboard.algorithms.rounds.round_process import RoundTransform
 from tff_keyboard.algorithms.rounds.scheduled import RatesOfRound, ScheduledProcess
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.averaging_config import NoAverage
-from tff_keyboard.config.sections.fine_tuning_config import TransferConfig
-from tff_keyboard.config.sections.learning_config import (
+from tff_keyboard.config.sections.central_config import (
     CentralAdam,
     CentralSgd,
 )
-from tff_keyboard.config.sections.schedule_config import Schedule
+from tff_keyboard.config.sections.fine_tuning_config import TransferConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.parts import own_part
+from tff_keyboard.parts.schedule import Schedule
 from tff_keyboard.training.run_privacy import RunPrivacy
 
 

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping
 
+from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.host import progress
 from tff_keyboard.host.text_table import next_command
+from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.loop import training_loop
 
@@ -28,6 +30,11 @@ class RoundLines:
         self._line.close()
         print(sentence, flush=True)
 
+    def show_start(self, row: Row) -> None:
+        """Shows the validation of the model before the first round."""
+        numbers = {name: value for name, value in row.items() if not isinstance(value, str)}
+        self.say(f"the start    validation: {_validation(numbers)}")
+
     def __call__(self, done: training_loop.RoundProgress) -> None:
         """Shows one round."""
         row = {name: value for name, value in done.row.items() if not isinstance(value, str)}
@@ -36,20 +43,10 @@ class RoundLines:
                 self.say(f"Resuming after round {done.resumed_round} of {done.total_rounds}.")
             self._line.start_from(done.resumed_round)
         self._line.update(done.round_num, self._note(row, done.seconds["round_seconds"] or 0.0))
-        if row.keys() & _SHOWN and not row.keys() >= _SHOWN:  # a user's own validation
-            values = {
-                name.removeprefix("evaluation/"): value
-                for name, value in row.items()
-                if name.startswith("evaluation/")
-            }
-            figures = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
-            self.say(f"round {done.round_num:4}  validation: {figures}")
-        elif "evaluation/recall_at_1_no_eos" in row:
-            line = f"round {done.round_num:4}  validation: {_figures(row, '', with_top_3=True)}"
-            if "evaluation/general/perplexity" in row:
-                line += f"  general: {_figures(row, 'general/', with_top_3=False)}"
+        if figures := _validation(row):
+            line = f"round {done.round_num:4}  validation: {figures}"
             self.say(f"{line}  (best so far)" if done.is_best else line)
-            if math.isnan(row["evaluation/perplexity"]):
+            if math.isnan(row.get("evaluation/perplexity", 0.0)):
                 self.say(
                     "The model has diverged: its predictions are NaN. Train again with a "
                     "lower client.learning_rate or server.learning_rate."
@@ -67,6 +64,27 @@ class RoundLines:
             return f"{row['clients']} clients"
         tokens = row.get("tokens", work_tokens)
         return f"loss {nll / work_tokens:.3f} nats  {tokens / max(seconds, 1e-9):,.0f} tokens/s"
+
+
+def _validation(row: Mapping[str, float]) -> str:
+    """Returns the figures of a validation; "" without one."""
+    if row.keys() & _SHOWN and not row.keys() >= _SHOWN:  # a user's own validation
+        values = {
+            name.removeprefix("evaluation/"): value
+            for name, value in row.items()
+            if name.startswith("evaluation/")
+        }
+        return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+    if "evaluation/recall_at_1_no_eos" not in row:
+        return ""
+    line = _figures(row, "", with_top_3=True)
+    if "evaluation/general/perplexity" in row:
+        line += f"  general: {_figures(row, 'general/', with_top_3=False)}"
+    for name, value in row.items():
+        metric = name.removeprefix("evaluation/")
+        if metric != name and "/" not in metric and metric not in METRICS:
+            line += f"  {metric} {value:.4g}"  # of the user
+    return line
 
 
 def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:
@@ -94,7 +112,14 @@ def closing_lines(
         yield f"{loop.rejected_rounds} rounds had no usable update and changed nothing."
     if loop.best_round == result.rounds and loop.best_value and not result.stop_reason:
         yield "Validation was best after the last round: more rounds may still help (train.rounds)."
+    if loop.keeps_start:
+        effect = (
+            "This model is kept." if is_best else "Set `train.final_model` = 'best' to keep it."
+        )
+        yield f"No round was better on validation than the model before the first round. {effect}"
     # No round is best if all validated models have diverged.
-    chosen = f"best, round {loop.best_round}" if is_best and loop.best_round else "last"
-    yield f"Model ({chosen}): {run.model}"
+    round_label = f"best, round {loop.best_round}" if is_best and loop.best_round else "last"
+    if is_best and loop.keeps_start:
+        round_label = "the start"
+    yield f"Model ({round_label}): {run.model}"
     yield next_command("evaluate", run.path)

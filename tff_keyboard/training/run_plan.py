@@ -17,6 +17,8 @@ def planned_origin(
     secret: str = "",
     checks_in: bool = False,
     unchecked_parts: tuple[str, ...] = (),
+    unknown_weights: str = "",
+    secure_sums: bool = False,
 ) -> dict[str, Any]:
     """Returns the header fields about the vocabulary and earlier runs, as a run would record them.
 
@@ -29,6 +31,8 @@ def planned_origin(
       secret: `aggregation.privacy.noise_secret`, which salts the digests of clients.
       checks_in: Whether devices check in, so that their ids are unknown.
       unchecked_parts: `own_part.unchecked` of the config.
+      unknown_weights: `ModelOptions.unknown_weights` of the config.
+      secure_sums: Whether devices mask their updates.
 
     Raises:
       DataError: If the store is damaged.
@@ -37,8 +41,9 @@ def planned_origin(
     if not has_store(store):
         return {
             "initial_model": initial_model,
-            "ancestors": lineage.ancestors(initial_model, ours=()),
+            "ancestors": lineage.ancestors(initial_model, ours=(), unknown_weights=unknown_weights),
             "unchecked_parts": unchecked_parts,
+            "secure_sums": secure_sums,
         }
     client_ids = None
     if initial_model and not checks_in:
@@ -50,6 +55,8 @@ def planned_origin(
         client_ids,
         secret,
         unchecked_parts=unchecked_parts,
+        unknown_weights=unknown_weights,
+        secure_sums=secure_sums,
     )
 
 

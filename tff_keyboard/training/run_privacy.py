@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.parts import own_part
+from tff_keyboard.parts.privacy_mechanism import MechanismConfig
 from tff_keyboard.privacy.ledger import client_digests, ledger, lineage
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.privacy.ledger.run_header import ledger_header
 from tff_keyboard.privacy.mechanisms import noise_key
-from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
+from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
 
 # Header fields about the run, its initial model and its vocabulary.
@@ -33,6 +34,8 @@ _BEFORE = (
     "vocabulary_delta",
     "truecase_forms",
     "unchecked_parts",
+    "secure_sums",
+    "changes_client_work",
 )
 
 
@@ -71,6 +74,9 @@ def open_run_privacy(
     general_sha256: str = "",
     run_id: str = "",
     unchecked_parts: tuple[str, ...] = (),
+    unknown_weights: str = "",
+    secure_sums: bool = False,
+    changes_client_work: bool = False,
 ) -> RunPrivacy:
     """Starts or resumes the privacy of a run. Draws and stores the nonce of a new run.
 
@@ -90,6 +96,9 @@ def open_run_privacy(
       general_sha256: Hash of the general store, from its card, if any.
       run_id: The random id of the run (`origin.json`).
       unchecked_parts: `own_part.unchecked` of the config.
+      unknown_weights: `ModelOptions.unknown_weights` of the config.
+      secure_sums: Whether devices mask their updates.
+      changes_client_work: See `origin.Origin`.
 
     Raises:
       NoiseKeyError: If the nonce or the secret is missing, malformed or of another run.
@@ -107,8 +116,7 @@ def open_run_privacy(
     if recorded:
         mechanism = recorded.mechanism
     else:
-        mechanism = mechanism_of(
-            privacy,
+        mechanism = privacy.mechanism(
             rounds=train.rounds,
             min_separation_rounds=train.min_separation_rounds,
             momentum=momentum,
@@ -155,6 +163,9 @@ def open_run_privacy(
             privacy.noise_secret,
             run_id=run_id,
             unchecked_parts=unchecked_parts,
+            unknown_weights=unknown_weights,
+            secure_sums=secure_sums,
+            changes_client_work=changes_client_work,
         ),
     )
     return RunPrivacy(mechanism=mechanism, key=key, header=header)
@@ -169,6 +180,9 @@ def origin_of(
     *,
     run_id: str = "",
     unchecked_parts: tuple[str, ...] = (),
+    unknown_weights: str = "",
+    secure_sums: bool = False,
+    changes_client_work: bool = False,
 ) -> dict[str, Any]:
     """Returns the header's fields about the run, its initial model and its vocabulary.
 
@@ -180,17 +194,24 @@ def origin_of(
     salts = {secret, ""} if client_ids is not None else ()
     ours = [client_digests.salted(client_ids or (), salt) for salt in salts]
     vocabulary = store_card.get("vocabulary", {})
-    chosen = vocabulary.get("privacy") or {}
+    choice = vocabulary.get("privacy") or {}
     return {
         "run_id": run_id,
         "initial_model": initial_model,
         "ancestors": lineage.ancestors(
-            initial_model, ours=ours, store_sha256=store_card["store_sha256"]
+            initial_model,
+            ours=ours,
+            store_sha256=store_card["store_sha256"],
+            unknown_weights=unknown_weights,
         ),
         "vocabulary_sha256": vocabulary.get("fingerprint", ""),
-        "vocabulary_choice": chosen.get("choice_id", ""),
-        "vocabulary_rho": chosen.get("rho", 0.0),
-        "vocabulary_delta": chosen.get("delta_of_words", 0.0),
+        "vocabulary_choice": choice.get("choice_id", ""),
+        "vocabulary_rho": choice.get("rho", 0.0),
+        "vocabulary_delta": choice.get("delta_of_words", 0.0),
         "truecase_forms": store_card.get("truecase", {}).get("forms", 0),
-        "unchecked_parts": unchecked_parts,
+        "unchecked_parts": tuple(
+            dict.fromkeys([*unchecked_parts, *own_part.unchecked_of_store(store_card)])
+        ),
+        "secure_sums": secure_sums,
+        "changes_client_work": changes_client_work,
     }

@@ -16,12 +16,12 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.rounds.averaged import IterateWeights
 from tff_keyboard.algorithms.rounds.round_process import RoundInput, RoundProcess
 from tff_keyboard.config.resume_policy import MAY_CHANGE
-from tff_keyboard.config.sections.privacy_config import MechanismConfig, Privacy
-from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.config.sections.train_config import OwnMetric, TrainConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
+from tff_keyboard.parts.privacy_mechanism import MechanismConfig, PrivacyOptions
 from tff_keyboard.privacy.ledger import client_digests, lineage
 from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.storage import files, metrics_rows
@@ -72,11 +72,19 @@ class RunSettings:
       train: The table `[train]`.
       evaluate_every: Rounds between validations, >= 1.
       is_private: Whether metrics that come directly from the clients' text are withheld.
+      evaluate_start: Whether the model before the first round is validated, too. It is then saved
+        if no round is better.
+      own_metrics: The tables `evaluation.metrics`.
+      own_parts: Key -> reference of the user's own parts that a round runs, for errors. A key with
+        the reference "" is the name of a part that no config has.
     """
 
     train: TrainConfig
     evaluate_every: int
     is_private: bool
+    evaluate_start: bool = False
+    own_metrics: Mapping[str, OwnMetric] = dataclasses.field(default_factory=dict)
+    own_parts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def recorded_config(workdir: str | os.PathLike[str]) -> str | None:
@@ -88,11 +96,13 @@ def recorded_config(workdir: str | os.PathLike[str]) -> str | None:
 def open_run(
     workdir: str | os.PathLike[str],
     config_text: str,
-    privacy: Privacy,
+    privacy: PrivacyOptions,
     store: RecordedClients,
     general_store: ClientStore | None = None,
     *,
     own_parts: Mapping[str, Any],
+    unknown_weights: str = "",
+    changes_client_work: bool = False,
     trains_on_store: bool = True,
 ) -> RunDirectory:
     """Opens a new run directory, or resumes one. It is locked until it is closed.
@@ -102,12 +112,15 @@ def open_run(
     are also kept separately, because nothing limits the number of their rehearsals. So are digests
     of the clients of validation, whose text chooses the model. If the text is on devices
     (`trains_on_store` = False), the clients are unknown, and there are no digests. The secret of
-    `privacy` salts the digests. `own_parts` is recorded, see `RunDirectory.create`.
+    `privacy` salts the digests. `own_parts` is recorded, see `RunDirectory.create`, and so is
+    `unknown_weights`, see `lineage.ancestors`, and `changes_client_work`, see `origin.Origin`.
 
     Raises:
-      RunDirectoryError: If the directory is a run with the other kind of clients, and as
-        `RunDirectory.create`.
+      RunDirectoryError: If the directory is a run with the other kind of clients, or a private run
+        that would continue without noise, and as `RunDirectory.create`.
     """
+    if not isinstance(privacy, MechanismConfig):
+        check_is_not_private(RunDirectory(workdir))
     _check_kind_of_clients(RunDirectory(workdir), trains_on_store=trains_on_store)
     run = RunDirectory.create(
         workdir,
@@ -119,7 +132,11 @@ def open_run(
         may_change=MAY_CHANGE,
         of_this_version=config_lib.of_this_version,
     )
-    lineage.record_origin(run)
+    try:
+        lineage.record_origin(run, unknown_weights, changes_client_work=changes_client_work)
+    except BaseException:
+        run.close()
+        raise
     if trains_on_store and not (run.client_digests.exists() and run.has_begun):
         secret = privacy.noise_secret if isinstance(privacy, MechanismConfig) else ""
         client_ids, validation_ids = store.client_ids("train"), store.client_ids("validation")
@@ -135,6 +152,18 @@ def open_run(
         )
         client_digests.write(run.client_digests, client_digests.salted(client_ids, secret))
     return run
+
+
+def check_is_not_private(run: RunDirectory) -> None:
+    """Checks that training without noise may use a run directory.
+
+    Raises `RunDirectoryError` if it is a private run.
+    """
+    if run.privacy_ledger.exists() or run.noise_nonce.exists():
+        raise RunDirectoryError(
+            f"{run.path} is a private run. This training has no noise, so the privacy statement of "
+            "the directory would be false. Use another run directory."
+        )
 
 
 def _check_kind_of_clients(run: RunDirectory, *, trains_on_store: bool) -> None:
@@ -231,12 +260,16 @@ def train_run(
         ),
         evaluate=of_both(evaluate),
         evaluate_every=settings.evaluate_every,
-        best_metric=best_round.BestMetric.of_config(train),
+        evaluate_start=settings.evaluate_start,
+        best_metric=best_round.BestMetric.of_config(train, settings.own_metrics),
         checkpoint_every=train.checkpoint_every,
         max_rejected_in_a_row=train.max_rejected_rounds,
         hooks=hooks,
         progress=around_lines(lines) if around_lines else lines,
+        show_start=lines.show_start,
         pop_aggregation_seconds=pop_aggregation_seconds,
+        own_parts=settings.own_parts,
+        is_private=is_private,
     ).train()
     last_row = metrics.rows()[-1]
     rounds = metrics_rows.round_of(last_row)
@@ -244,6 +277,7 @@ def train_run(
     save = functools.partial(
         save_model,
         rounds=rounds,
+        has_stopped_early=bool(result.stop_reason),
         run_id=id_of_run(run),
         is_private=is_private,
         continues_private_run=lineage.continues_private_run(run),
@@ -254,7 +288,8 @@ def train_run(
         save(run.last_model, model, store.vocabulary)
         weights = weights.average
     weights.assign_weights_to(model)
-    save(run.model, model, store.vocabulary)
+    is_start = is_best and result.loop_state.keeps_start
+    save(run.model, model, store.vocabulary, is_start=is_start)
     for line in closing_lines(result, run, is_best=is_best):
         print(line)
     return last_row

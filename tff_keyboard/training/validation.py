@@ -22,7 +22,8 @@ from tff_keyboard.data.batches import draw_positions
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.counts import batch_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
-from tff_keyboard.evaluation.metrics import metric_table
+from tff_keyboard.evaluation.metrics import own_metrics
+from tff_keyboard.evaluation.metrics.metric_table import Metric, metric_of
 from tff_keyboard.evaluation.statistics.sums import federated_metrics
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.training import client_inputs
@@ -60,19 +61,23 @@ def in_this_process(
 ) -> Callable[[ClientStore], Evaluate]:
     """Returns an evaluation of the same messages without TFF, as `evaluate_on` of `Validation`.
 
-    `predictor` gets the weights before each evaluation.
+    `predictor` gets the weights before each evaluation. The metrics of the user are counted, too.
     """
+    metrics = own_metrics.build(config.metrics)
 
     def evaluate_on(store: ClientStore) -> Evaluate:
         clients = client_inputs.evaluation_clients(store, POPULATION, config)
         typed = [store.words(POPULATION, client) for client in clients]
-        most = config.max_examples
-        chosen = [[own[i] for i in draw_positions(len(own), most, (0,))] for own in typed]
-        text = TypedText(POPULATION, tuple(clients), tuple(chosen))
+        max_examples = config.max_examples
+        samples = [[own[i] for i in draw_positions(len(own), max_examples, (0,))] for own in typed]
+        text = TypedText(POPULATION, tuple(clients), tuple(samples))
 
         def evaluate(weights: Any) -> Mapping[str, np.ndarray]:
             weights.assign_weights_to(predictor.model)
-            return batch_evaluation.evaluate(predictor, text, max_length=max_length).sums
+            counts = batch_evaluation.evaluate(
+                predictor, text, max_length=max_length, metrics=metrics
+            )
+            return counts.sums
 
         return evaluate
 
@@ -87,6 +92,7 @@ class Validation:
       general_store: The store of `fine_tuning.general_store`, if any.
       evaluate_on: Prepares the evaluation of a store: `federated` or `in_this_process`.
       user_weight: w of the module, in [0, 1].
+      metrics: Metrics of the user. The evaluation counts their sums, too.
     """
 
     def __init__(
@@ -95,8 +101,10 @@ class Validation:
         general_store: ClientStore | None,
         evaluate_on: Callable[[ClientStore], Evaluate],
         user_weight: float,
+        metrics: Sequence[Metric] = (),
     ):
         self._user_weight = user_weight
+        self._own_metrics = {metric.name: metric for metric in metrics}
         stores = {"": store} if general_store is None else {"": store, "general/": general_store}
         self._evaluations = {prefix: evaluate_on(part) for prefix, part in stores.items()}
 
@@ -104,7 +112,7 @@ class Validation:
         """Returns metrics of `weights`, a `ModelWeights`."""
         del round_num  # the same clients every time, so that rounds can be compared
         parts = {
-            prefix: federated_metrics(evaluate(weights))
+            prefix: federated_metrics(evaluate(weights), list(self._own_metrics.values()))
             for prefix, evaluate in self._evaluations.items()
         }
         metrics = {
@@ -113,16 +121,17 @@ class Validation:
         if "general/" in parts:
             for name, user in parts[""].items():
                 general = parts["general/"][name]
-                metrics[f"trade_off/{name}"] = trade_off(name, user, general, self._user_weight)
+                metric = self._own_metrics.get(name, name)
+                metrics[f"trade_off/{name}"] = trade_off(metric, user, general, self._user_weight)
         return metrics
 
 
-def trade_off(name: str, user: float, general: float, user_weight: float) -> float:
-    """Returns the weighted mean of metric `name`; for a perplexity, the weighted geometric mean.
+def trade_off(metric: str | Metric, user: float, general: float, user_weight: float) -> float:
+    """Returns the weighted mean of a metric; for a perplexity, the weighted geometric mean.
 
     >>> round(trade_off("perplexity", 60.0, 120.0, 0.5), 3)
     84.853
     """
-    if metric_table.METRICS[name].is_perplexity:
+    if metric_of(metric).is_perplexity:
         return user**user_weight * general ** (1 - user_weight)
     return user_weight * user + (1 - user_weight) * general

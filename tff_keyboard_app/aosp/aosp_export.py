@@ -5,6 +5,7 @@ open -> sum user by user -> list -> write
 
 import pathlib
 import time
+from collections.abc import Sequence
 
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import OOV
@@ -13,9 +14,10 @@ from tff_keyboard.host.progress import Progress
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ExportError, UsageError
-from tff_keyboard_app.aosp import aosp_part
+from tff_keyboard_app.aosp import aosp_part, combined_file
 from tff_keyboard_app.aosp.engine import AospPredictor
 from tff_keyboard_app.aosp.expected_counts import ExpectedCounts, expected_counts, likely_pairs
+from tff_keyboard_app.keyboard.dictionary_files import Entry
 from tflite_export.export import private_runs, tail_part
 from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
@@ -29,6 +31,7 @@ def export(
     tail: int = 0,
     word_list: pathlib.Path | None = None,
     min_word_users: int = 0,
+    dictionary: Sequence[Entry] = (),
 ) -> list[str]:
     """Writes the list, and returns the lines to print.
 
@@ -39,6 +42,7 @@ def export(
       tail: Number of words outside the vocabulary to list.
       word_list: Public word list for `tail`.
       min_word_users: Minimum number of clients of a word; 0 for the limit of the store.
+      dictionary: Entries of a personal dictionary to list, too, of this language or of all.
 
     Raises:
       UsageError: If there are no words to list.
@@ -83,6 +87,11 @@ def export(
         "none. The sums have no noise. The only limit on what the list reveals about a client is "
         f"that several clients typed {words_listed}."
     )
+    language = predictor.vocabulary.rules.language
+    words = combined_file.with_entries(
+        words,
+        [(entry.shortcut, entry.word) for entry in dictionary if entry.is_of(language)],
+    )
     remarks = [f"{counts.people:,} clients of 'train'", f"privacy: {statement}"]
     data = words.to_bytes(remarks)
     files.write_atomically(out, [data])
@@ -93,19 +102,25 @@ def export(
     if listed_tail:
         beyond = f"; outside the vocabulary {listed_tail.min_clients} of {listed_tail.counted_on}"
         beyond += f", or an entry in {word_list.name}" if word_list else ""
-    dictionary = f"main_{predictor.vocabulary.rules.language}.dict"
+    compiled = f"main_{language}.dict"
     return [
         f"{out}: {len(words.words):,} words, {words.num_bigrams:,} bigrams, {len(data):,} bytes",
         f"words that only one client typed: {alone} (each word needs at least {min_clients} of "
         f"{counts.people:,} clients{beyond})",
         f"privacy: {statement}",
-        f"For HeliBoard, run: java -jar dicttool_aosp.jar makedict -s {out} -d {dictionary}. Then "
-        f"add {dictionary} in HeliBoard's settings, under Dictionaries.",
+        f"For HeliBoard, run: java -jar dicttool_aosp.jar makedict -s {out} -d {compiled}. Then "
+        f"add {compiled} in HeliBoard's settings, under Dictionaries.",
     ]
 
 
 def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
-    """Opens the model, and returns it with its words' forms with capitals."""
+    """Returns the predictor of a run or an exported file, and the words it writes with capitals.
+
+    The words are forms such as "London"; the list is empty if the store recorded none.
+
+    Raises:
+      ExportError: An exported file, or a model before it, was trained with differential privacy.
+    """
     if model.suffix != ".tflite":
         from tff_keyboard.predictors.keras_predictor import KerasPredictor
 
@@ -114,8 +129,9 @@ def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
     keyboard = KeyboardPredictor(model)
     if keyboard.manifest.privacy != NO_PRIVACY_CLAIM:
         raise ExportError(
-            f"{model} claims differential privacy, but sums over the text of the same clients "
-            "would reveal what its noise hides. Use the keyboard of the export instead."
+            f"{model}, or a model before it, was trained with differential privacy, but sums over "
+            "the text of the same clients would reveal what its noise hides. Use the keyboard of "
+            "the export instead."
         )
     return keyboard, list(keyboard.manifest.truecase)
 

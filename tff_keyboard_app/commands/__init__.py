@@ -23,6 +23,12 @@ COMMANDS = (
     ),
     Command(
         "Phone",
+        "dictionary",
+        "tff_keyboard_app.commands.dictionary",
+        "write your words as a file, from other keyboards or from learned words",
+    ),
+    Command(
+        "Phone",
         "personalise",
         "tff_keyboard_app.commands.personalise",
         "fine-tune an exported model on the messages of one client, or of many",

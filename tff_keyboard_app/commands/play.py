@@ -6,8 +6,8 @@ tff-keyboard play keyboard.tflite --terminal
 tff-keyboard play keyboard.tflite --cache words.cache
 tff-keyboard play keyboard.tflite --events me.jsonl    log each strip, without any words
 
-A model exported with --ngram learns the words of the messages that you send. They stay in memory
-or, with --cache, in a file that only you can read. Only this machine can open the page, and the
+The keyboard learns the words of the messages that you send. They stay in memory or, with --cache,
+in a file that only you can read. Only this machine can open the page, and the
 page loads nothing from the network. The printed address contains a token, so other users of this
 machine cannot open the page.
 """
@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 
 from absl import flags
 
-from tff_keyboard.command_line.options import Positional, TaskOptions, UsageError
+from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.config.sections.data_config import Language
 from tff_keyboard.storage import shipped_files
 
@@ -46,8 +46,13 @@ class Options(TaskOptions):
     emoji: Annotated[bool, 'Offer emoji after words such as "happy birthday".'] = True
     cache: Annotated[
         pathlib.Path | None,
-        "File for the words that a model with an n-gram learns. Default: memory only.",
+        "File for the words that the keyboard learns. Default: memory only.",
     ] = None
+    dictionary: Annotated[
+        tuple[pathlib.Path, ...],
+        "Your personal dictionary: a file of `tff-keyboard dictionary`, Gboard or SwiftKey. "
+        "Repeatable.",
+    ] = ()
     events: Annotated[
         pathlib.Path | None,
         "Log file with the outcome of each strip, without any words. An existing log is continued.",
@@ -62,10 +67,11 @@ def run(options: Options) -> None:
       ProgramError: If the port cannot be used.
       CheckFailed: If a model crashes the interpreter.
     """
-    from tff_keyboard_app.keyboard import blocklist
+    from tff_keyboard_app.keyboard import blocklist, dictionary_files
     from tflite_export.format import manifest
 
     blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
+    dictionary = dictionary_files.entries_of(options.dictionary)
     models = list(dict.fromkeys(map(shipped_files.locate, options.models)))
     for path in models:
         manifest.load_checked(path)  # before the slow imports
@@ -88,13 +94,10 @@ def run(options: Options) -> None:
         names = references.names_of(list(map(str, models)))
         opened = [open_keyboard(path, cache=cache) for path in models]
         owner = UserHistory(opened, cache, options.cache)
-        if options.cache is not None and not owner.can_learn:
-            raise UsageError(
-                "--cache requires a model with an n-gram, and none of these has one. Export the "
-                "model with --ngram, or leave --cache out."
-            )
         keyboards = {
-            name: AppKeyboard(predictor, options.language, blocked, emoji=options.emoji)
+            name: AppKeyboard(
+                predictor, options.language, blocked, emoji=options.emoji, dictionary=dictionary
+            )
             for name, predictor in zip(names, opened, strict=True)
         }
         log = held.enter_context(live_log.opened(options.events)) if options.events else None

@@ -48,6 +48,11 @@ class Options(TaskOptions):
         flags.IntegerParser(0),
     ] = 0
 
+    dictionary: Annotated[
+        tuple[pathlib.Path, ...],
+        "Personal dictionary whose words and shortcuts are listed, too. Repeatable.",
+    ] = ()
+
     def __post_init__(self) -> None:
         check_tail(self.tail, self.word_list)
         if self.out.suffix != SUFFIX:
@@ -64,6 +69,9 @@ def run(options: Options) -> None:
     elif options.store is None:
         raise UsageError("Pass --store=DIR: a .tflite file does not name a client store.")
     from tff_keyboard_app.aosp import aosp_export
+    from tff_keyboard_app.keyboard import dictionary_files
+
+    dictionary = dictionary_files.entries_of(options.dictionary)
 
     lines = aosp_export.export(
         model,
@@ -72,5 +80,6 @@ def run(options: Options) -> None:
         tail=options.tail,
         word_list=options.word_list,
         min_word_users=options.min_word_users,
+        dictionary=dictionary,
     )
     print("\n".join(lines))

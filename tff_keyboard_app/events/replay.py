@@ -24,7 +24,17 @@ def replay(
     hour: str,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[StripRecord]:
-    """Yields the strips of one user's messages of normalised words. `model` is a `model_digest`."""
+    """Yields the strips of one user's messages of normalised words.
+
+    The word cache of a hybrid starts empty: what it had learned before is forgotten.
+
+    Args:
+      predictor: The predictor that makes the strips.
+      messages: The words of each message, in order.
+      model: A `model_digest`.
+      hour: The hour of all records, as in `StripRecord`.
+      clock: A clock in seconds, for the latency.
+    """
     hybrid = predictor if isinstance(predictor, HybridPredictor) else None
     if hybrid:
         hybrid.cache.forget_all()

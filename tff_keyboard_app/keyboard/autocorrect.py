@@ -21,6 +21,13 @@ explain at least half of its frequency:
 
 Any word may be typed for another one ("bigger then", "take a brake"). The word that slips and
 spelling errors make the most likely one in this context is offered, but never applied.
+
+If the touch of each letter is known, a Gaussian around each key (`touches.py`) takes the place of
+the chance of a neighbouring key. Then words of two letters are corrected, too.
+
+Marks are left out more often than they are typed (`missing_marks`). If a word is another word
+without its marks ("el", "él"), only these two compete. The marked word is offered if it is
+plausible, and applied if it is nearly certain in this context.
 """
 
 import bisect
@@ -28,7 +35,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
 import numpy as np
 
@@ -36,15 +43,22 @@ from tff_keyboard.data.vocabulary import OOV, Vocabulary
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
 from tff_keyboard_app.keyboard.languages import LANGUAGES, Language
 from tff_keyboard_app.keyboard.letter_model import LetterModel
+from tff_keyboard_app.keyboard.missing_marks import WITHOUT_MARKS, MissingMarks
 from tff_keyboard_app.keyboard.slip_costs import SlipCosts, Slips, slips_by_hand
 from tff_keyboard_app.keyboard.spelling_index import SpellingIndex
+from tff_keyboard_app.keyboard.touches import Touches, TouchModel
 from tff_keyboard_app.keyboard.typo_channel import NEIGHBOUR, NO_SLIP, TypoChannel
-from tff_keyboard_app.keyboard.word_forms import WordForms
+from tff_keyboard_app.keyboard.word_forms import SHORTEST_STEM, WordForms
 
 SHORTEST = 2  # letters; any single one is a word or its start
 APPLIED_FROM = 0.9  # probability of having been meant, instead of a word
 APPLIED_TO_SPELLING_FROM = 0.85  # the same, if the typed string is not a word
+APPLIED_TO_UNMARKED_FROM = 0.97  # the same, if both are words and differ in marks alone
+APPLIED_BEFORE_FROM = 0.95  # the same, for the word before the typed one
 OFFERED_FROM = 0.2
+_FORMS = 5  # of known words with marks that are considered
+_BEST_OF_MARKED = 0.6  # share of the likeliest marked word among them
+_OFFERED_UNMARKED_FROM = 0.001
 _OFFERED_FOR_WORD_FROM = 0.02  # a strip has nothing better than rare words that begin with a word
 
 _DOUBTED_FROM = 0.5
@@ -68,6 +82,7 @@ _LONGEST_SHORT_FORM = 3  # letters
 _LAST = "\U0010ffff"  # sorts after every letter
 _NO_SLIP_AWAY = 1e-9  # of a word that only begins alike: ranks after all words one slip away
 _FEWEST_SHARED = 2  # letters
+_LAST_HIT_FROM = 0.01  # of the typed key's probability, of the last letter of another form
 _ENOUGH_NEAR = 4  # words; one may stand on the strip already
 _NOTHING: Mapping[str, int] = {}
 _NO_SLIPS: Slips = {}
@@ -83,6 +98,7 @@ class Correction:
     # continues the typed letters
     score: float
     is_sure: bool  # whether a space applies it
+    adds_marks: bool = False  # whether the typed word is this one without some of its marks
 
 
 class Autocorrect:
@@ -114,28 +130,37 @@ class Autocorrect:
         self._misspelt = misspelt
         self._slang = slang
         self._channel = TypoChannel(language)
+        self._touch_model = TouchModel(language)
         self._endings = language.forms
-        self._ids = {word: i for i, word in enumerate(vocabulary.words) if i > OOV}
+        self._words = vocabulary.words
+        self._ids = {word: i for i, word in enumerate(self._words) if i > OOV}
         self._sorted = sorted(self._ids)
         beyond = frequencies_of(tail)
         self.frequencies: Mapping[str, float] = {**frequencies, **beyond}
         self._letters = LetterModel(self._ids)
         self._beyond = {word: p for word, p in beyond.items() if word not in misspelt}
+        self._marks = MissingMarks(
+            (word for word in (*self._ids, *self._beyond) if word not in misspelt), language
+        )
         words = [*(word for word in self._ids if word not in misspelt), *self._beyond]
         self._forms = (
             WordForms({word: self.frequencies.get(word, 0.0) for word in words}, language.vowels)
             if language.is_agglutinative
             else None
         )
+        self._marked_endings = MissingMarks(self._forms.endings if self._forms else (), language)
         letters = {*"".join(words), *self._channel.neighbours, *self._channel.below}
         costs = SlipCosts(slips_by_hand(language) | dict(slips), letters)
         self._index = SpellingIndex(words, costs)
         # People type the same beginnings over and over.
         self._known_slips = functools.lru_cache(maxsize=4_000)(self._slips)
         self._known_spellings = functools.lru_cache(maxsize=4_000)(self._index.near)
+        self._known_marks = functools.lru_cache(maxsize=4_000)(self._marks_of)
         self._known_near = functools.lru_cache(maxsize=200)(self._near)
+        self._known_marked = functools.lru_cache(maxsize=4_000)(self._marked_from)
         # A key asks for the same candidates up to four times.
         self._known_candidates = functools.lru_cache(maxsize=4)(self._candidates)
+        self._known_touched = functools.lru_cache(maxsize=4)(self._slips_touched)
 
     def correct(
         self,
@@ -144,6 +169,7 @@ class Autocorrect:
         user_words: Mapping[str, int] = _NOTHING,
         *,
         as_typed: np.ndarray | None = None,
+        touches: Touches | None = None,
     ) -> Correction | None:
         """Returns the most probable other word; None if no other word is probable enough.
 
@@ -153,17 +179,40 @@ class Autocorrect:
           user_words: Ids of the user's own words, which are not in the vocabulary.
           as_typed: Probabilities [V] for the case that a word of the vocabulary is meant as it is
             typed. If None, `next_word` is used.
+          touches: Where the letters of `typed` were touched, if it is known.
         """
-        if not self._can_be_slip(typed):
-            return None
+        correction = self._correct(typed, next_word, user_words, as_typed, touches)
+        if correction is None or typed not in self._slang:
+            return correction
+        return dataclasses.replace(correction, is_sure=False)
+
+    def _correct(
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        user_words: Mapping[str, int],
+        as_typed: np.ndarray | None,
+        touches: Touches | None,
+    ) -> Correction | None:
         has_digit = _DIGIT_HIT.fullmatch(typed) is not None
-        if self.is_word(typed) or typed in user_words:
+        if self.is_word(typed) or typed in user_words or len(typed) < SHORTEST:
             if has_digit:
                 return None
             judged = next_word if as_typed is None or typed not in self._ids else as_typed
-            slip = self._slip_of_word(typed, next_word, judged, user_words)
-            return slip or self._confused_word(typed, next_word, judged, user_words)
-        slips = self._known_candidates(typed, tuple(user_words))
+            marked = self.with_marks(typed, next_word, user_words, as_typed=judged)
+            if len(typed) == 1 and touches is not None and marked is None:
+                return self._other_key(typed, next_word, judged, user_words, touches)
+            if not self._can_be_slip(typed) or (marked is not None and marked.is_sure):
+                return marked
+            slip = self._slip_of_word(typed, next_word, judged, user_words, touches)
+            if slip is not None and slip.is_sure:
+                return slip
+            return (
+                marked or slip or self._confused_word(typed, next_word, judged, user_words, touches)
+            )
+        if not self._can_be_slip(typed):
+            return None
+        slips = self._known_candidates(typed, tuple(user_words), touches)
         if not slips or not self._may_be_slip(typed, slips):
             return None
         scores = self._scores_of_spellings(slips, next_word, user_words)
@@ -172,33 +221,191 @@ class Autocorrect:
         if probability < OFFERED_FROM:
             return None
         score = min(1.0, slips[best] * _LIFT_OF_SPELLING) * self._next(best, next_word, user_words)
-        is_sure = probability >= APPLIED_TO_SPELLING_FROM and not self._is_short_form(typed, best)
+        with_marks = self._marked(typed, user_words).keys() & scores.keys()
+        adds_marks = best in with_marks
+        if adds_marks:  # some word with marks is meant, and this one is the most likely of them
+            total = sum(scores[word] for word in with_marks)
+            is_sure = (
+                total * probability >= APPLIED_TO_SPELLING_FROM * scores[best]
+                and scores[best] >= _BEST_OF_MARKED * total
+            )
+            is_form = best not in self.frequencies and best not in user_words
+            if is_form and self._forms is not None and self._forms.frequency(typed) > 0.0:
+                # Both strings may be forms that no list has.
+                marked = self.with_marks(typed, next_word, user_words)
+                is_sure = is_sure and marked is not None and marked.is_sure
+        else:
+            is_sure = probability >= APPLIED_TO_SPELLING_FROM
+            is_sure = is_sure and not self._is_short_form(typed, best, touches)
         if has_digit:
             is_sure = is_sure and self._is_sure_hit(typed, best)
-        return Correction(best, probability, score, is_sure)
+        return Correction(best, probability, score, is_sure, adds_marks)
+
+    def completions(
+        self, typed: str, next_word: np.ndarray, count: int
+    ) -> list[tuple[str, float, float]]:
+        """Returns the words that go on from `typed` if its missing marks are added.
+
+        Args:
+          typed: The letters typed so far, in small letters.
+          next_word: Probabilities of the next word, [vocabulary].
+          count: Number of words, at most.
+
+        Returns:
+          `(word, probability, score)`, the best score first. The score is the probability times
+          P(`typed` | word), so that words which begin with `typed` itself have their probability
+          as their score.
+        """
+        rows = self._known_marked(typed)
+        if not rows.size:
+            return []
+        chance = self._marks.chance(typed)
+        probabilities = next_word[rows]
+        best = np.argsort(-probabilities, kind="stable")[:count]
+        return [
+            (self._words[rows[i]], float(probabilities[i]), chance * float(probabilities[i]))
+            for i in best
+        ]
+
+    def _marked_from(self, typed: str) -> np.ndarray:
+        """Returns the ids of the marked words of the vocabulary that go on from `typed`."""
+        return np.array(
+            [self._ids[word] for word in self._marks.words_from(typed) if word in self._ids], int
+        )
+
+    def lacks_marks(self, word: str, user_words: Collection[str] = ()) -> bool:
+        """Returns whether a string may be a word without some of its marks."""
+        return bool(self._marked(word, user_words))
+
+    def with_marks(
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        user_words: Mapping[str, int] = _NOTHING,
+        *,
+        as_typed: np.ndarray | None = None,
+        following: Callable[[str], float] | None = None,
+    ) -> Correction | None:
+        """Returns the word that another word is without its marks, if it is plausible.
+
+        Args:
+          typed: A word, normalised.
+          next_word: See `correct`.
+          user_words: See `correct`.
+          as_typed: See `correct`.
+          following: Word -> probability of the word that follows, if it is typed.
+        """
+        marked = self._marked(typed, user_words)
+        if not marked:
+            return None
+        if typed in self._ids:
+            scores = self._scores(marked, next_word, user_words)
+            judged = next_word if as_typed is None else as_typed
+            other = NO_SLIP * self._next(typed, judged, user_words)
+        else:  # the context says nothing about words outside the vocabulary
+            scores = self._scores_of_spellings(marked, next_word, user_words, trust=1.0)
+            other = NO_SLIP * self._likely(typed, next_word, user_words)
+        best, probability = _best(scores, other)
+        if probability < _OFFERED_UNMARKED_FROM:
+            return None
+        # Text that lexicons are made of has many strings without marks; the vocabulary has few.
+        least = APPLIED_TO_UNMARKED_FROM if typed in self._ids else APPLIED_FROM
+        if following is not None:
+            least = APPLIED_BEFORE_FROM
+            others = sum(scores.values()) - scores[best] + other
+            meant, rest = scores[best] * following(best), others * following(typed)
+            probability = meant / (meant + rest) if meant > 0.0 else 0.0
+        is_sure = probability >= least
+        return Correction(best, probability, min(1.0, scores[best]), is_sure, adds_marks=True)
+
+    def _marked(self, typed: str, user_words: Collection[str]) -> dict[str, float]:
+        """Returns word -> P(typed | word) for the words that `typed` is without some marks."""
+        return self._known_marks(typed) | self._marks.likely(typed, words=user_words)
+
+    def _marks_of(self, typed: str) -> dict[str, float]:
+        """Returns those of the lists, or else forms of their words that no list has."""
+        marked = self._marks.likely(typed)
+        if self._forms is None or marked or self.is_word(typed):
+            return marked
+        forms: dict[str, float] = {}
+        for size in range(SHORTEST_STEM, len(typed)):
+            stems = {typed[:size], *self._marks.likely(typed[:size])}
+            endings = {typed[size:], *self._marked_endings.likely(typed[size:])}
+            for stem in stems:
+                for ending in endings:
+                    frequency = self._forms.frequency_of(stem, ending)
+                    if frequency > 0.0 and stem + ending != typed:
+                        forms[stem + ending] = max(frequency, forms.get(stem + ending, 0.0))
+        best = sorted(forms, key=forms.__getitem__, reverse=True)[:_FORMS]
+        return self._marks.likely(typed, words=best)
 
     def _slip_of_word(
-        self, typed: str, next_word: np.ndarray, judged: np.ndarray, user_words: Mapping[str, int]
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        judged: np.ndarray,
+        user_words: Mapping[str, int],
+        touches: Touches | None,
     ) -> Correction | None:
         """Returns the word of which a word is a slip of the finger, if slips explain its uses."""
-        if len(typed) == SHORTEST and typed in self._ids:  # a word, or a typing error: undecidable
+        if len(typed) == SHORTEST and typed in self._ids and touches is None:
+            return None  # a word, or a typing error: undecidable
+        slips = self._slips_with(typed, user_words, touches)
+        slip = self._best_slip(typed, slips, next_word, judged, user_words)
+        if slip is None or slip.probability < OFFERED_FROM:
             return None
-        slips = self._slips_with(typed, user_words)
+        is_short_form = self._is_short_form(typed, slip.word, touches)
+        is_sure = slip.probability >= APPLIED_FROM and not is_short_form
+        return dataclasses.replace(slip, is_sure=is_sure)
+
+    def _best_slip(
+        self,
+        typed: str,
+        slips: Mapping[str, float],
+        next_word: np.ndarray,
+        judged: np.ndarray,
+        user_words: Mapping[str, int],
+    ) -> Correction | None:
+        """Returns the likeliest word of `slips`, word -> P(typed | word), never as a sure one.
+
+        None if slips do not explain the uses of the typed word.
+        """
         if not slips or not self._may_be_slip(typed, slips):
             return None
         scores = self._scores(slips, next_word, user_words)
         best, probability = _best(scores, self._as_typed(typed, judged, user_words))
-        if probability < OFFERED_FROM:
+        return Correction(best, probability, min(1.0, scores[best]), is_sure=False)
+
+    def _other_key(
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        judged: np.ndarray,
+        user_words: Mapping[str, int],
+        touches: Touches,
+    ) -> Correction | None:
+        """Returns the letter that was meant by a single one, if it is nearly certain: "s" for "a".
+
+        A single letter may be the start of any word, so nothing less certain is offered.
+        """
+        hits = self._touch_model.ratios(touches)[0] or {}
+        slips = {key: NO_SLIP * ratio for key, ratio in hits.items() if key in self._ids}
+        slip = self._best_slip(typed, slips, next_word, judged, user_words)
+        if slip is None or slip.probability < APPLIED_FROM:
             return None
-        is_sure = probability >= APPLIED_FROM and not self._is_short_form(typed, best)
-        return Correction(best, probability, min(1.0, scores[best]), is_sure)
+        return dataclasses.replace(slip, is_sure=True)
 
     def _confused_word(
-        self, typed: str, next_word: np.ndarray, judged: np.ndarray, user_words: Mapping[str, int]
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        judged: np.ndarray,
+        user_words: Mapping[str, int],
+        touches: Touches | None,
     ) -> Correction | None:
         """Returns the word for which a word may have been typed by mistake."""
         scores = self._scores(
-            self._known_candidates(typed, tuple(user_words)), next_word, user_words
+            self._known_candidates(typed, tuple(user_words), touches), next_word, user_words
         )
         if not scores:
             return None
@@ -215,8 +422,16 @@ class Autocorrect:
             return self._next(word, next_word, user_words)
         return float(next_word[OOV]) * self._share_of_unknown(word)
 
+    def keys_touched(self, touches: Touches | None) -> Sequence[Mapping[str, float] | None]:
+        """Returns, for each letter, the keys that its touch may have meant; empty for None."""
+        return () if touches is None else self._touch_model.ratios(touches)
+
     def weight_of_others(
-        self, typed: str, next_word: np.ndarray, user_words: Mapping[str, int] = _NOTHING
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        user_words: Mapping[str, int] = _NOTHING,
+        touches: Touches | None = None,
     ) -> float:
         """Returns the sum of P(meant | context) P(typed | meant) over all single words.
 
@@ -225,14 +440,19 @@ class Autocorrect:
         """
         total = self._as_typed(typed, next_word, user_words)
         if self._can_be_slip(typed):
-            slips = self._known_candidates(typed, tuple(user_words))
+            slips = self._known_candidates(typed, tuple(user_words), touches)
             total += sum(
                 self._scores_of_spellings(slips, next_word, user_words, trust=1.0).values()
             )
         return total
 
     def meant(
-        self, typed: str, next_word: np.ndarray, user_words: Mapping[str, int], count: int
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        user_words: Mapping[str, int],
+        count: int,
+        touches: Touches | None = None,
     ) -> list[tuple[str, float]]:
         """Returns at most `count` words that may be meant by a misspelt string, best first.
 
@@ -246,7 +466,7 @@ class Autocorrect:
                 word: self._next(word, next_word, user_words) for word in self._shortened(typed)
             }
         elif self._can_be_slip(typed):
-            slips = self._known_candidates(typed, tuple(user_words))
+            slips = self._known_candidates(typed, tuple(user_words), touches)
             scores = self._scores_of_spellings(slips, next_word, user_words)
         else:
             return []
@@ -274,7 +494,7 @@ class Autocorrect:
         """
         if not self._can_be_slip(typed):
             return (), 0.0
-        slips = self._slips_with(typed, user_words)
+        slips = self._slips_with(typed, user_words) | self._marked(typed, user_words)
         explained = {
             word: slip * (self.frequencies.get(word, 0.0) + typed_share.get(word, 0.0))
             for word, slip in slips.items()
@@ -308,6 +528,20 @@ class Autocorrect:
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:count]
         return [(word, float(next_word[self._ids[word]])) for word in best]
 
+    def one_slip_away(self, typed: str) -> Mapping[str, float]:
+        """Returns word -> P(typed | word) of the words of the vocabulary one slip from a word.
+
+        Empty for a string that is not a word, and for short forms and forms of the same word.
+        """
+        if not self.is_word(typed) or not self._can_be_slip(typed) or typed in self._slang:
+            return {}
+        return {
+            word: slip
+            for word, slip in self._known_slips(typed).items()
+            if word not in self._misspelt
+            and (len(typed) == SHORTEST or not self._is_short_form(typed, word))
+        }
+
     def _can_be_slip(self, typed: str) -> bool:
         return (
             len(typed) >= SHORTEST
@@ -324,17 +558,26 @@ class Autocorrect:
             typed in self._ids or typed in self._beyond or typed in self._slang
         )
 
-    def _candidates(self, typed: str, user_words: tuple[str, ...]) -> dict[str, float]:
+    def _candidates(
+        self, typed: str, user_words: tuple[str, ...], touches: Touches | None = None
+    ) -> dict[str, float]:
         """Returns word -> P(typed | word), the larger one of a slip and of a spelling error."""
         if _DIGIT_HIT.fullmatch(typed):
             return self._digit_hits(typed, user_words)
-        slips = self._slips_with(typed, user_words)
-        spellings = self._known_spellings(typed) | self._index.likely(typed, user_words)
-        return {
+        slips = self._slips_with(typed, user_words, touches)
+        if touches is None:
+            spellings = self._known_spellings(typed) | self._index.likely(typed, user_words)
+        else:
+            touched = self._touch_model.ratios(touches)
+            spellings = self._index.near(typed, touched)
+            spellings |= self._index.likely(typed, user_words, touched)
+        candidates = {
             word: max(slips.get(word, 0.0), _MISSPELT * spellings.get(word, 0.0))
             for word in {**slips, **spellings}
-            if word not in self._misspelt and not self._is_form_of(typed, word)
+            if word not in self._misspelt
+            and (not self._is_form_of(typed, word) or self._is_last_hit(word, touches))
         }
+        return candidates | self._marked(typed, user_words)
 
     def _digit_hits(self, typed: str, user_words: tuple[str, ...]) -> dict[str, float]:
         """Returns word -> P(typed | word) for words with a letter below the digit in its place.
@@ -391,28 +634,42 @@ class Autocorrect:
         """Returns word -> its posterior without a common factor, if `typed` is not a word."""
         scores = {}
         for word, slip in slips.items():
-            in_context = self._next(word, next_word, user_words)
-            frequency = self.frequencies.get(word, in_context)  # of the owner's words unknown
-            likely = (1.0 - _BY_FREQUENCY) * in_context + _BY_FREQUENCY * frequency
-            scores[word] = slip * likely**trust
+            scores[word] = slip * self._likely(word, next_word, user_words) ** trust
         return scores
 
-    def _slips_with(self, typed: str, user_words: Collection[str]) -> dict[str, float]:
-        slips = self._known_slips(typed)
+    def _likely(self, word: str, next_word: np.ndarray, user_words: Mapping[str, int]) -> float:
+        """Returns half P(word | context) plus half the word's frequency."""
+        in_context = self._next(word, next_word, user_words)
+        frequency = self.frequencies.get(word, in_context)  # of the owner's words unknown
+        return (1.0 - _BY_FREQUENCY) * in_context + _BY_FREQUENCY * frequency
+
+    def _slips_with(
+        self, typed: str, user_words: Collection[str], touches: Touches | None = None
+    ) -> dict[str, float]:
+        slips = self._known_slips(typed) if touches is None else self._known_touched(touches)
         if any(_may_be_one_slip(typed, word) for word in user_words):
-            slips = {**slips, **self._slips_among(typed, user_words)}
+            slips = {**slips, **self._slips_among(typed, user_words, touches)}
         return slips
 
-    def _slips_among(self, typed: str, words: Container[str]) -> dict[str, float]:
+    def _slips_touched(self, touches: Touches) -> dict[str, float]:
+        return self._slips_among(touches.typed, self._ids, touches)
+
+    def _slips_among(
+        self, typed: str, words: Container[str], touches: Touches | None = None
+    ) -> dict[str, float]:
         """Returns word -> P(typed | word) for the words that are one slip away."""
         slips: dict[str, float] = {}
-        for word, slip in self._channel.meant_words(typed):
-            if word in words and not self._are_forms_of_one(typed, word):
+        for word, slip in self._channel.meant_words(typed, self.keys_touched(touches)):
+            if word in words and (
+                not self._are_forms_of_one(typed, word) or self._is_last_hit(word, touches)
+            ):
                 slips[word] = slips.get(word, 0.0) + slip
         return slips
 
-    def _is_short_form(self, typed: str, meant: str) -> bool:
+    def _is_short_form(self, typed: str, meant: str, touches: Touches | None = None) -> bool:
         """Returns whether `typed` is a short form that users write on purpose: "knw", "jus"."""
+        if touches is not None and len(typed) == len(meant):
+            return False
         if len(typed) <= SHORTEST:
             return True
         if meant == typed + "g" and typed.endswith("in"):
@@ -423,6 +680,16 @@ class Autocorrect:
         is_shortened = typed != meant and all(letter in rest for letter in typed)
         doubled = {typed[:i] + letter + typed[i:] for i, letter in enumerate(typed)}
         return is_shortened and meant not in doubled
+
+    def _is_last_hit(self, word: str, touches: Touches | None) -> bool:
+        """Returns whether the last touch may have meant the last letter of a word of that length.
+
+        Then "wouls" is a slip of "would", and not another form of it.
+        """
+        if touches is None or len(word) != len(touches.typed):
+            return False
+        hits = self._touch_model.ratios(touches)[-1] or {}
+        return hits.get(word[-1], 0.0) >= _LAST_HIT_FROM
 
     def _is_form_of(self, typed: str, word: str) -> bool:
         """Returns whether a string may be a form of `word` that no list has. "addresss" is not."""
@@ -443,7 +710,8 @@ class Autocorrect:
         if _DIGIT_HIT.fullmatch(typed):
             starts = [] if self.is_word(typed) else self._below_digit(typed)
             return [(word, 1.0) for start in starts for word in self._words_from(start)]
-        neighbours = [
+        neighbours = [(self._words[row], WITHOUT_MARKS) for row in self._known_marked(typed)]
+        neighbours += [
             (word, slip)
             for start, slip in self._channel.meant_words(typed)
             for word in self._words_from(start)

@@ -40,9 +40,20 @@ def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
         "uses": dict(cache.uses),
         "kept": sorted(cache.exempt_words),
     }
+    if cache.forms:  # without them, the file is one of the earlier versions
+        content["forms"] = {word: dict(counts) for word, counts in cache.forms.items()}
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     data = f"{FORMAT}\n{text}\n".encode("utf-8", errors="surrogatepass")
     files.write_atomically(pathlib.Path(path), [data], mode=files.OWNER_ONLY)
+
+
+def is_cache(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a file begins as a word cache of any version. False if it cannot be read."""
+    try:
+        with pathlib.Path(path).open("rb") as file:
+            return file.read(len(_FORMATS)) == _FORMATS.encode()
+    except OSError:
+        return False
 
 
 def load(path: str | os.PathLike[str]) -> WordCache:
@@ -77,7 +88,13 @@ def load(path: str | os.PathLike[str]) -> WordCache:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
         content = json_text.parse(text.decode("utf-8", errors="surrogatepass"))
         cache = WordCache(content["half_life"], content["floor"])
-        cache.restore(content["words"], content["pairs"], content["uses"], content["kept"])
+        cache.restore(
+            content["words"],
+            content["pairs"],
+            content["uses"],
+            content["kept"],
+            content.get("forms", {}),
+        )
     except _BROKEN as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
         raise DamagedCacheError(f"{path}: not a complete word cache ({reason}).") from None

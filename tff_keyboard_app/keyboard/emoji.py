@@ -17,6 +17,13 @@ _CHANCE_SAID, _CHANCE_NAMED = 0.06, 0.02
 _LONGEST = 3  # words
 _RANGES = f"{word_characters.EMOJI_RANGES} {word_characters.FLAG_RANGES}"
 _EMOJI = re.compile(f"[{word_characters.ranges_class(_RANGES)}]")
+_FLAGS = re.compile(f"[{word_characters.ranges_class(word_characters.FLAG_RANGES)}]+$")
+_PART = (  # an emoji with its variation selector, skin tone and tags
+    f"[{word_characters.ranges_class(word_characters.EMOJI_RANGES)}]"
+    "\ufe0f?[\U0001f3fb-\U0001f3ff]?[\U000e0020-\U000e007f]*"
+)
+_SEQUENCE = re.compile(f"(?:{_PART}(?:\u200d{_PART})*|[0-9#*]\ufe0f?\u20e3)$")
+_LONGEST_SEQUENCE = 32  # characters
 _SAID: Mapping[str, Mapping[str, str]] = {
     "en": {
         "haha": "😂",
@@ -137,3 +144,18 @@ class EmojiWords:
 def is_emoji(word: str) -> bool:
     """Returns whether a word has an emoji in it."""
     return _EMOJI.search(word) is not None
+
+
+def length_of_last(text: str) -> int:
+    """Returns the number of characters of the last emoji of a text, or 1 if no emoji is last.
+
+    An emoji is a whole sequence: a flag, a family, a hand with its skin tone.
+
+    >>> [length_of_last(text) for text in ("so 👩‍👩‍👧", "🇩🇪🇫🇷", "👍🏽", "é")]
+    [5, 2, 2, 1]
+    """
+    end = text[-_LONGEST_SEQUENCE:]
+    if flags := _FLAGS.search(end):
+        return 2 - len(flags.group()) % 2
+    sequence = _SEQUENCE.search(end)
+    return len(sequence.group()) if sequence else 1

@@ -40,7 +40,8 @@ class Language:
     @property
     def marked(self) -> Mapping[str, str]:
         """Returns typed letters without a mark -> all letters with a mark that they stand for."""
-        return {**self.held, **self.marks}
+        typed = {**self.held, **self.marks}
+        return {plain: self.held.get(plain, "") + self.marks.get(plain, "") for plain in typed}
 
 
 LANGUAGES = {
@@ -61,6 +62,7 @@ LANGUAGES = {
     ),
     "tr": Language(
         keys=("qwertyuıopğü", "asdfghjklşi", "zxcvbnmöç"),
+        held={"a": "â", "i": "î", "u": "û"},
         vowels="aeıioöuü",
         endings="adeıiklmnrstuüyz",
         forms="aeıikmnruü",

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from tff_keyboard_app.keyboard.touches import SPACE
+
 # No words of the language, though many people write them so, and the words that they are.
 JOINED: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -19,14 +21,50 @@ JOINED: Mapping[str, Mapping[str, str]] = {
         "alot": "a lot",
         "aswell": "as well",
         "atleast": "at least",
+        "atthe": "at the",
+        "doyou": "do you",
         "eachother": "each other",
+        "eventhough": "even though",
+        "forthe": "for the",
+        "goodmorning": "good morning",
         "incase": "in case",
         "infact": "in fact",
+        "infront": "in front",
         "inspite": "in spite",
+        "inthe": "in the",
+        "itwas": "it was",
         "noone": "no one",
         "ofcourse": "of course",
+        "ofthe": "of the",
+        "onthe": "on the",
+        "rightnow": "right now",
         "thankyou": "thank you",
-    }
+        "tothe": "to the",
+        "willbe": "will be",
+    },
+    "de": {
+        "aufjedenfall": "auf jeden Fall",
+        "garnicht": "gar nicht",
+        "garnichts": "gar nichts",
+        "immernoch": "immer noch",
+        "nurnoch": "nur noch",
+        "schonmal": "schon mal",
+        "vorallem": "vor allem",
+    },
+    "es": {"aveces": "a veces", "porfavor": "por favor"},
+    "pt": {
+        "apartir": "a partir",
+        "concerteza": "com certeza",
+        "derrepente": "de repente",
+        "porfavor": "por favor",
+        "porisso": "por isso",
+    },
+    "tr": {
+        "birsey": "bir şey",
+        "birşey": "bir şey",
+        "hersey": "her şey",
+        "herşey": "her şey",
+    },
 }
 _SHORTEST = 4  # letters of two words, with the character between them
 _SHORTEST_OF_THREE = 7  # letters of three words: "iamhere"
@@ -67,16 +105,21 @@ class MissingSpaces:
         self._above_bar = bottom_row[2:]
 
     def best(
-        self, context: Sequence[str], typed: str, least: float = 0.0
+        self,
+        context: Sequence[str],
+        typed: str,
+        least: float = 0.0,
+        touched: Sequence[Mapping[str, float] | None] = (),
     ) -> tuple[str, float] | None:
         """Returns the most probable words, joined by spaces, and their score P(typed).
 
         None if no split gives two or three words, or if none can have a score of `least`. The score
-        can be compared with P(word | context) P(typed | word) in `autocorrect.py`.
+        can be compared with P(word | context) P(typed | word) in `autocorrect.py`. `touched` has,
+        for each letter, the keys that its touch may have meant (`TouchModel.ratios`).
         """
         if len(typed) < _SHORTEST:
             return None
-        cuts = [*self._cuts_in_two(typed), *self._cuts_in_three(typed)]
+        cuts = [*self._cuts_in_two(typed, touched), *self._cuts_in_three(typed)]
         if not cuts:
             return None
         before = self._model.next_word(context)
@@ -95,15 +138,27 @@ class MissingSpaces:
             phrases.append((" ".join(words), score))
         return max(phrases, key=lambda pair: pair[1]) if phrases else None
 
-    def _cuts_in_two(self, typed: str) -> Iterator[tuple[float, tuple[str, ...]]]:
+    def _cuts_in_two(
+        self, typed: str, touched: Sequence[Mapping[str, float] | None] = ()
+    ) -> Iterator[tuple[float, tuple[str, ...]]]:
         """Yields P(slip) and the words, for each split into two words."""
         for position in range(1, len(typed)):
             if not self._is_word(typed[:position]):
                 continue
             if self._is_word(typed[position:]):
                 yield _LEFT_OUT, (typed[:position], typed[position:])
-            if typed[position] in self._above_bar and self._is_word(typed[position + 1 :]):
-                yield _HIT_FOR_SPACE, (typed[:position], typed[position + 1 :])
+            hit = self._hit_for_space(typed, position, touched)
+            if hit and self._is_word(typed[position + 1 :]):
+                yield hit, (typed[:position], typed[position + 1 :])
+
+    def _hit_for_space(
+        self, typed: str, position: int, touched: Sequence[Mapping[str, float] | None]
+    ) -> float:
+        """Returns the chance that a letter was hit for a space."""
+        touch = touched[position] if touched else None
+        if touch is not None:
+            return touch.get(SPACE, 0.0)
+        return _HIT_FOR_SPACE if typed[position] in self._above_bar else 0.0
 
     def _cuts_in_three(self, typed: str) -> Iterator[tuple[float, tuple[str, ...]]]:
         """Yields P(slip) and the words, for each split into three words without a space."""

@@ -18,12 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tff_keyboard.data.text import casing
+from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.predictors.hybrid.word_cache import EDGE, UNIT
 from tff_keyboard_app.keyboard.autocorrect import APPLIED_FROM, Autocorrect
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 DOUBTED_USES = 4
 
+_USUAL_USES = 2  # of a known word with capitals
 _HABIT = 2.5  # occurrences: three, less the decay of the cache
 _SHARE_OF_HABIT = 0.25
 _ALWAYS_DOUBTED = 2  # letters; any two letters are plausible as a word
@@ -53,6 +55,7 @@ class PersonalDictionary:
         self._autocorrect = autocorrect
         self._changes = -1
         self._ids: dict[str, int] = {}
+        self._targets: dict[str, int] = {}
         self._doubted: frozenset[str] = frozenset()
 
     @property
@@ -60,6 +63,37 @@ class PersonalDictionary:
         """Ids, in `next_word`, of the own words that are not in the table."""
         self._follow_cache()
         return self._ids
+
+    @property
+    def targets(self) -> Mapping[str, int]:
+        """Those of `ids` that other strings may be corrected to: words used more than once.
+
+        A word of which a correction was taken back is an own word at once, and may still be a slip.
+        """
+        self._follow_cache()
+        return self._targets
+
+    def written(self, word: str) -> str | None:
+        """Returns the form with capitals in which the user writes a word; None if there is none.
+
+        One use is enough for a word that the keyboard does not know. Words that it knows must have
+        been written so at least twice, and in most cases: "will" does not become "Will" at once.
+        """
+        if self._keyboard is None:
+            return None
+        cache = self._keyboard.cache
+        form = cache.form(word)
+        if form == word and word.endswith("'s"):
+            stem = self.written(word.removesuffix("'s"))
+            return None if stem is None else f"{stem}'s"
+        if form == word or casing.lower(form, self._language) != word:
+            return None
+        is_known = self._keyboard.vocabulary.id_of(word) != OOV or (
+            self._autocorrect is not None and self._autocorrect.is_word(word)
+        )
+        uses = cache.forms[word][form]
+        is_usual = uses >= _USUAL_USES and 2 * uses > cache.uses[word]
+        return form if is_usual or not is_known else None
 
     def is_doubted(self, word: str) -> bool:
         """Returns whether a word has been typed often enough but looks like a slip."""
@@ -105,6 +139,8 @@ class PersonalDictionary:
         ids = keyboard.own_ids
         self._doubted = frozenset(word for word in ids if self._looks_like_a_slip(word, ids))
         self._ids = {word: i for word, i in ids.items() if word not in self._doubted}
+        uses = keyboard.cache.uses
+        self._targets = {word: i for word, i in self._ids.items() if uses[word] > 1}
         self._changes = keyboard.cache.changes
 
     def _looks_like_a_slip(self, word: str, user_words: Mapping[str, int]) -> bool:

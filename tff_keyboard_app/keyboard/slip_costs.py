@@ -14,8 +14,9 @@ noisy channel spelling correction".
 """
 
 import functools
+import math
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -131,10 +132,16 @@ class SlipCosts:
             columns[: len(word), column] = [self.codes[letter] for letter in word]
         return columns
 
-    def costs(self, typed: str, words: np.ndarray) -> np.ndarray:
+    def costs(
+        self,
+        typed: str,
+        words: np.ndarray,
+        touched: Sequence[Mapping[str, float] | None] = (),
+    ) -> np.ndarray:
         """Returns -log P(typed | word) of each of the `coded` words: [words] float32.
 
-        Infinite for words that are more than `BAND` letters away.
+        Infinite for words that are more than `BAND` letters away. `touched` has, for each typed
+        letter, the keys that its touch may have meant (`TouchModel.ratios`).
         """
         size, count = words.shape
         infinite = np.full(count, np.inf, np.float32)
@@ -157,6 +164,8 @@ class SlipCosts:
                     last = high - meant_size
                     if row is None or last < first:
                         continue
+                    if meant_size == typed_size == 1 and touched and 1 < j < len(typed):
+                        row = self._with_touch(row, touched[j - 2])
                     if meant_size:
                         steps = row[pieces[meant_size][first : last + 1]]
                     else:
@@ -174,6 +183,17 @@ class SlipCosts:
             lines.append(line)
         lengths = (words > 0).sum(axis=0)
         return lines[-1][lengths, np.arange(count)]
+
+    def _with_touch(self, row: np.ndarray, touch: Mapping[str, float] | None) -> np.ndarray:
+        """Lowers the costs of the letters that a touch may have meant."""
+        if not touch:
+            return row
+        row = row.copy()
+        for letter, ratio in touch.items():
+            code = self.codes.get(letter)
+            if code is not None:
+                row[code] = min(row[code], -math.log(ratio))
+        return row
 
     def _pieces_of(self, words: np.ndarray) -> list[np.ndarray]:
         """Numbers of the pieces of 0 to 3 letters that begin at each letter."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from tff_keyboard.data.text import casing
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard_app.keyboard.strip import AppKeyboard
-from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS
 
 _MAX_BYTES = 100_000_000
 
@@ -78,8 +77,7 @@ def count(keyboard: AppKeyboard, pairs: Iterable[Pair], context: str = "") -> Sp
     before = f"{context.rstrip()} " if context.strip() else ""
     for pair in pairs:
         strip = keyboard.keyboard_strip(before + pair.typed)
-        ranked = sorted(zip(SLOT_RANKS, strip.slots, strict=True), key=lambda slot: slot[0])
-        shown = [casing.lower(slot.word, code) for _, slot in ranked if slot is not None]
+        shown = [casing.lower(word, code) for word in strip.words]
         meant, typed = casing.lower(pair.meant, code), casing.lower(pair.typed, code)
         made = casing.lower(strip.correction.word, code) if strip.correction is not None else None
         if meant == typed:

@@ -9,7 +9,7 @@ ms.
 """
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -42,8 +42,13 @@ class SpellingIndex:
         for letters in self._letters:
             self._masks |= _bits(letters)
 
-    def near(self, typed: str) -> dict[str, float]:
-        """Returns word -> P(typed | word) for the words within `edits_allowed`, without `typed`."""
+    def near(
+        self, typed: str, touched: Sequence[Mapping[str, float] | None] = ()
+    ) -> dict[str, float]:
+        """Returns word -> P(typed | word) for the words within `edits_allowed`, without `typed`.
+
+        `touched` is what `SlipCosts.costs` takes.
+        """
         size = len(typed)
         if not SHORTEST <= size <= LONGEST or not all(x in self._costs.codes for x in typed):
             return {}
@@ -54,16 +59,21 @@ class SpellingIndex:
         close = np.flatnonzero((edits <= max_edits) & (edits > 0))
         if len(close) > _MAX_WORDS:
             close = close[np.argsort(edits[close], kind="stable")[:_MAX_WORDS]]
-        return self.likely(typed, [self._words[row] for row in rows[close]])
+        return self.likely(typed, [self._words[row] for row in rows[close]], touched)
 
-    def likely(self, typed: str, words: Collection[str]) -> dict[str, float]:
+    def likely(
+        self,
+        typed: str,
+        words: Collection[str],
+        touched: Sequence[Mapping[str, float] | None] = (),
+    ) -> dict[str, float]:
         """Returns word -> P(typed | word) for those words that can be meant."""
         candidates = [
             word for word in words if word != typed and set(word) <= self._costs.codes.keys()
         ]
         if not candidates:
             return {}
-        costs = self._costs.costs(typed, self._costs.coded(candidates))
+        costs = self._costs.costs(typed, self._costs.coded(candidates), touched)
         return {
             word: math.exp(-cost)
             for word, cost in zip(candidates, costs.tolist(), strict=True)

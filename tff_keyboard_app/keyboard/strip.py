@@ -8,10 +8,14 @@ The model knows lower-case words of one message. The strip adds these rules:
   looks like a misspelling of a common word is never offered.
 - A space corrects a word if the correction is nearly certain: "alot" becomes two words
   (`missing_spaces.py`), and "ill" becomes "I'll" if the words around it suggest it, also after the
-  next word is typed (`apostrophes.py`).
+  next word is typed. So do other right words in the wrong place: "better then me"
+  (`confused_words.py`), and words that are others without marks: "el sabe".
+- A word in capitals is corrected, in capitals, if no word before it has a small letter. Others are
+  acronyms.
 - A word with a capital inside a sentence is taken for a name. It is corrected only to a word with a
   capital, or to a word that is nearly certain. A word attached to one of `GLUE` is not corrected.
-- The user's own words, which a `HybridKeyboard` has, obey the same rules. A new word that looks
+- The user's own words, which a `HybridKeyboard` has, obey the same rules. They are shown with the
+  capitals with which the user writes them. A new word that looks
   like a slip becomes an own word only after several uses (`personal_dictionary.py`). If the user
   took back the correction of a word, it is not corrected again.
 - After three letters, empty places are filled with words one slip away, and then with the typed
@@ -19,18 +23,20 @@ The model knows lower-case words of one message. The strip adds these rules:
 """
 
 import dataclasses
+import pathlib
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.predictors.locking import Lock, locked
 from tff_keyboard.predictors.predictor import Suggestion
-from tff_keyboard_app.keyboard import apostrophes, sentences, truecase, typing_session
-from tff_keyboard_app.keyboard.apostrophes import Apostrophes
+from tff_keyboard_app.keyboard import confused_words, sentences, truecase, typing_session
 from tff_keyboard_app.keyboard.autocorrect import OFFERED_FROM, Autocorrect, frequencies_of
 from tff_keyboard_app.keyboard.blocklist import Blocklist, packaged_entries
+from tff_keyboard_app.keyboard.confused_words import ConfusedWords
+from tff_keyboard_app.keyboard.dictionary_files import Entry
 from tff_keyboard_app.keyboard.emoji import EmojiWords, is_emoji
 from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.keyboard.missing_spaces import JOINED, MissingSpaces
@@ -41,10 +47,12 @@ from tff_keyboard_app.keyboard.misspellings import (
 )
 from tff_keyboard_app.keyboard.personal_dictionary import PersonalDictionary
 from tff_keyboard_app.keyboard.slip_costs import packaged_slips
+from tff_keyboard_app.keyboard.touches import Touch, Touches, checked
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, KeyboardStrip, Slot
+from tff_keyboard_app.keyboard.user_dictionary import UserDictionary
 from tff_keyboard_app.keyboard.word_frequencies import word_frequencies
 from tflite_export.format import tail_file
-from tflite_export.runtime.hybrid_keyboard import Keyboard
+from tflite_export.runtime.hybrid_keyboard import Keyboard, open_keyboard
 
 _CANDIDATES = 4 * SLOTS  # words looked at where some of the best are not to be shown
 GLUE = "@#\\_/:"  # of addresses, tags, names of files and of people
@@ -54,6 +62,11 @@ _SURPLUS_SPACE = 0.001  # chance of one inside a word
 _JOINED_FROM = 0.9  # probability from which on a surplus space is taken away
 _SHORTEST_REJOINED = 2  # letters after the space
 _CUT_FROM = 0.25  # of the weight of what else the typed word may be
+_SURE_IN_CAPITALS = 0.95  # probability from which on a word in capitals is corrected
+_MARKED_FROM = 0.01  # of the best completion's probability
+_CONFUSED_FROM = 0.05  # probability from which on a confused word gets a place on the strip
+_CONFUSED_BEFORE_FROM = 0.2  # the same, for the word before the typed one
+_SHORTEST_FOLLOWING = 3  # letters of a word directly after the cursor that stays as it is
 _FILLED_FROM = 3  # letters; before that the best words are too far from the intended one
 
 
@@ -66,6 +79,12 @@ class _Typing:
     fragment: str  # as typed
     is_attached: bool  # whether one of `GLUE` stands in front, without white space between
     sentence: str  # up to the cursor, as typed
+    touches: Touches | None = None  # of `prefix`
+
+    @property
+    def before(self) -> str:
+        """Returns the sentence before the word at the cursor, as typed."""
+        return self.sentence[: len(self.sentence) - len(self.fragment)]
 
     @property
     def is_capital_inside(self) -> bool:
@@ -81,13 +100,21 @@ class _Correction:
     probability: float
     score: float  # rank among the words that continue the typed letters
     is_sure: bool  # whether a space makes it of the typed word
+    adds_marks: bool = False  # whether it is the typed word with marks
+    is_confused: bool = False  # whether the typed word is often typed for it
     before: int = 0  # characters before the typed word that it replaces, too
 
     def among(self, ranked: list[Suggestion]) -> list[Suggestion]:
-        """Inserts the correction into the suggestions. A sure one always gets a place."""
+        """Inserts the correction into the suggestions.
+
+        A sure one always gets a place. So do confused words, and missing marks unless the letters
+        typed so far rather begin another word: "pue" is "puede", and not "pué".
+        """
         others = [suggestion for suggestion in ranked if suggestion[0] != self.form]
         slot = sum(probability > self.score for _, probability in others)
-        if self.is_sure:
+        best = max((probability for _, probability in others), default=0.0)
+        is_due = self.is_confused or (self.adds_marks and self.score >= _MARKED_FROM * best)
+        if self.is_sure or is_due:
             slot = min(slot, SLOTS - 1)
         return [*others[:slot], (self.form, self.probability), *others[slot:]][:SLOTS]
 
@@ -101,6 +128,8 @@ class AppKeyboard:
         language of the vocabulary. "none" has no blocklist, no forms and no corrections.
       blocked: Further words of the blocklist.
       emoji: Whether emoji are offered after matching words.
+      dictionary: Entries of the user's personal dictionary (`dictionary_files.read`). They are
+        offered even if the blocklist has them.
 
     Attributes:
       code: Language of the vocabulary, which determines capitals.
@@ -115,6 +144,7 @@ class AppKeyboard:
         blocked: Iterable[str] = (),
         *,
         emoji: bool = True,
+        dictionary: Iterable[Entry] = (),
     ):
         self.predictor = predictor
         self.code = predictor.vocabulary.rules.language
@@ -122,21 +152,25 @@ class AppKeyboard:
         self.language = LANGUAGES.get(language_code, LANGUAGES[self.code])
         self.withheld = 0
         self._blocklist = Blocklist([*packaged_entries(language_code), *blocked])
+        self._dictionary = UserDictionary(dictionary, predictor, language_code)
+        names = [*_names(predictor, self.code), *predictor.manifest.truecase]
         self._truecase = truecase.Truecase(
             self.code,
-            [*_names(predictor, self.code), *predictor.manifest.truecase],
+            [*names, *self._dictionary.forms],
             built_in=language_code == self.code,
         )
         # A model of cased text has its own capitals.
         self._lowercase = predictor.vocabulary.rules.lowercase
         frequencies = word_frequencies(predictor.network)
         self._joined = JOINED.get(language_code, {})
-        self._misspelt = packaged_misspellings(language_code) | self._joined.keys()
+        misspelt = packaged_misspellings(language_code) | self._joined.keys()
+        self._misspelt = misspelt - self._dictionary.words.keys()
+        tail = self._dictionary.with_words(predictor.tail)
         self._autocorrect = (
             Autocorrect(
                 predictor.vocabulary,
                 frequencies,
-                predictor.tail,
+                tail,
                 self.language,
                 self._misspelt | self._truecase.without_apostrophe,
                 packaged_slang(language_code),
@@ -148,7 +182,7 @@ class AppKeyboard:
         self._misspellings = Misspellings(
             self._autocorrect.frequencies
             if self._autocorrect is not None
-            else {**frequencies, **frequencies_of(predictor.tail)},
+            else {**frequencies, **frequencies_of(tail)},
             self.language,
         )
         self._emoji = EmojiWords(language_code) if emoji else None
@@ -158,10 +192,43 @@ class AppKeyboard:
             for i, word in enumerate(predictor.vocabulary.words)
             if i > OOV and word not in self._misspelt
         }
-        self._apostrophes = Apostrophes(
-            predictor, self._ids, language_code if language_code == self.code else ""
+        self._confused = (
+            ConfusedWords(
+                predictor,
+                language_code if language_code == self.code else "",
+                self._autocorrect.is_word,
+                self._autocorrect.chance,
+                self._autocorrect.one_slip_away,
+            )
+            if self._autocorrect is not None
+            else None
         )
         self._spaces = MissingSpaces(predictor, frequencies, self._ids, self.language.keys[-1])
+
+    @classmethod
+    def open(
+        cls,
+        path: pathlib.Path | str,
+        language: str | None = None,
+        blocked: Iterable[str] = (),
+        *,
+        emoji: bool = True,
+        dictionary: Iterable[Entry] = (),
+    ) -> "AppKeyboard":
+        """Opens the keyboard on an exported model. The user's words are not learnt.
+
+        Args:
+          path: `.tflite` file of `tff-keyboard export`. If its n-gram and list of words lie next to
+            it, they are used.
+          language: As in the class.
+          blocked: As in the class.
+          emoji: As in the class.
+          dictionary: As in the class.
+
+        Raises:
+          ExportError: If a file is missing, damaged or does not belong to the others.
+        """
+        return cls(open_keyboard(path), language, blocked, emoji=emoji, dictionary=dictionary)
 
     @property
     def lock(self) -> Lock:
@@ -170,23 +237,50 @@ class AppKeyboard:
 
     @locked
     def offers(self, word: str) -> bool:
-        """Returns whether a word that is not in the vocabulary may be on the strip."""
-        return word in self._personal_dictionary.ids and word not in self._blocklist
+        """Returns whether a word that is not in the vocabulary may be on the strip, in any form."""
+        if self._lowercase:
+            word = casing.lower(word, self.code)
+        return word in self._dictionary or (
+            word in self._personal_dictionary.ids and word not in self._blocklist
+        )
 
     @locked
-    def keyboard_strip(self, text: str, after: str = "") -> KeyboardStrip:
+    def keyboard_strip(
+        self, text: str, after: str = "", touches: Sequence[Touch | None] | None = None
+    ) -> KeyboardStrip:
         """Returns the suggestions for the text before the cursor, each in its place.
 
-        If the word goes on in the text `after` the cursor, a tap replaces the whole word.
+        If the word goes on in the text `after` the cursor, a tap replaces the whole word. If the
+        letters after the cursor are a word, and no word together with those before it ("hel" and
+        "there"), they stay.
+
+        Args:
+          text: The text before the cursor.
+          after: The text after it.
+          touches: Where each character after the last white space of `text` was touched, as in
+            `touches.py`; None for a character without a touch. Corrections use them. Without them,
+            they know only which keys are neighbours.
+
+        Raises:
+          ValueError: If there are not as many touches as these characters, or one is not two finite
+            numbers.
         """
         start = time.perf_counter()
         typing = self._typing(sentences.sentence_of(text))
+        if touches is not None:
+            run = re.split(r"\s", text)[-1]
+            places = checked(touches, len(run))[len(run) - len(typing.fragment) :]
+            if len(places) == len(typing.prefix):  # normalising may change the number of letters
+                typing = dataclasses.replace(typing, touches=Touches(typing.prefix, places))
         rest = typing_session.rest_of_word(self.predictor, typing.fragment, after)
-        correction = None if rest.letters else self._correction(typing)
-        ranked = self._ranked(typing)
+        is_inside = rest.letters > 0
+        if is_inside and self._stands_alone(typing.prefix, after[: rest.letters]):
+            rest = typing_session.RestOfWord(0, 0)
+        correction = None if is_inside else self._correction(typing)
+        ranked = self._with_shortcut(typing, self._ranked(typing))
         if correction is not None:
             ranked = correction.among(ranked)
-        if not rest.letters:
+        if not is_inside:
             ranked = self._filled(typing, ranked, correction)
             ranked = self._with_emoji(typing, ranked)
         slots = [self._slot(typing, *pair, rest.characters, correction) for pair in ranked]
@@ -198,6 +292,18 @@ class AppKeyboard:
             else None,
         )
 
+    def _stands_alone(self, typed: str, following: str) -> bool:
+        """Returns whether the letters after the cursor are a word, and not the rest of one."""
+        word = casing.lower(following, self.code) if self._lowercase else following
+        joined = typed + word
+        is_known = (
+            joined in self._ids
+            or joined in self._misspelt
+            or joined in self._personal_dictionary.ids
+            or (self._autocorrect is not None and self._autocorrect.is_word(joined))
+        )
+        return len(word) >= _SHORTEST_FOLLOWING and word in self._ids and not is_known
+
     def _typing(self, sentence: str) -> _Typing:
         context, prefix = self.predictor.context_and_prefix(sentence)
         fragment = typing_session.typed_fragment(self.predictor, sentence, prefix)
@@ -208,12 +314,33 @@ class AppKeyboard:
         """Returns the best words that may be shown, in the form in which they are shown."""
         best: list[Suggestion] = []
         for count in (SLOTS, _CANDIDATES):
-            suggestions = self.predictor.suggest(typing.context, typing.prefix, count)
+            suggestions = self._suggestions(typing, count)
             best = list(self._shown(suggestions))
             if len(best) >= SLOTS or len(suggestions) < count:
                 break
         self.withheld += sum(word in self._blocklist for word, _ in suggestions[:SLOTS])
         return self._with_habit(typing, best[:SLOTS])
+
+    def _suggestions(self, typing: _Typing, count: int) -> list[Suggestion]:
+        """Returns the best words that the typed letters may begin, also without their marks."""
+        suggestions = self.predictor.suggest(typing.context, typing.prefix, count)
+        if not typing.prefix or (self._autocorrect is None and not self._dictionary.words):
+            return suggestions
+        next_word = self.predictor.next_word(typing.context)
+        listed = dict(self._dictionary.completions(typing.prefix, float(next_word[OOV])))
+        unlisted = [one for one in suggestions if one[0] not in listed]
+        ranked = [(word, p, p) for word, p in [*unlisted, *listed.items()]]
+        if self._autocorrect is not None:
+            ranked += self._autocorrect.completions(typing.prefix, next_word, count)
+        ranked.sort(key=lambda one: -one[2])  # stable
+        return [(word, probability) for word, probability, _ in ranked[:count]]
+
+    def _with_shortcut(self, typing: _Typing, ranked: list[Suggestion]) -> list[Suggestion]:
+        """Puts the text first that stands for the typed shortcut of the user's dictionary."""
+        text = self._dictionary.shortcuts.get(typing.prefix)
+        if text is None:
+            return ranked
+        return [(text, 1.0), *(one for one in ranked if one[0] != text)][:SLOTS]
 
     def _with_habit(self, typing: _Typing, ranked: list[Suggestion]) -> list[Suggestion]:
         """Puts the word that the user usually types here in the last place, if it is missing."""
@@ -237,17 +364,15 @@ class AppKeyboard:
         probabilities = dict(suggestions)
         seen = set()
         for word, probability in suggestions:
-            meant = self._misspellings.meant_by(word)
+            is_listed = word in self._dictionary.words
+            meant = None if is_listed else self._misspellings.meant_by(word)
             if meant in probabilities:  # it is offered itself, and takes the better place
                 word, probability = meant, probabilities[meant]
             elif self._is_misspelt(word):
                 continue
             form = self._form(word)
-            if (
-                word in self._blocklist
-                or form in seen
-                or self._personal_dictionary.is_doubted(word)
-            ):
+            is_refused = word in self._blocklist or self._personal_dictionary.is_doubted(word)
+            if form in seen or (is_refused and not is_listed):
                 continue
             seen.add(form)
             yield form, probability
@@ -255,7 +380,8 @@ class AppKeyboard:
     def _is_misspelt(self, word: str) -> bool:
         """Returns whether a string is not a word, or is a word of the tail that a slip explains."""
         explained = word not in self._ids and self._misspellings.meant_by(word) is not None
-        return (word in self._misspelt or explained) and word not in self._personal_dictionary.ids
+        is_own = word in self._personal_dictionary.ids or word in self._dictionary.words
+        return (word in self._misspelt or explained) and not is_own
 
     def _filled(
         self, typing: _Typing, ranked: list[Suggestion], correction: _Correction | None
@@ -270,7 +396,9 @@ class AppKeyboard:
         as_typed = [] if typed in self._blocklist else [(fragment, 0.0)]
         next_word = self.predictor.next_word(typing.context)
         near = [
-            *self._autocorrect.meant(typed, next_word, self._personal_dictionary.ids, SLOTS),
+            *self._autocorrect.meant(
+                typed, next_word, self._personal_dictionary.targets, SLOTS, typing.touches
+            ),
             *self._autocorrect.near(typed, next_word, _CANDIDATES),
         ]
         shown = [
@@ -304,15 +432,24 @@ class AppKeyboard:
 
     def _correction(self, typing: _Typing) -> _Correction | None:
         """Returns another form or another word for the typed one; None if it is not corrected."""
+        correction = self._correction_of_word(typing)
+        before = self._confused_before(typing, correction) or self._marks_before(typing, correction)
+        if before is None or (correction is not None and not before.is_sure):
+            return correction
+        return before
+
+    def _correction_of_word(self, typing: _Typing) -> _Correction | None:
+        """Returns the correction that the words before the typed one suggest."""
         typed, fragment = typing.prefix, typing.fragment
         # Capitals inside a word are meant; one in front may come from the shift key.
-        if (
-            not self._lowercase
-            or not typed
-            or fragment not in (typed, casing.capitalised(typed, self.code))
-        ):
+        if not self._lowercase or not typed:
+            return None
+        is_cased = fragment in (typed, casing.capitalised(typed, self.code))
+        if not is_cased and not self._is_in_capitals(typing):
             return None
         if typing.is_attached or self._personal_dictionary.is_exempt(typed):
+            return None
+        if typed in self._dictionary:
             return None
         sure = self._truecase.sure_form(typed)
         if sure is not None:
@@ -320,11 +457,10 @@ class AppKeyboard:
             return None if same else _Correction(sure, 1.0, 1.0, is_sure=True)
         if self._autocorrect is None:
             return None
-        contraction = (
-            self._contraction(typing)
-            or self._contraction_before(typing)
-            or self._with_apostrophe_moved(typing)
-        )
+        confused = self._confused_with(typing)
+        if confused is not None and (confused.is_sure or not confused.is_confused):
+            return confused
+        contraction = self._with_apostrophe_moved(typing)
         if contraction is not None:
             return contraction
         spaced = self._joined_with_before(typing) or self._cut(typing)
@@ -334,37 +470,57 @@ class AppKeyboard:
         correction = self._autocorrect.correct(
             typed,
             next_word,
-            self._personal_dictionary.ids,
+            self._personal_dictionary.targets,
             as_typed=self._personal_dictionary.unlearnt(typing.context),
+            touches=typing.touches,
         )
         if correction is not None and self._personal_dictionary.outweighs(typed, correction.word):
             if typed in self._misspelt:
                 return None
-            correction = self._autocorrect.correct(typed, next_word, self._personal_dictionary.ids)
+            correction = self._autocorrect.correct(
+                typed, next_word, self._personal_dictionary.targets, touches=typing.touches
+            )
         if correction is None or correction.word in self._blocklist:
-            return None
+            return confused
         form = self._form(correction.word)
-        is_name = typing.is_capital_inside and not form[0].isupper()
         # The owner may know both of two names one slip apart.
-        is_doubtful = (
-            correction.probability < SURE_OF_A_NAME
-            or correction.word in self._personal_dictionary.ids
-        )
+        is_own = correction.word in self._personal_dictionary.ids
+        is_likely = correction.probability >= SURE_OF_A_NAME or form[0].isupper()
+        is_doubtful = typing.is_capital_inside and (is_own or not is_likely)
         is_again = typing.context[-1:] == [correction.word]  # "the thr" is not "the the"
-        is_sure = correction.is_sure and not (is_name and is_doubtful) and not is_again
-        return _Correction(form, correction.probability, correction.score, is_sure)
+        if not is_cased:  # words in capitals may be acronyms
+            is_doubtful = correction.probability < _SURE_IN_CAPITALS
+        is_sure = correction.is_sure and not is_doubtful and not is_again
+        if confused is not None and not is_sure and confused.probability > correction.probability:
+            return confused
+        return _Correction(
+            form, correction.probability, correction.score, is_sure, correction.adds_marks
+        )
 
-    def _contraction(self, typing: _Typing) -> _Correction | None:
-        """Returns the contraction if the typed word may be one without its apostrophe."""
-        meant = self._apostrophes.contraction(typing.prefix)
-        if meant is None:
+    def _is_in_capitals(self, typing: _Typing) -> bool:
+        """Returns whether the word is in capitals, as all words before it in the sentence."""
+        return typing.fragment == casing.upper(typing.prefix, self.code) and not any(
+            letter.islower() for letter in typing.before
+        )
+
+    def _confused_with(self, typing: _Typing) -> _Correction | None:
+        """Returns the word that was probably meant instead of the typed one, also a contraction."""
+        if self._confused is None or typing.is_capital_inside:
             return None
-        probability = self._apostrophes.probability(typing.context, typing.prefix)
-        if probability < OFFERED_FROM:
+        confusion = self._confused.best(typing.context, typing.prefix)
+        if confusion is None or self._is_blocked(confusion.meant):
             return None
-        is_sure = probability >= apostrophes.SURE_FROM
-        score = probability if is_sure else self._chance_of(typing.context, meant)
-        return _Correction(self._form(meant), probability, score, is_sure)
+        is_contraction = confusion.meant == self._confused.contraction(typing.prefix)
+        if confusion.probability < (OFFERED_FROM if is_contraction else _CONFUSED_FROM):
+            return None
+        score = confusion.probability if confusion.is_sure else confusion.chance
+        return _Correction(
+            self._forms(confusion.meant),
+            confusion.probability,
+            score,
+            confusion.is_sure,
+            is_confused=not is_contraction,
+        )
 
     def _with_apostrophe_moved(self, typing: _Typing) -> _Correction | None:
         """Returns the contraction if the typed word has its apostrophe elsewhere: "does'nt"."""
@@ -377,8 +533,9 @@ class AppKeyboard:
         ):
             return None
         fragment = typing.fragment.replace("'", "")
-        contraction = self._correction(
-            dataclasses.replace(typing, prefix=letters, fragment=fragment)
+        touches = typing.touches.without("'") if typing.touches is not None else None
+        contraction = self._correction_of_word(
+            dataclasses.replace(typing, prefix=letters, fragment=fragment, touches=touches)
         )
         is_contraction = (
             contraction is not None
@@ -387,34 +544,115 @@ class AppKeyboard:
         )
         return contraction if is_contraction else None
 
-    def _contraction_before(self, typing: _Typing) -> _Correction | None:
-        """Returns the contraction that the word before the typed one may be, given both words."""
-        word = typing.context[-1] if typing.context else ""
-        meant = self._apostrophes.contraction(word)
-        written = self._written_before(typing)
-        if meant is None or written is None:
-            return None
-        probability = self._apostrophes.probability(typing.context[:-1], word, typing.prefix)
-        if probability < apostrophes.SURE_FROM:
-            return None
-        form = f"{self._cased(written, self._form(meant))} {typing.fragment}"
-        return _Correction(form, probability, probability, is_sure=True, before=len(word) + 1)
+    def _confused_before(
+        self, typing: _Typing, correction: _Correction | None
+    ) -> _Correction | None:
+        """Returns the word that was meant before the typed one, given both, and the typed word.
 
-    def _written_before(self, typing: _Typing) -> str | None:
-        """Returns the word before the typed one, as it was typed, if only a space separates them.
+        It may stand for two words, and two may stand for it. If a space corrects the typed word,
+        both are corrected: "your goign" becomes "you're going".
+        """
+        if self._confused is None or (correction is not None and correction.before):
+            return None
+        fragment, following = self._corrected(typing, correction)
+        for count in range(1, min(confused_words.LONGEST, len(typing.context)) + 1):
+            words = typing.context[-count:]
+            typed = " ".join(words)
+            written = self._written_before(typing, count)
+            if written is None:
+                continue
+            confusion = self._confused.best(typing.context[:-count], typed, following)
+            if (
+                confusion is None
+                or (confusion.is_slip and not confusion.is_sure)
+                or not (confusion.is_sure or confusion.probability >= _CONFUSED_BEFORE_FROM)
+                or self._is_blocked(confusion.meant)
+            ):
+                continue
+            form = f"{self._in_place_of(written, typed, confusion.meant)} {fragment}"
+            return _Correction(
+                form,
+                confusion.probability,
+                confusion.probability,
+                confusion.is_sure,
+                is_confused=True,
+                before=len(written) + 1,
+            )
+        return None
 
-        None if it has a sign in front of it, as in "top-well" and "@ill", or if the user took its
-        correction back.
+    def _corrected(self, typing: _Typing, correction: _Correction | None) -> tuple[str, str]:
+        """Returns the typed word as a space leaves it: as it is written, and in small letters."""
+        if correction is None or not correction.is_sure:
+            return typing.fragment, typing.prefix
+        fragment = self._cased(typing.fragment, correction.form)
+        return fragment, casing.lower(correction.form, self.code)
+
+    def _in_place_of(self, written: str, typed: str, meant: str) -> str:
+        """Returns a word in the place of another one, with its capital if the sentence begins."""
+        is_own_capital = written[:1].isupper() and self._forms(typed)[:1].isupper()
+        form = self._forms(meant)
+        return form if is_own_capital else self._cased(written, form)
+
+    def _forms(self, words: str) -> str:
+        return " ".join(map(self._form, words.split()))
+
+    def _is_blocked(self, words: str) -> bool:
+        return any(word in self._blocklist for word in words.split())
+
+    def _marks_before(self, typing: _Typing, correction: _Correction | None) -> _Correction | None:
+        """Returns the word before the typed one with its marks, given both, and the typed word.
+
+        If a space corrects the typed word, both are corrected: "el esta" becomes "él está".
         """
         word = typing.context[-1] if typing.context else ""
-        in_front = typing.sentence[: len(typing.sentence) - len(typing.fragment)]
-        written = in_front[-len(word) - 1 : -1]
+        user_words = self._personal_dictionary.targets
+        if (
+            self._autocorrect is None
+            or not self._autocorrect.lacks_marks(word, user_words)
+            or not self._autocorrect.is_word(word)
+        ):
+            return None
+        written = self._written_before(typing)
+        if written is None or (correction is not None and correction.before):
+            return None
+        fragment, following = self._corrected(typing, correction)
+        row = self._ids.get(following)
+        if row is None:
+            return None
+        context = typing.context[:-1]
+        next_word = self.predictor.next_word(context)
+        alone = self._autocorrect.with_marks(word, next_word, user_words)
+        if alone is None or alone.is_sure:  # the user took the correction of its own space back
+            return None
+        marked = self._autocorrect.with_marks(
+            word,
+            next_word,
+            user_words,
+            following=lambda other: float(self.predictor.next_word([*context, other])[row]),
+        )
+        if marked is None or not marked.is_sure or marked.word in self._blocklist:
+            return None
+        form = f"{self._cased(written, self._form(marked.word))} {fragment}"
+        return _Correction(
+            form, marked.probability, marked.probability, is_sure=True, before=len(word) + 1
+        )
+
+    def _written_before(self, typing: _Typing, count: int = 1) -> str | None:
+        """Returns the words before the typed one, as they were typed, if only spaces separate them.
+
+        None if they have a sign in front of them, as in "top-well" and "@ill", or if the user took
+        the correction of one of them back.
+        """
+        words = typing.context[-count:]
+        typed = " ".join(words)
+        in_front = typing.before
+        written = in_front[-len(typed) - 1 : -1]
         is_alone = (
-            bool(word)
+            bool(typed)
             and in_front.endswith(f"{written} ")
-            and written in (word, casing.capitalised(word, self.code))
-            and not in_front[: -len(word) - 1][-1:].strip()
-            and not self._personal_dictionary.is_exempt(word)
+            and written in (typed, casing.capitalised(typed, self.code))
+            and not in_front[: -len(typed) - 1][-1:].strip()
+            and not any(map(self._personal_dictionary.is_exempt, words))
         )
         return written if is_alone else None
 
@@ -426,9 +664,10 @@ class AppKeyboard:
         written, typed, autocorrect = self._written_before(typing), typing.prefix, self._autocorrect
         if written is None or autocorrect is None or len(typed) < _SHORTEST_REJOINED:
             return None
-        word, user_words = typing.context[-1], self._personal_dictionary.ids
+        word, user_words = typing.context[-1], self._personal_dictionary.targets
         joined = word + typed
-        is_right = all(autocorrect.is_word(part) or part in user_words for part in (word, typed))
+        user_ids = self._personal_dictionary.ids
+        is_right = all(autocorrect.is_word(part) or part in user_ids for part in (word, typed))
         if is_right or not autocorrect.is_word(joined) or joined in self._blocklist:
             return None
         before = self.predictor.next_word(typing.context[:-1])
@@ -443,9 +682,6 @@ class AppKeyboard:
         is_sure = probability >= _JOINED_FROM
         return _Correction(form, probability, probability, is_sure, before=len(word) + 1)
 
-    def _chance_of(self, context: list[str], word: str) -> float:
-        return float(self.predictor.next_word(context)[self._ids[word]])
-
     def _cut(self, typing: _Typing) -> _Correction | None:
         """Returns two words if the typed string is both of them without a space between."""
         typed = typing.prefix
@@ -458,17 +694,20 @@ class AppKeyboard:
         ):
             return None
         next_word = self.predictor.next_word(typing.context)
-        other = self._autocorrect.weight_of_others(typed, next_word, self._personal_dictionary.ids)
-        phrase = self._spaces.best(typing.context, typed, _CUT_FROM * other)
+        other = self._autocorrect.weight_of_others(
+            typed, next_word, self._personal_dictionary.targets, typing.touches
+        )
+        touched = self._autocorrect.keys_touched(typing.touches)
+        phrase = self._spaces.best(typing.context, typed, _CUT_FROM * other, touched)
         if phrase is None:
             return None
         words, score = phrase
-        if any(word in self._blocklist for word in words.split()):
+        if self._is_blocked(words):
             return None
         probability = score / (score + other)
         if probability < OFFERED_FROM:
             return None
-        form = " ".join(self._form(word) for word in words.split())
+        form = self._forms(words)
         is_sure = probability >= _CUT_MADE_FROM and not typing.is_capital_inside
         return _Correction(form, probability, score, is_sure)
 
@@ -476,7 +715,9 @@ class AppKeyboard:
         return typing_session.in_case_of(fragment, form, self.code)
 
     def _form(self, word: str) -> str:
-        return self._truecase.form(word) if self._lowercase else word
+        if not self._lowercase:
+            return word
+        return self._personal_dictionary.written(word) or self._truecase.form(word)
 
     def _slot(
         self,

@@ -52,7 +52,7 @@ def run(
     write("\n".join([HELP, *([OWNER_HELP] if learns else [])]) + "\n\n\n")
     line = _Line(session, owner, strips)
     while True:
-        strip = keyboard.keyboard_strip(session.text)
+        strip = session.with_typed(keyboard.keyboard_strip(session.text))
         if line.is_command:  # a correction would change the words to forget
             strip = dataclasses.replace(strip, correction=None)
         line.show(strip)

@@ -1,18 +1,25 @@
 """Types with suggestions: positions on the strip, the effect of a tap, and the keystrokes saved.
 
 The terminal (`terminal_keyboard`) uses `TypingSession`. The web page has these rules in JavaScript
-(`server/page/typing.js`) and shares only the positions of the strip.
+(`server/page/typing.js`) and shares only the positions of the strip. Both pass the cases of
+`tests/support/backspace_cases.json`.
 """
 
 import dataclasses
+from typing import Protocol
 
 from tff_keyboard.data.text import casing
-from tff_keyboard_app.keyboard.emoji import is_emoji
+from tff_keyboard_app.keyboard import corrected_words
+from tff_keyboard_app.keyboard.corrected_words import CorrectedWords
+from tff_keyboard_app.keyboard.emoji import is_emoji, length_of_last
 from tflite_export.runtime.hybrid_keyboard import Keyboard
 
 SLOTS = 3
 
-CLOSING = " .,!?;:)"  # characters that end a word, so that it is corrected
+# Characters that take the place of the space that a suggestion inserted, and all that end a word,
+# so that it is corrected.
+_ATTACHED = " .,!?;:)\u2026\u201d\u00bb"
+CLOSING = f"{_ATTACHED}<-"
 
 # Position on the strip -> rank: the best word is in the centre, as on phones.
 SLOT_RANKS = (1, 0, 2)
@@ -53,6 +60,25 @@ class KeyboardStrip:
     # Correction of the typed word that a space applies. Its space stands for the typed character of
     # `CLOSING`, or for an emoji.
     correction: Slot | None = None
+
+    @property
+    def ranked(self) -> tuple[Slot, ...]:
+        """The slots with a word, the best first; the best one is shown in the middle."""
+        ranked = sorted(zip(SLOT_RANKS, self.slots, strict=True), key=lambda pair: pair[0])
+        return tuple(slot for _, slot in ranked if slot is not None)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of `ranked`."""
+        return tuple(slot.word for slot in self.ranked)
+
+
+class CorrectsText(Protocol):
+    """A keyboard as a `TypingSession` uses it."""
+
+    def keyboard_strip(self, text: str) -> KeyboardStrip:
+        """Returns the strip for the text before the cursor."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,11 +154,14 @@ class Sent:
 
 @dataclasses.dataclass(frozen=True)
 class _Undo:
-    """A change that Backspace undoes as a whole while the text is still `after`."""
+    """A change that Backspace undoes as a whole.
+
+    The text must still be `after`. Marks and spaces may follow a correction.
+    """
 
     after: str
     before: str
-    rejected: str | None = None  # the word that was corrected
+    rejected: str | None = None  # the word that was corrected, as it was typed
     sent: str | None = None  # the message that was sent with it
     closed: str = ""  # the character that was typed after the word
 
@@ -164,44 +193,66 @@ class TypingSession:
         default_factory=set
     )  # texts that are not corrected again
     _exempt_words: set[str] = dataclasses.field(default_factory=set)
+    _corrected: CorrectedWords = dataclasses.field(default_factory=CorrectedWords)
     _unsettled: list[Sent] = dataclasses.field(default_factory=list)
 
-    def press(self, character: str, correction: Slot | None = None) -> None:
+    def press(
+        self, character: str, correction: Slot | None = None, *, corrects: bool = True
+    ) -> None:
         """Types a character. One of `CLOSING`, or an emoji, also corrects the word before it.
 
-        A full stop does not correct a single letter, which may begin "i.e.". If a letter or digit
-        follows the full stop, the word is part of an address or a file name, and its correction is
-        undone. Punctuation or a space takes the place of the space that a suggestion inserted.
+        If it `corrects` not, as a space with Shift, the word stays, as if its correction had been
+        taken back.
+        If a letter or digit follows a full stop, the word is part of an address, a file name or an
+        abbreviation such as "i.e.", and its correction is undone. Punctuation or a space takes the
+        place of the space that a suggestion inserted.
         """
         undo = self._undo
         if undo is not None and undo.after == self.text:
             if undo.closed == "." and character.isalnum():
                 self.text = undo.before
-            elif undo.rejected is None and character in CLOSING:
+            elif undo.rejected is None and character in _ATTACHED:
                 self.text = self.text.removesuffix(" ")
         before, closes = self.text, character in CLOSING or is_emoji(character)
         applies = closes and self._applies(correction)
-        if character == "." and correction is not None and correction.replaces == 1:
-            applies = False
         self.text += character
         self.keystrokes += 1
-        self._undo = None
+        is_kept = undo is not None and undo.rejected is not None and undo.sent is None
+        self._undo = undo if is_kept and character in CLOSING else None
         if applies:
             assert correction is not None
+            word, made = self._typed_and_made(before, correction)
+            if not corrects:
+                self._exempt_words.add(corrected_words.rejected_part(word, made))
+                return
             corrected = correction.applied_to(before).removesuffix(" ") + character
-            word = _end(before, correction.replaces)
-            self._undo = _Undo(corrected, self.text, rejected=word, closed=character)
+            self._undo = _Undo(corrected, self.text, self._correct(before, word, made))
+            self._undo = dataclasses.replace(self._undo, closed=character)
             self.text = corrected
 
+    def type(self, text: str, keyboard: "CorrectsText") -> None:
+        """Types text character by character, with the corrections that the keyboard makes.
+
+        Args:
+          text: Any text. Its last word is corrected only if a character of `CLOSING` follows it.
+          keyboard: Gives the correction of the word before the cursor.
+        """
+        for character in text:
+            closes = character in CLOSING or is_emoji(character)
+            self.press(character, keyboard.keyboard_strip(self.text).correction if closes else None)
+
     def backspace(self) -> None:
-        """Deletes a character, or undoes a suggestion or correction directly before it.
+        """Deletes a character or emoji, or undoes a suggestion or correction directly before it.
+
+        An emoji is deleted as a whole. Marks and spaces after a correction stay: "the. " becomes
+        "teh. " again.
 
         If a message was just sent and its last word was corrected by sending it, the message is not
         sent.
         """
         undo = self._undo
-        if undo is not None and undo.after == self.text:
-            self.text = undo.before
+        if undo is not None and self.text.startswith(undo.after):
+            self.text = undo.before + self.text[len(undo.after) :]
             if undo.sent is not None:
                 sent = self._unsettled.pop()
                 self.messages.pop()
@@ -209,9 +260,9 @@ class TypingSession:
                 self._exempt_words |= sent.exempt_words
             if undo.rejected is not None:
                 self._exempt_words.add(undo.rejected)
-            self._rejected.add(self.text.removesuffix(undo.closed))
+            self._rejected.add(undo.before.removesuffix(undo.closed))
         else:
-            self.text = self.text[:-1]
+            self.text = self.text[: -length_of_last(self.text)] if self.text else ""
         self._undo = None
         self.keystrokes += 1
 
@@ -219,9 +270,10 @@ class TypingSession:
         """Taps a suggestion, one keystroke. Tapping the word as typed declines the correction."""
         before = self.text
         word = _end(before, slot.replaces)
-        if correction is not None and word and slot.word == word:
-            self._exempt_words.add(word)
-            self._rejected.add(before)
+        takes_back = self._typed_slot() == slot
+        if takes_back or (correction is not None and word and slot.word == word):
+            self._exempt_words.add(slot.word)
+            self._rejected.add(slot.applied_to(before).removesuffix(" "))
         self.text = slot.applied_to(before)
         self._undo = _Undo(self.text, before)
         self.keystrokes += 1
@@ -236,8 +288,10 @@ class TypingSession:
         before, undo = self.text, None
         if self._applies(correction):
             assert correction is not None
+            word, made = self._typed_and_made(before, correction)
             self.text = correction.applied_to(before)
-            undo = _Undo("", before, _end(before, correction.replaces), self.text.strip())
+            rejected = corrected_words.rejected_part(word, made)
+            undo = _Undo("", before, rejected, self.text.strip())
         message = self.text.strip()
         if message:
             self.messages.append(message)
@@ -264,14 +318,40 @@ class TypingSession:
     def _applies(self, correction: Slot | None) -> bool:
         if correction is None or self.text in self._rejected:
             return False
-        if _end(self.text, correction.replaces) in self._exempt_words:
+        if corrected_words.is_exempt(_end(self.text, correction.replaces), self._exempt_words):
             return False
         first = len(self.text) - correction.replaces
         ends = (i for i in range(first, len(self.text)) if self.text[i].isspace())
         return all(self.text[:end] not in self._rejected for end in ends)
 
+    def with_typed(self, strip: KeyboardStrip) -> KeyboardStrip:
+        """Returns a strip that offers the corrected word at the cursor as it was typed.
+
+        It takes the last place.
+        """
+        slot = self._typed_slot()
+        if slot is None or any(other and other.word == slot.word for other in strip.slots):
+            return strip
+        return dataclasses.replace(strip, slots=(*strip.slots[:-1], slot))
+
+    def _typed_slot(self) -> Slot | None:
+        place = self._corrected.at(self.text)
+        if place is None:
+            return None
+        return Slot(place.typed, 0.0, place.before, f"{place.typed} ")
+
+    def _typed_and_made(self, before: str, correction: Slot) -> tuple[str, str]:
+        """Returns the text that a correction replaces, and its correction."""
+        return _end(before, correction.replaces), correction.inserts.removesuffix(" ")
+
+    def _correct(self, before: str, typed: str, made: str) -> str:
+        """Notes a correction, and returns the part of it that Backspace rejects."""
+        self._corrected.add(before.removesuffix(typed), typed, made)
+        return corrected_words.rejected_part(typed, made)
+
     def _empty(self) -> None:
         self.text = ""
+        self._corrected.clear()
         self._undo = None
         self._rejected.clear()
         self._exempt_words.clear()

@@ -6,17 +6,14 @@
     added          the letter once more or a neighbouring key    0.008 / (places x keys)
     another        a neighbouring key                            0.015 / (places x keys)
                    a vowel for a vowel                           0.008 / (places x other vowels)
-    unmarked       "fuer", "fur" for "für"; any number of marks  0.010
-                   up to 200 strings, first those with the fewest marks
 
 The probabilities are set by hand. Their order follows studies of phone typing; they are not
-fitted to text of users. This is a noisy channel after Kernighan, Church and Gale 1990, with the
-keys of the language. Letters without a key have no slips.
+fitted to text of users. Missing marks are not slips of the finger (`missing_marks`). This is a
+noisy channel after Kernighan, Church and Gale 1990, with the keys of the language. Letters without
+a key have no slips. If the touches are known, `touches.py` gives the chances of neighbouring keys.
 """
 
-import itertools
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from tff_keyboard_app.keyboard.languages import Language
 
@@ -27,12 +24,10 @@ _LEFT_OUT_DOUBLE = 0.020
 _ADDED = 0.008
 NEIGHBOUR = 0.015
 _VOWEL = 0.008
-_UNMARKED = 0.010
 
 _INDENTS = (0.0, 0.25, 0.75)  # of a row, in keys
 _DIGITS = "1234567890"
 _REACH = 1.3  # keys; takes in the six around a key
-_MAX_UNMARKED = 200  # strings with more marks; those with the fewest additional marks come first
 
 
 class TypoChannel:
@@ -49,12 +44,14 @@ class TypoChannel:
         first = language.keys[0]
         self.below = {digit: first[max(0, i - 1) : i + 1] for i, digit in enumerate(_DIGITS)}
         self._vowels = language.vowels
-        self._marked = language.marked
-        plain = sorted(self._marked, key=len, reverse=True)
-        self._plain = re.compile("|".join(plain)) if plain else None
 
-    def meant_words(self, typed: str) -> Iterator[tuple[str, float]]:
+    def meant_words(
+        self, typed: str, touched: Sequence[Mapping[str, float] | None] = ()
+    ) -> Iterator[tuple[str, float]]:
         """Yields `(meant, P(typed | meant))` for strings one slip away, some more than once.
+
+        `touched` has, for each typed letter, the keys that its touch may have meant
+        (`TouchModel.ratios`). They take the place of the neighbouring keys.
 
         >>> from tff_keyboard_app.keyboard.languages import LANGUAGES
         >>> found = dict(TypoChannel(LANGUAGES["en"]).meant_words("teh"))
@@ -73,31 +70,23 @@ class TypoChannel:
                 yield head + rest, _ADDED / (len(typed) * keys)
             if rest and rest[0] != letter:
                 yield head + rest[0] + letter + rest[1:], _SWAPPED / (len(typed) - 1)
-            for other in (*near.get(letter, ""), *self.below.get(letter, "")):
-                yield head + other + rest, NEIGHBOUR / (len(typed) * len(near[other]))
+            touch = touched[i] if touched else None
+            if touch is not None:
+                for other, ratio in touch.items():
+                    if other in near:
+                        yield head + other + rest, NO_SLIP * ratio
+            else:
+                for other in (*near.get(letter, ""), *self.below.get(letter, "")):
+                    yield head + other + rest, NEIGHBOUR / (len(typed) * len(near[other]))
             if letter in vowels:
                 for other in vowels.replace(letter, ""):
                     yield head + other + rest, _VOWEL / (len(typed) * (len(vowels) - 1))
-        if self._plain is not None:
-            yield from self._marks_missing(self._plain, typed)
 
     def _letter_missing(self, head: str, tail: str) -> Iterator[tuple[str, float]]:
         places = len(head) + len(tail) + 1
         for letter in self.neighbours:
             is_double = letter in (head[-1:], tail[:1])
             yield head + letter + tail, (_LEFT_OUT_DOUBLE if is_double else _LEFT_OUT) / places
-
-    def _marks_missing(self, plain: re.Pattern[str], typed: str) -> Iterator[tuple[str, float]]:
-        pieces = re.split(f"({plain.pattern})", typed)  # every second one may have a mark
-        places = range(1, len(pieces), 2)
-        replacements = (
-            dict(zip(changed, letters, strict=True))
-            for count in range(1, len(places) + 1)
-            for changed in itertools.combinations(places, count)
-            for letters in itertools.product(*(self._marked[pieces[i]] for i in changed))
-        )
-        for letters in itertools.islice(replacements, _MAX_UNMARKED):
-            yield "".join(letters.get(i, piece) for i, piece in enumerate(pieces)), _UNMARKED
 
 
 def _neighbours(rows: tuple[str, ...]) -> dict[str, str]:

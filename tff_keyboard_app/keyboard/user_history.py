@@ -10,8 +10,9 @@ import contextlib
 import pathlib
 from collections.abc import Iterable, Iterator
 
+from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import OOV
-from tff_keyboard.predictors.hybrid.word_cache import WordCache, may_be_learnt
+from tff_keyboard.predictors.hybrid.word_cache import LONGEST_WORD, WordCache, may_be_learnt
 from tff_keyboard.predictors.locking import Lock, locked
 from tff_keyboard.storage import exclusive_file
 from tff_keyboard.storage.errors import ExportError
@@ -71,18 +72,69 @@ class UserHistory:
         keyboard = self._keyboards[0]
         normalised = [word for typed in exempt_words for word in keyboard.network.words_of(typed)]
         for sentence in sentences.sentences_of(text):
-            words = [word for run in sentence.split() for word in self._words_of_run(run)]
+            words: list[str | None] = []
+            forms: list[str | None] = []
+            for run in sentence.split():
+                learnable = may_be_learnt(run)  # a word that touches a digit becomes a gap
+                for word, form in self._words_of_run(run):
+                    has_said = self._says_form(sentence, form, is_first=not words)
+                    words.append(word if learnable else None)
+                    forms.append(form if learnable and has_said else None)
             if words:
-                keyboard.learn(words, normalised)
+                keyboard.learn(words, normalised, forms)
         self._save()
 
-    def _words_of_run(self, run: str) -> list[str | None]:
-        """Returns the words of text without white space.
+    def _words_of_run(self, run: str) -> list[tuple[str, str | None]]:
+        """Returns the words of text without white space, each with its form in the text.
 
-        A word that touches a digit becomes None, a gap.
+        The form is None if the text has the word with other characters ("½").
         """
-        words = self._keyboards[0].network.words_of(run)
-        return [word if may_be_learnt(run) else None for word in words]
+        code = self._keyboards[0].vocabulary.rules.language
+        small, end = casing.lower(run, code), 0
+        pairs: list[tuple[str, str | None]] = []
+        for word in self._keyboards[0].network.words_of(run):
+            start = small.find(word, end) if len(small) == len(run) else -1
+            end = max(end, start + len(word)) if start >= 0 else end
+            pairs.append((word, run[start:end] if start >= 0 else None))
+        return pairs
+
+    @staticmethod
+    def _says_form(sentence: str, form: str | None, *, is_first: bool) -> bool:
+        """Returns whether the form of a word is its own, and not that of its sentence.
+
+        A sentence begins with a capital, and some sentences are in capitals.
+        """
+        if form is None or not any(letter.islower() for letter in sentence):
+            return False
+        return not is_first or any(letter.isupper() for letter in form[1:])
+
+    @locked
+    def add(self, word: str) -> bool:
+        """Learns a word at once, as if a correction of it had been taken back.
+
+        Args:
+          word: The word with its capitals.
+
+        Returns:
+          False if it is no single word that may be learnt. Nothing is then changed.
+
+        Raises:
+          ProgramError: If the file cannot be written. The word is learnt in memory.
+        """
+        word = word.strip()
+        if not self.can_learn or not may_be_learnt(word):
+            return False
+        keyboard = self._keyboards[0]
+        words = keyboard.network.words_of(word)
+        is_word = len(words) == 1 and any(map(str.isalpha, word))
+        if not is_word or casing.lower(word, keyboard.vocabulary.rules.language) != words[0]:
+            return False
+        if len(words[0]) > LONGEST_WORD:
+            return False
+        for _ in range(2):  # so that a known word gets its capital, too (`personal_dictionary.py`)
+            keyboard.learn([None, *words, None], words, [None, word, None])  # in no message
+        self._save()
+        return True
 
     @locked
     def forget(self, text: str) -> tuple[list[str], list[str]]:
@@ -110,15 +162,17 @@ class UserHistory:
 
     @locked
     def personal_dictionary(self) -> list[tuple[str, int]]:
-        """Returns the words that some table lacks, with uses; those typed most and latest first."""
+        """Returns the words that some table lacks, with uses; those typed most and latest first.
+
+        Each is in the form in which it was written most often.
+        """
         tables = [keyboard.vocabulary for keyboard in self._keyboards]
         counts = self.cache.words
-        personal_words = [
-            (word, uses)
-            for word, uses in self.cache.uses.items()
-            if any(table.id_of(word) == OOV for table in tables)
+        words = [
+            word for word in self.cache.uses if any(table.id_of(word) == OOV for table in tables)
         ]
-        return sorted(personal_words, key=lambda item: (-counts[item[0]], item[0]))
+        ranked = sorted(words, key=lambda word: (-counts[word], word))
+        return [(self.cache.form(word), self.cache.uses[word]) for word in ranked]
 
     @property
     def num_words(self) -> int:

@@ -12,7 +12,8 @@ in the lexicon. The class of a stem is its last vowel, because the vowels of an 
 import collections
 from collections.abc import Mapping
 
-_SHORTEST_STEM = 3  # letters; shorter words begin too many strings
+SHORTEST_STEM = 3  # letters; shorter words begin too many strings
+_CLASS = 2  # characters of the name of a class
 
 
 class WordForms:
@@ -34,7 +35,7 @@ class WordForms:
         self._endings: collections.Counter[str] = collections.Counter()  # class and ending
         self._stems: collections.Counter[str] = collections.Counter()  # class
         stems: list[tuple[str, str]] = []  # the words that a word begins with, and their classes
-        for word in sorted(word for word in frequencies if len(word) >= _SHORTEST_STEM):
+        for word in sorted(word for word in frequencies if len(word) >= SHORTEST_STEM):
             while stems and not word.startswith(stems[-1][0]):
                 stems.pop()
             for stem, name in stems:
@@ -45,14 +46,26 @@ class WordForms:
 
     def frequency(self, word: str) -> float:
         """Returns the frequency of a string as a form; 0 if it has no known stem and ending."""
-        best = 0.0
-        for size in range(_SHORTEST_STEM, len(word)):
-            stem = word[:size]
-            if stem in self._frequencies:
-                name = self._class_of(stem)
-                share = self._endings[name + word[size:]] / max(1, self._stems[name])
-                best = max(best, share * self._frequencies[stem])
-        return best
+        return max(
+            (
+                self.frequency_of(word[:size], word[size:])
+                for size in range(SHORTEST_STEM, len(word))
+            ),
+            default=0.0,
+        )
+
+    def frequency_of(self, stem: str, ending: str) -> float:
+        """Returns the frequency of a word with an ending; 0 if the lexicon lacks one of them."""
+        if stem not in self._frequencies:
+            return 0.0
+        name = self._class_of(stem)
+        share = self._endings.get(name + ending, 0) / max(1, self._stems[name])
+        return share * self._frequencies[stem]
+
+    @property
+    def endings(self) -> set[str]:
+        """Returns the endings that more than one word of a class has."""
+        return {ending[_CLASS:] for ending, words in self._endings.items() if words > 1}
 
     def _class_of(self, stem: str) -> str:
         """Returns two characters: the last vowel, and whether the stem ends in it."""

@@ -11,6 +11,12 @@ COMMANDS = (
     ),
     Command(
         "Devices",
+        "compare-on-devices",
+        "tff_keyboard_fleet.commands.compare_on_devices",
+        "compare models on text of devices, before a rollout",
+    ),
+    Command(
+        "Devices",
         "fleet",
         "tff_keyboard_fleet.commands.fleet",
         "show the progress of a training with devices",

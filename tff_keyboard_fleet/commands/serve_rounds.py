@@ -8,19 +8,14 @@ Devices on other machines require HTTPS, from a proxy such as Caddy in front of 
 docs/fleet/README.md has its configuration.
 """
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from absl import flags
 
 from tff_keyboard.command_line.options import ConfigOptions, Workdir
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
-
-if TYPE_CHECKING:
-    from tff_keyboard_fleet.round_server.app import RoundApplication
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,23 +49,11 @@ def run(options: Options) -> None:
     quiet.import_tensorflow_federated()
     from tff_keyboard_fleet.on_devices import served_graph
     from tff_keyboard_fleet.on_devices.serve import serve_federated
+    from tff_keyboard_fleet.round_server import serving
 
     serve_federated(
         config,
         options.workdir,
-        serve=lambda app: _served(app, options),
+        serve=lambda app: serving.served(app, options.host, options.port),
         graph=served_graph,
     )
-
-
-@contextlib.contextmanager
-def _served(app: "RoundApplication", options: Options) -> Iterator[None]:
-    from tff_keyboard_fleet.round_server.serving import RoundServer
-
-    server = RoundServer(app, options.host, options.port, max_body_bytes=app.max_body_bytes)
-    server.start()
-    try:
-        print(f"Rounds: http://{options.host}:{server.port}", flush=True)
-        yield
-    finally:
-        server.stop()

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 
+from tff_keyboard.host import children
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
 
@@ -16,7 +17,7 @@ _SECONDS = 120.0
 
 def run_in_child(old: pathlib.Path, change: pathlib.Path, new: pathlib.Path) -> bool:
     """Writes the new weights. Returns False if the delta is not valid, or not for these weights."""
-    command = [sys.executable, "-m", __name__, str(old), str(change), str(new)]
+    command = children.python_module(__name__, str(old), str(change), str(new))
     try:
         return not subprocess.run(command, capture_output=True, timeout=_SECONDS).returncode
     except subprocess.TimeoutExpired:

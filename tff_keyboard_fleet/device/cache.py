@@ -126,8 +126,14 @@ class ClientCache:
             self._keep_newest(max_per_category)
 
     def remove_old(self, *, now: float, ttl_days: float, max_per_category: int) -> None:
-        """Deletes examples older than `ttl_days`, and of each category all but the newest."""
+        """Deletes examples older than `ttl_days`, and of each category all but the newest.
+
+        Examples of the future were typed while the clock was wrong. They count as typed at `now`.
+        """
         with self._told():
+            self._connection.execute(
+                "update examples set typed_at = :now where typed_at > :now", {"now": now}
+            )
             oldest = now - ttl_days * _SECONDS_A_DAY
             self._connection.execute("delete from examples where typed_at < ?", [oldest])
             self._keep_newest(max_per_category)

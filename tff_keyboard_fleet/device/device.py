@@ -5,6 +5,10 @@
 Each arrow is stored durably before the next step. In a secure sum, the server waits for the keys of
 all devices, so the device sends its keys before it trains. Progress messages are counts and sizes;
 they contain no word of a text.
+
+The clock of a device may be wrong for a while, for example after its battery was empty. A recorded
+time that a right clock cannot have written is ignored: the end of a wait or of a seat more than
+`MAX_SECONDS` ahead, or a last part in the future, which counts as now.
 """
 
 import contextlib
@@ -111,14 +115,15 @@ class Device:
           DataError: If the cache cannot be used.
         """
         self._remove_old()
-        state, now = self._store.state, self._clock()
-        if state.task is not None and now >= state.task.upload_before:
+        state = self._store.state
+        wait = self._seconds_until(state.not_before)
+        if state.task is not None and not self._seconds_until(state.task.upload_before):
             self._masked = None  # it remains to ask whether the server has the upload
             if not state.task.sent:
                 self._say(f"round {state.task.round} closed before this device finished")
                 self._later(0.0)
-        elif state.task is None and now < state.not_before:
-            return state.not_before - now
+        elif state.task is None and wait:
+            return wait
         try:
             task = self._store.state.task or self._seat()
             return self._take_part(task) if task else self._store.state.not_before - self._clock()
@@ -132,6 +137,11 @@ class Device:
             self._say(f"not taking part in this round: {error}")
             return self._later(LATER_SECONDS)
 
+    def _seconds_until(self, recorded: float) -> float:
+        """Returns the seconds until a recorded time; 0 if it is over, or cannot be right."""
+        seconds = recorded - self._clock()
+        return seconds if 0 < seconds <= MAX_SECONDS + 1 else 0.0  # 1 s for rounding
+
     def _seat(self) -> SavedTask | None:
         """Gets a new seat in a round and saves it; None if the device or the server waits."""
         try:
@@ -144,7 +154,12 @@ class Device:
     def _check_in(self) -> SavedTask | None:
         plan_bytes = self._client.newest_plan()
         plan = self._plan(plan_bytes)
-        now, state = self._clock(), self._store.state
+        now = self._clock()
+        # Noted by a clock that was wrong. Only with an answer: without the right time there is no
+        # connection over HTTPS, so a clock that is wrong now does not change the record.
+        if (self._store.state.took_part_at or 0.0) > now:
+            self._store.change(took_part_at=now)
+        state = self._store.state
         if plan.cache != state.cache:
             self._store.change(cache=plan.cache)
         examples = self._remove_old()
@@ -160,9 +175,20 @@ class Device:
             self._later(LATER_SECONDS)
             return None
         message = CheckIn(
-            protocol=PROTOCOL, population=plan.population, plan=plan.sha256, token=state.token
+            protocol=PROTOCOL,
+            population=plan.population,
+            plan=plan.sha256,
+            token=getattr(state, _token_field(plan)),
         )
-        answer = self._client.check_in(message)
+        try:
+            answer = self._client.check_in(message)
+        except Refused as error:
+            if error.code != "forged_token" or message.token is None:
+                raise
+            # Another key signed it: that of an earlier evaluation, or of a server that lost its
+            # own. The device's own record still holds.
+            self._store.change(**{_token_field(plan): None})
+            answer = self._client.check_in(dataclasses.replace(message, token=None))
         if answer.task is None:
             wait = answer.rejection.retry_after_s if answer.rejection else LATER_SECONDS
             self._say(f"no seat; trying again in {wait:.0f} s")
@@ -173,7 +199,7 @@ class Device:
             self._say("the server assigned another plan than the one that this device accepted")
             self._later(LATER_SECONDS)
             return None
-        last_round = self._store.last_round(plan.population, self._clock())
+        last_round = self._store.last_round(plan.record, self._clock())
         if seat.round > last_round:
             self._say(
                 f"round {seat.round} cannot be right: this device expects {last_round} or less"
@@ -196,7 +222,7 @@ class Device:
     def _take_part(self, task: SavedTask) -> float:
         self._fetch(task.plan, plan=True)
         plan = self._plan(self._store.read_blob(task.plan))
-        if not task.sent and task.round < self._store.first_round(plan.population):
+        if not task.sent and task.round < self._store.first_round(plan.record):
             # Its update would be in two releases that the server's statement counts once.
             self._say(f"round {task.round} is too soon after this device's last part")
             return self._later(task.upload_before - self._clock())
@@ -220,7 +246,7 @@ class Device:
         if not task.sent:
             self._store.about_to_send(plan)
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
-        self._accepted(task, accepted)
+        self._accepted(task, plan, accepted)
         return self._done(task, plan)
 
     def _sum(self, task: SavedTask, plan: Plan) -> "MaskedUpload":
@@ -248,18 +274,19 @@ class Device:
         try:
             wait = masked.go_on()
         finally:  # an accepted upload counts, even if the sum fails later
-            if masked.accepted is not None and masked.accepted.token != self._store.state.token:
-                self._accepted(task, masked.accepted)
+            token = getattr(self._store.state, _token_field(plan))
+            if masked.accepted is not None and masked.accepted.token != token:
+                self._accepted(task, plan, masked.accepted)
         if wait is not None:
             return wait
         self._masked = None
         return self._done(task, plan)
 
-    def _accepted(self, task: SavedTask, accepted: Accepted) -> None:
+    def _accepted(self, task: SavedTask, plan: Plan, accepted: Accepted) -> None:
         with self._cache() as cache:
             cache.delete(task.used or [])
         self._say(f"round {task.round}: upload {accepted.accepted} accepted, its text deleted")
-        self._store.change(token=accepted.token, took_part_at=self._clock())
+        self._store.change(**{_token_field(plan): accepted.token}, took_part_at=self._clock())
 
     def _done(self, task: SavedTask, plan: Plan) -> float:
         self._store.change(task=None, model=task.model)
@@ -267,12 +294,18 @@ class Device:
         return 0.0
 
     def _trained(self, task: SavedTask, plan: Plan) -> SavedTask:
-        self._fetch_change(task.model)
-        for digest in (plan.graph, task.model):
+        models = [task.model]
+        if plan.evaluation is not None:
+            models = plan.evaluation.models
+            if task.model != models[0]:
+                raise ExportError("The seat is for a model that its plan does not evaluate first.")
+        for digest in models:
+            self._fetch_change(digest)
+        for digest in (plan.graph, *models):
             self._fetch(digest)
             self._store.read_blob(digest)
         with self._cache() as cache:
-            examples = cache.newest(plan.max_messages)
+            examples = cache.newest(0 if plan.evaluation else plan.max_messages)
         job = Job(
             plan=str(self._store.blob(task.plan)),
             graph=str(self._store.blob(plan.graph)),
@@ -281,16 +314,26 @@ class Device:
             assignment=task.assignment,
             texts=[text for _, text in examples],
             library=str(self._library) if self._library else None,
+            models=[str(self._store.blob(digest)) for digest in models[1:]],
         )
         began, seconds = time.monotonic(), task.upload_before - self._clock()
         if seconds <= 0:
             raise Refused("late", "the round closed before training began", 1)
         done = self._train(job, seconds)
-        self._say(
-            f"trained {done.steps} steps in {time.monotonic() - began:.1f} s, "
-            f"loss {done.loss:.3f}; upload of {done.upload_bytes / 1e6:.2f} MB"
-        )
-        used = [number for number, _ in examples] if done.steps else []  # zeros use no text
+        duration = f"{time.monotonic() - began:.1f} s"
+        if plan.evaluation is None:
+            self._say(
+                f"trained {done.steps} steps in {duration}, loss {done.loss:.3f}; upload of "
+                f"{done.upload_bytes / 1e6:.2f} MB"
+            )
+        else:
+            self._say(
+                f"evaluated {len(models)} models on {done.steps} messages in {duration}; upload of "
+                f"{done.upload_bytes} bytes"
+            )
+        # The text of an evaluation is the newest. Zeros use no text.
+        last = done.steps if plan.evaluation else len(examples) if done.steps else 0
+        used = [number for number, _ in examples[len(examples) - last :]]
         task = dataclasses.replace(task, used=used, weight=done.weight, loss=done.loss)
         self._store.change(task=task)
         return task
@@ -351,8 +394,6 @@ class Device:
 
     def _refused(self, error: Refused) -> float:
         self._say(f"not taken: {error}")
-        if error.code == "forged_token":  # the server has a new key
-            self._store.change(token=None)
         return self._later(error.retry_after_s or LATER_SECONDS)
 
     def _later(self, seconds: float) -> float:
@@ -399,3 +440,8 @@ class Device:
                 f"{self._min_devices_in_sum}."
             )
         return plan
+
+
+def _token_field(plan: Plan) -> str:
+    """Returns the field of `DeviceState` for a plan's tokens: two kinds of servers sign them."""
+    return "token" if plan.evaluation is None else "evaluation_token"

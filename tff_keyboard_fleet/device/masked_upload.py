@@ -56,7 +56,7 @@ class MaskedUpload:
         sums = plan.secure_sums
         try:
             label = secure_steps.label(task.secure_sum, task.plan, task.model)
-            settings = secure_steps.settings(sums, plan.parameters, label)
+            settings = secure_steps.settings(sums, plan.upload_size, label)
         except ValueError as error:
             raise ExportError(f"`plan.secure_sums`: {error}") from None
         self.assignment = task.assignment

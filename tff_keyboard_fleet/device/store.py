@@ -69,11 +69,12 @@ class DeviceState:
       task: The current seat.
       model: SHA-256 of the newest weights that it trained from.
       cache: Limits of the cache by the newest plan.
-      first_rounds: For each population, the first round in which the device may take part again.
+      first_rounds: For each `Plan.record`, the first round in which the device may take part again.
         It never becomes smaller, whatever a server says or forgets.
       population: The population to which the device belongs: of its owner's choice, or of its first
         seat. It takes part in no other, so a server that uses another name does not get around
         `first_rounds`. None before the first seat.
+      evaluation_token: Newest token of a server that evaluates.
     """
 
     token: str | None = None
@@ -84,6 +85,7 @@ class DeviceState:
     cache: Cache | None = None
     first_rounds: dict[str, int] = dataclasses.field(default_factory=dict)
     population: str | None = None
+    evaluation_token: str | None = None
 
 
 class DeviceStore:
@@ -96,7 +98,7 @@ class DeviceStore:
     def __init__(self, directory: pathlib.Path):
         self.directory = directory
         files.make_directory(directory, mode=directories.PRIVATE)
-        files.make_directory(directory / "blobs", mode=directories.PRIVATE)
+        files.make_directory(directory / "blobs", mode=directories.PRIVATE, is_part=True)
         directory.chmod(directories.PRIVATE)
         self._held = contextlib.ExitStack()
         self._held.enter_context(
@@ -136,9 +138,9 @@ class DeviceStore:
         """Saves the state with some fields changed."""
         self.save(dataclasses.replace(self.state, **fields))  # type: ignore[arg-type]
 
-    def first_round(self, population: str) -> int:
-        """Returns the first round of a population in which the device may take part."""
-        return self.state.first_rounds.get(population, 1)
+    def first_round(self, record: str) -> int:
+        """Returns the first round of a `Plan.record` in which the device may take part."""
+        return self.state.first_rounds.get(record, 1)
 
     @property
     def population(self) -> str | None:
@@ -150,18 +152,18 @@ class DeviceStore:
             return next(iter(self.state.first_rounds))
         return self.state.population
 
-    def last_round(self, population: str, now: float) -> int:
-        """Returns the last round of a population in which the device takes part at time `now`.
+    def last_round(self, record: str, now: float) -> int:
+        """Returns the last round of a `Plan.record` in which the device takes part at time `now`.
 
         A false round number, with which a server could lock the device out of all earlier rounds,
         is thus refused. A population has at most one round a minute, with some slack. Before the
         first part of the device, only `MAX_ROUND` bounds the round.
         """
         since = self.state.took_part_at
-        if since is None or population not in self.state.first_rounds:
+        if since is None or record not in self.state.first_rounds:
             return MAX_ROUND
         minutes = int(max(now - since, 0.0) // 60)
-        return min(self.first_round(population) + ROUNDS_AHEAD + minutes, MAX_ROUND)
+        return min(self.first_round(record) + ROUNDS_AHEAD + minutes, MAX_ROUND)
 
     def about_to_send(self, plan: Plan, masked: bytes | None = None) -> None:
         """Notes that the server may have the upload, which counts as taking part in the round.
@@ -173,10 +175,10 @@ class DeviceStore:
         if masked is not None:
             files.write_atomically(self.upload, [masked], mode=files.OWNER_ONLY)
         following = task.round + plan.min_separation_rounds
-        first_round = max(following, self.first_round(plan.population))
+        first_round = max(following, self.first_round(plan.record))
         self.change(
             task=dataclasses.replace(task, sent=True),
-            first_rounds=self.state.first_rounds | {plan.population: first_round},
+            first_rounds=self.state.first_rounds | {plan.record: first_round},
         )
 
     def blob(self, digest: str) -> pathlib.Path:
@@ -219,10 +221,11 @@ class DeviceStore:
         return data
 
     def keep_only(self, digests: Iterable[str]) -> None:
-        """Removes all other blobs and parts, and the upload."""
+        """Removes all other blobs and parts, and the upload. Files with other names stay."""
         kept = set(digests)
         for path in (self.directory / "blobs").iterdir():
-            if path.name.removesuffix(".part") not in kept:
+            blob = path.name.removesuffix(".part")
+            if blob not in kept and all(map(messages.is_sha256, blob.split("-"))):
                 path.unlink()
         self.upload.unlink(missing_ok=True)
 

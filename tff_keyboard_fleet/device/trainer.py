@@ -51,25 +51,25 @@ class LiteRtTrainer:
         from tflite_export.runtime import training_step
         from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
-        self._predictor = KeyboardPredictor(graph)
+        self.predictor = KeyboardPredictor(graph)
         self._step = training_step.train_sequence
-        self.fingerprint = self._predictor.vocabulary.fingerprint
+        self.fingerprint = self.predictor.vocabulary.fingerprint
 
     def ids(self, text: str) -> list[int]:
-        return self._predictor.encode(self._predictor.words_of(text))[1:]
+        return self.predictor.encode(self.predictor.words_of(text))[1:]
 
     def set_weights(self, vector: np.ndarray) -> None:
-        put = self._predictor.signature(signatures.SET_WEIGHTS)
+        put = self.predictor.signature(signatures.SET_WEIGHTS)
         shapes = put.input_shapes()
         parts = wire_weights.to_arrays(vector, [shapes[n] for n in signatures.WEIGHT_NAMES])
         put(**dict(zip(signatures.WEIGHT_NAMES, parts, strict=True)))
 
     def train(self, ids: Sequence[int], learning_rate: float) -> float:
-        return self._step(self._predictor, ids, learning_rate)
+        return self._step(self.predictor, ids, learning_rate)
 
     def finish(self) -> np.ndarray:
-        arrays = self._predictor.signature(signatures.WEIGHTS)()
-        del self._predictor  # frees 45 MB before the arrays are joined
+        arrays = self.predictor.signature(signatures.WEIGHTS)()
+        del self.predictor  # frees 45 MB before the arrays are joined
         return wire_weights.to_vector([arrays[name] for name in signatures.WEIGHT_NAMES])
 
 

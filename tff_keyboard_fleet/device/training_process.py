@@ -7,6 +7,7 @@ text.
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -25,6 +26,8 @@ from tff_keyboard_fleet.wire.plan import Plan
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from tff_keyboard_fleet.device import trainer as trainers
 
 # One thread, and freed memory returns to the system (variables of glibc; other libcs ignore them).
 _SMALL = {
@@ -47,7 +50,8 @@ class Job:
       upload: File to write.
       assignment: Identifier of the seat.
       texts: Messages to train on, oldest first.
-      library: `libcifg.so` to train with; None for LiteRT.
+      library: `libcifg.so` to train with; None for LiteRT, which also evaluates.
+      models: Files of further weights, in a round that evaluates several models.
     """
 
     plan: str
@@ -57,11 +61,15 @@ class Job:
     assignment: str
     texts: list[str]
     library: str | None = None
+    models: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Done:
-    """The figures of the upload, and its size."""
+    """The figures of the upload, and its size.
+
+    In a round that evaluates, `steps` is the number of evaluated messages, the newest ones.
+    """
 
     weight: float
     loss: float
@@ -75,8 +83,7 @@ def run_in_child(job: Job, seconds: float) -> Done:
     Raises:
       ExportError: If the child failed, crashed, or did not end in time. The message is one line.
     """
-    module = [sys.executable, "-m", __name__]
-    command = children.with_parent_death_signal(module, signal.SIGKILL)
+    command = children.with_parent_death_signal(children.python_module(__name__), signal.SIGKILL)
     job_json = json.dumps(typed_json.plain(job))
     try:
         done = subprocess.run(
@@ -109,7 +116,7 @@ def do(job: Job) -> Done:
     plan = Plan.from_bytes(files.read_bytes(pathlib.Path(job.plan)))
     graph = pathlib.Path(job.graph)
     trainer: trainers.Trainer
-    if job.library:
+    if job.library and plan.evaluation is None:
         trainer = trainers.LibcifgTrainer(graph, pathlib.Path(job.library))
     else:
         trainer = trainers.LiteRtTrainer(graph)
@@ -123,14 +130,18 @@ def do(job: Job) -> Done:
         raise ExportError(f"{job.model}: has {size} weights, but the plan has {plan.parameters}.")
     is_masked = plan.secure_sums is not None  # all devices weigh the same and report no loss
     try:
-        trained = trainers.train(trainer, initial, job.texts, plan)
+        if plan.evaluation is None:
+            trained = trainers.train(trainer, initial, job.texts, plan)
+        else:
+            assert isinstance(trainer, trainers.LiteRtTrainer)
+            trained = _evaluated(trainer, job, plan)
     except Exception as error:
         if not is_masked:
             if isinstance(error, ValueError):
                 raise ExportError(f"{graph}: cannot follow the plan ({error}).") from None
             raise
         # Training may fail because of the text. A device that dropped out would tell the server so.
-        zeros = wire_weights.from_bytes(bytes(wire_weights.BYTES_PER_NUMBER * plan.parameters))
+        zeros = wire_weights.from_bytes(bytes(wire_weights.BYTES_PER_NUMBER * plan.upload_size))
         trained = trainers.Trained(zeros, weight=0.0, loss=0.0, steps=0)
     payload = encoded(trained.delta, plan, job.assignment)
     header = UploadHeader(
@@ -148,6 +159,20 @@ def do(job: Job) -> Done:
         steps=trained.steps,
         upload_bytes=sum(map(len, parts)),
     )
+
+
+def _evaluated(trainer: "trainers.LiteRtTrainer", job: Job, plan: Plan) -> "trainers.Trained":
+    """Returns the sums of an evaluation, in the place of a delta."""
+    from tff_keyboard_fleet.device import evaluator
+    from tff_keyboard_fleet.device import trainer as trainers
+    from tff_keyboard_fleet.wire import weights as wire_weights
+
+    def weights_of(path: str) -> "np.ndarray":
+        return wire_weights.from_bytes(files.read_bytes(pathlib.Path(path)))
+
+    models = [functools.partial(weights_of, path) for path in (job.model, *job.models)]
+    vector, messages_read = evaluator.evaluate(trainer, models, job.texts, plan)
+    return trainers.Trained(vector, weight=1.0, loss=0.0, steps=messages_read)
 
 
 def encoded(delta: "np.ndarray", plan: Plan, assignment: str) -> bytes:

@@ -10,11 +10,10 @@ import dataclasses
 import math
 
 from tff_keyboard.config.sections import aggregation_config as tables
-from tff_keyboard.config.sections.privacy_config import GaussianConfig
+from tff_keyboard.parts.privacy_mechanism import MechanismConfig
+from tff_keyboard.privacy.mechanisms import sum_grid
 from tff_keyboard.storage.errors import ConfigError
-
-_STEPS = 2**20  # per clip norm without noise, per standard deviation with noise
-_WORD_BITS = (32, 64)
+from tff_keyboard_fleet.wire.plan import SUMS_BITS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,19 +39,22 @@ def secure_grid(config: tables.AggregationConfig, *, clients_per_round: int) -> 
         individual updates.
     """
     _check(config)
-    if isinstance(config.privacy, GaussianConfig):
-        clip_norm = config.privacy.clip_norm
-        step = config.privacy.noise_multiplier * clip_norm / _STEPS
+    noise_multiplier, is_discrete = 0.0, False
+    if isinstance(config.privacy, MechanismConfig):
+        clip_norm, is_discrete = config.privacy.clip_norm, config.privacy.is_discrete
+        noise_multiplier = config.privacy.noise_multiplier
     else:
         assert isinstance(config.protection, tables.FixedClipping)
         clip_norm = config.protection.clip_norm
-        step = clip_norm / _STEPS
+    step = sum_grid.sum_step(
+        clip_norm=clip_norm, noise_multiplier=noise_multiplier, is_discrete=is_discrete
+    )
     range_bits = math.log2(2 * clients_per_round * (clip_norm / step + 1))
-    bits = next((bits for bits in _WORD_BITS if range_bits < bits), None)
+    bits = next((bits for bits in SUMS_BITS if range_bits < bits), None)
     if bits is None:
         raise ConfigError(
-            f"`aggregation.privacy.noise_multiplier` = {step * _STEPS / clip_norm:g} needs a grid "
-            f"whose sums have {range_bits:.0f} bits, more than 64. Use a larger one."
+            f"`aggregation.privacy.noise_multiplier` = {noise_multiplier:g} needs a grid whose "
+            f"sums have {range_bits:.0f} bits, more than 64. Use a larger one."
         )
     return SecureGrid(clip_norm, step, bits)
 
@@ -61,14 +63,19 @@ def _check(config: tables.AggregationConfig) -> None:
     rule, privacy, protection = config.rule, config.privacy, config.protection
     if reason := rule.secure_sum_problem:
         raise _refused("rule.type", rule.type, reason, "'mean'")
-    if config.is_private and not (isinstance(privacy, GaussianConfig) and privacy.is_discrete):
-        key = "privacy.distribution" if isinstance(privacy, GaussianConfig) else "privacy.type"
-        value = getattr(privacy, key.partition(".")[2])
+    if isinstance(privacy, MechanismConfig) and privacy.is_adaptive:
         raise _refused(
-            key,
-            value,
-            "its sums are not sums of integers",
-            "'gaussian' with distribution 'discrete'",
+            "privacy.type",
+            privacy.type,
+            "its clip norm follows the number of unclipped updates, and devices need a fixed bound",
+            "'tree' or 'blt'",
+        )
+    if isinstance(privacy, MechanismConfig) and not privacy.noise_multiplier:
+        raise _refused(
+            "privacy.noise_multiplier",
+            privacy.noise_multiplier,
+            "there would be no noise",
+            "a value above 0, or privacy type 'none' with protection type 'fixed'",
         )
     if config.client_weighting != "uniform":
         raise _refused(

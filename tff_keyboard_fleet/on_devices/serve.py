@@ -10,22 +10,16 @@ import contextlib
 import functools
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
-
-import numpy as np
+from collections.abc import Callable
 
 from tff_keyboard.algorithms import federated_evaluation
 from tff_keyboard.algorithms.cohort_batcher import prepare_process
 from tff_keyboard.algorithms.rounds.round_process import chain
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.host import progress
-from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.storage import files
 from tff_keyboard.storage.metrics_rows import Row
-from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import build, process_transforms
 from tff_keyboard.training.loop import training_loop
 from tff_keyboard.training.open_training import open_training
@@ -36,6 +30,13 @@ from tff_keyboard_fleet.on_devices.served_config import (
     plan_of,
     round_settings_of,
 )
+from tff_keyboard_fleet.on_devices.served_files import (
+    GRAPH,
+    SERVER_KEY,
+    TrainingGraphBuilder,
+    graph_of_run,
+    wire_order,
+)
 from tff_keyboard_fleet.on_devices.upload_work import build_upload_work, hand_over
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication
 from tff_keyboard_fleet.round_server.blobs import Blobs
@@ -43,22 +44,8 @@ from tff_keyboard_fleet.round_server.round_store import RoundStore
 from tff_keyboard_fleet.round_server.secure_rounds import SecureRoundStore
 from tff_keyboard_fleet.wire import keys, weights
 
-SERVER_KEY = "server_key.pem"
-GRAPH = "graph.tflite"
-TABLE = "embedding"  # the variable whose rows are words
-
 # Serves the application until the training ends.
 Serve = Callable[[RoundApplication], contextlib.AbstractContextManager[None]]
-
-
-class TrainingGraphBuilder(Protocol):
-    """Builds the file that devices train, and says in which order its rows are."""
-
-    def build(self, directory: pathlib.Path, model: NextWordModel, vocabulary: Vocabulary) -> bytes:
-        """Returns the packed, trainable file of the model of a run. Called once for each run."""
-
-    def rows(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Returns the row of the vocabulary for each row of the file's word table."""
 
 
 def serve_federated(
@@ -113,9 +100,11 @@ def serve_federated(
         )
         parameters = model.count_params()
         folder = run.round_server
-        files.make_directory(folder, mode=0o700)
+        files.make_directory(folder, mode=0o700, is_part=True)
         blobs = Blobs(folder / "blobs")
-        graph_hash = blobs.keep(_graph_of_run(graph, run, model, store.vocabulary))
+        graph_hash = blobs.keep(
+            graph_of_run(graph, folder / GRAPH, run.path, model, store.vocabulary)
+        )
         rows = list(graph.rows(store.vocabulary))
         words = Vocabulary([store.vocabulary.words[row] for row in rows], store.vocabulary.rules)
         with contextlib.closing(_round_store(config, folder, parameters, clock)) as round_store:
@@ -164,41 +153,11 @@ def serve_federated(
                 )
 
 
-def wire_order(shapes: Mapping[str, Sequence[int]], rows: Sequence[int]) -> np.ndarray:
-    """Returns, for each number on the wire, its index in the vector of a model's weights.
-
-    Args:
-      shapes: Shapes of the trainable variables by name, in order.
-      rows: Row of the word table, `embedding`, for each row on the wire.
-
-    >>> wire_order({"embedding": [3, 2], "bias": [1]}, [0, 2, 1]).tolist()
-    [0, 1, 4, 5, 2, 3, 6]
-    """
-    parts, start = [], 0
-    for name, shape in shapes.items():
-        size = int(np.prod(shape))
-        indices = np.arange(start, start + size).reshape(shape)
-        parts.append((indices[list(rows)] if name == TABLE else indices).reshape(-1))
-        start += size
-    return np.concatenate(parts)
-
-
 def _round_store(
     config: RunConfig, folder: pathlib.Path, parameters: int, clock: Callable[[], float]
 ) -> RoundStore:
     round_settings = round_settings_of(config, parameters)
     return (SecureRoundStore if round_settings.sums else RoundStore)(folder, round_settings, clock)
-
-
-def _graph_of_run(
-    graph: TrainingGraphBuilder, run: RunDirectory, model: NextWordModel, vocabulary: Vocabulary
-) -> bytes:
-    """Returns the graph of the run, which is built at its first start."""
-    path = run.round_server / GRAPH
-    if not path.exists():
-        progress.step("writing the training graph for devices")
-        files.write_atomically(path, [graph.build(run.path, model, vocabulary)])
-    return files.read_bytes(path)
 
 
 def _then(

@@ -8,7 +8,8 @@ from tff_keyboard.algorithms import schedules
 from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompression
-from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
+from tff_keyboard.config.sections.devices_config import DevicesConfig
+from tff_keyboard_fleet.on_devices.secure_grid import SecureGrid, secure_grid
 from tff_keyboard_fleet.round_server.rounds import RoundSettings
 from tff_keyboard_fleet.wire import messages, secure_steps
 from tff_keyboard_fleet.wire.plan import (
@@ -90,14 +91,15 @@ def as_served(config: RunConfig) -> RunConfig:
             f"devices: they follow plans with at most {MAX_SEPARATION}."
         )
     if config.devices.secure_sums:
-        _check_secure(config)
+        round_settings_of(config)  # rejects aggregations that are not sums
+        check_sums_of_devices(config)
     return dataclasses.replace(
         config,
         train=dataclasses.replace(train, checkpoint_every=1),
     )
 
 
-def _check_secure(config: RunConfig) -> None:
+def check_sums_of_devices(config: RunConfig) -> None:
     """Rejects secure sums of too few devices, and sums that `train.over_selection` alone can lose.
 
     Reports close at the goal, so that all other seats may have shared and count as dropped out.
@@ -105,27 +107,25 @@ def _check_secure(config: RunConfig) -> None:
     `neighbours.failure`, which is nearly the exact probability if it is small. Devices that drop
     out after they reported are not part of this bound.
     """
-    round_settings, degree = round_settings_of(config), config.devices.secure_neighbours
-    if round_settings.min_reports <= degree:
+    degree, goal = config.devices.secure_neighbours, config.train.clients_per_round
+    min_reports, max_seats = min_reports_of(config), _seats(config)
+    if min_reports <= degree:
         raise ConfigError(
             f"`devices.secure_neighbours` = {degree} needs more devices in a sum: "
             f"`devices.min_report_fraction` of `train.clients_per_round` can be as few as "
-            f"{round_settings.min_reports}. Use fewer neighbours, or more clients."
+            f"{min_reports}. Use fewer neighbours, or more clients."
         )
-    surplus = round_settings.max_seats - round_settings.goal
 
     def lost(degree: int) -> float:
-        return failure(round_settings.max_seats, degree, degree // 2 + 1, surplus)
+        return failure(max_seats, degree, degree // 2 + 1, max_seats - goal)
 
     if lost(degree) > _MAX_LOST:
-        enough = [
-            x for x in range(2, min(round_settings.min_reports, 101), 2) if lost(x) <= _MAX_LOST
-        ]
+        enough = [x for x in range(2, min(min_reports, 101), 2) if lost(x) <= _MAX_LOST]
         instead = f"at least {enough[0]} neighbours, or less" if enough else "less"
         raise ConfigError(
             f"`devices.secure_neighbours` = {degree} loses a sum with probability up to "
-            f"{lost(degree):.1g} if {round_settings.goal} of {round_settings.max_seats} seats "
-            f"report. Use {instead} `train.over_selection`."
+            f"{lost(degree):.1g} if {goal} of {max_seats} seats report. Use {instead} "
+            "`train.over_selection`."
         )
 
 
@@ -158,6 +158,11 @@ def secure_sums_of(config: RunConfig) -> SecureSums | None:
     if not config.devices.secure_sums:
         return None
     grid = secure_grid(config.aggregation, clients_per_round=config.train.clients_per_round)
+    return sums_on_grid(config, grid)
+
+
+def sums_on_grid(config: RunConfig, grid: SecureGrid) -> SecureSums:
+    """Returns the settings of secure sums of a config's devices on a grid."""
     degree, goal = config.devices.secure_neighbours, config.train.clients_per_round
     return SecureSums(
         clip_norm=grid.clip_norm,
@@ -230,17 +235,27 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
         codec=codec,
         phases=["upload"] if round_settings_of(config).top is None else ["loss", "upload"],
         secure_sums=secure_sums,
-        conditions=Conditions(
-            ram_gib=devices.ram_gib,
-            charging=devices.charging,
-            unmetered=devices.unmetered,
-            idle=devices.idle,
-            locale=devices.locale,
-            app_versions=list(devices.app_versions),
-            min_examples=devices.min_examples,
-            min_days_between=devices.min_days_between,
-        ),
-        cache=Cache(ttl_days=devices.cache_days, max_per_category=devices.cache_messages),
+        conditions=conditions_of(devices),
+        cache=cache_of(devices),
         min_separation_rounds=config.train.min_separation_rounds,
         **facts,
     )
+
+
+def conditions_of(devices: DevicesConfig) -> Conditions:
+    """Returns the conditions of a plan."""
+    return Conditions(
+        ram_gib=devices.ram_gib,
+        charging=devices.charging,
+        unmetered=devices.unmetered,
+        idle=devices.idle,
+        locale=devices.locale,
+        app_versions=list(devices.app_versions),
+        min_examples=devices.min_examples,
+        min_days_between=devices.min_days_between,
+    )
+
+
+def cache_of(devices: DevicesConfig) -> Cache:
+    """Returns the limits of a plan on the cache of a device."""
+    return Cache(ttl_days=devices.cache_days, max_per_category=devices.cache_messages)

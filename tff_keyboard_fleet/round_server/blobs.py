@@ -4,7 +4,7 @@ import pathlib
 import threading
 
 from tff_keyboard.storage import files
-from tff_keyboard_fleet.wire import model_patch, weights
+from tff_keyboard_fleet.wire import messages, model_patch, weights
 
 _FROM = ".from."  # between the names of two models, in the name of their delta
 
@@ -16,7 +16,7 @@ class Blobs:
         self._folder = folder
         self._shown: set[str] = set()
         self._lock = threading.Lock()  # so that a delta is computed once
-        files.make_directory(folder, mode=0o700)
+        files.make_directory(folder, mode=0o700, is_part=True)
 
     def keep(self, data: bytes) -> str:
         """Writes a file to disk and returns its name. It cannot be fetched yet."""
@@ -60,9 +60,11 @@ class Blobs:
         return path
 
     def keep_only(self, names: set[str]) -> None:
-        """Removes all other files."""
+        """Removes all other files, except those whose names are not of this class."""
         self._shown = self._shown & names
         with self._lock:  # another thread may be writing a delta
             for path in self._folder.iterdir():
-                if path.name.partition(_FROM)[0] not in names:
+                new, mark, old = path.name.partition(_FROM)
+                is_ours = messages.is_sha256(new) and (not mark or messages.is_sha256(old))
+                if is_ours and new not in names:
                     path.unlink(missing_ok=True)

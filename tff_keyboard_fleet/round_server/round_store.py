@@ -94,12 +94,20 @@ class RoundStore:
                 self._put(dataclasses.replace(newest, plan=plan, state=state))
 
     def take_seat(self, device: bytes, assignment: str) -> tuple[Round, str] | None:
-        """Returns the round and the assignment of a device, or None if there is no seat.
+        """Gives a device a seat in the newest round, if the round still takes devices.
 
-        A device that has a seat without an upload gets the same seat again.
+        Args:
+          device: `tokens.digest` of the device.
+          assignment: A new random id, used if the device gets a new seat.
+
+        Returns:
+          The round as it was before this seat, and the id of the seat: `assignment`, or the earlier
+          id if the device has a seat of this attempt and has not uploaded. None if no round is
+          open, or all its seats are taken.
 
         Raises:
-          Refused: "too_soon", if the device took part more recently than the separation allows.
+          Refused: "too_soon", if the device uploaded in this round, or in one of the
+            `separation` - 1 rounds before it, abandoned attempts included.
         """
         with self._lock:
             self._tick()

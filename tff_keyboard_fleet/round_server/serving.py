@@ -10,11 +10,13 @@ is read in pieces and dropped. Connections above `MAX_CONNECTIONS` are closed at
 needs a file of the process, and the training needs files, too.
 """
 
+import contextlib
 import http
 import resource
 import threading
 import weakref
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from cheroot import server as cheroot_server
 from cheroot import wsgi
@@ -22,6 +24,9 @@ from cheroot import wsgi
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_fleet.wire import messages
 from tff_keyboard_fleet.wire.messages import Refused
+
+if TYPE_CHECKING:
+    from tff_keyboard_fleet.round_server.app import RoundApplication
 
 THREADS = 64
 MAX_CONNECTIONS = (
@@ -32,6 +37,18 @@ LONGEST_BODY = 64 * 2**20  # bytes; the proxy's limit in docs/fleet/README.md
 BACKLOG = 512  # connections that wait to be accepted
 _PIECE_BYTES = 64 * 1024
 _LONGEST_LENGTH = 18  # digits of a Content-Length
+
+
+@contextlib.contextmanager
+def served(app: "RoundApplication", host: str, port: int) -> Iterator[None]:
+    """Serves the rounds of an application, and prints the address."""
+    server = RoundServer(app, host, port, max_body_bytes=app.max_body_bytes)
+    server.start()
+    try:
+        print(f"Rounds: http://{host}:{server.port}", flush=True)
+        yield
+    finally:
+        server.stop()
 
 
 class RoundServer:

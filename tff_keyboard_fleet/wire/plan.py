@@ -9,11 +9,23 @@ weights.
 import dataclasses
 import hashlib
 import json
+import math
 
 from tff_keyboard.storage import json_text, typed_json
-from tff_keyboard_fleet.wire.messages import MASKED, PROTOCOL, QUANTISED, RAW, require_sha256
+from tff_keyboard_fleet.wire import evaluation_sums
+from tff_keyboard_fleet.wire.messages import (
+    MASKED,
+    PROTOCOL,
+    QUANTISED,
+    RAW,
+    is_sha256,
+    require_sha256,
+)
 
 MAX_SEPARATION = 10_000  # largest `min_separation_rounds` of a plan that a device follows
+MAX_EVALUATED_MODELS = 8
+MAX_EVALUATED_WORDS = 100_000
+SUMS_BITS = (32, 64)
 SUMS_PROTOCOL = 2  # version 1 had no step `confirm`; its devices reject a plan with this field
 
 
@@ -36,7 +48,7 @@ class SecureSums:
     Attributes:
       protocol: Version of the steps' protocol. A device with another version does not take part.
       clip_norm: L2 bound to which the device scales its delta, in weight units.
-      step: Weight units of one integer. Rounding is towards zero.
+      step: Weight units of one integer. Rounding is towards zero. See `require_exact_integers`.
       bits: 32 or 64: sums are modulo 2^bits.
       degree: Number of neighbours of a device.
       threshold: Number of shares that recover a secret.
@@ -48,6 +60,65 @@ class SecureSums:
     degree: int
     threshold: int
     protocol: int = SUMS_PROTOCOL
+
+    def require_exact_integers(self) -> None:
+        """Checks that no number of a device, and no sum of a device and its neighbours, wraps.
+
+        The numbers of a device are at most `clip_norm / step`. A server that chose a tiny step
+        could otherwise make all numbers but the smallest saturate, and read these from the sum.
+
+        Raises:
+          ValueError: If one may wrap, or a setting is out of range.
+        """
+        if self.bits not in SUMS_BITS:
+            raise ValueError(f"`plan.secure_sums.bits` must be one of {SUMS_BITS}")
+        if self.degree < 1:
+            raise ValueError("`plan.secure_sums.degree` must be >= 1")
+        for name in ("clip_norm", "step"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"`plan.secure_sums.{name}` must be finite and > 0")
+        if self.clip_norm / self.step > 2.0 ** (self.bits - 1) / (self.degree + 1):
+            raise ValueError(
+                "`plan.secure_sums.step` must be >= `clip_norm` * (`degree` + 1) / 2^(`bits` - 1), "
+                "so that no sum wraps"
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The work of a round that evaluates models, and trains nothing (`evaluation_sums.py`).
+
+    Attributes:
+      models: SHA-256 of the weights of each model. All fit the plan's graph. The first is the
+        model of the `TaskAssignment`.
+      max_words: Bound on a device's part: it counts its newest messages up to this number of
+        targets, the end of a message included. 1..`MAX_EVALUATED_WORDS`.
+      own_words: Weight, in [0, 1), of the user's own words next to a model, in a second count of
+        each model. The words are those of the device's older messages. 0: no second count.
+    """
+
+    models: list[str]
+    max_words: int
+    own_words: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of elements of a device's vector."""
+        return len(evaluation_sums.columns(len(self.models), self.own_words > 0))
+
+    def check(self) -> None:
+        """Raises `ValueError` if a value is out of range."""
+        if not 1 <= len(set(self.models)) == len(self.models) <= MAX_EVALUATED_MODELS:
+            raise ValueError(
+                f"`plan.evaluation.models` must be 1 to {MAX_EVALUATED_MODELS} different models"
+            )
+        if not all(map(is_sha256, self.models)):
+            raise ValueError("`plan.evaluation.models` must be SHA-256 in hex")
+        if not 1 <= self.max_words <= MAX_EVALUATED_WORDS:
+            raise ValueError(f"`plan.evaluation.max_words` must be in 1..{MAX_EVALUATED_WORDS}")
+        if not 0 <= self.own_words < 1:
+            raise ValueError("`plan.evaluation.own_words` must be in [0, 1)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,7 +182,8 @@ class Plan:
       min_separation_rounds: A device that sent an upload for round i takes part in no round of this
         population before i + `min_separation_rounds`, >= 1. The device enforces this from its own
         record: not in an earlier round, not in another attempt at round i, and not if the server
-        lost its memory.
+        lost its memory. Rounds that evaluate have their own numbers and their own record.
+      evaluation: The models to evaluate. If None, the round trains.
     """
 
     protocol: int = PROTOCOL
@@ -132,6 +204,7 @@ class Plan:
     conditions: Conditions
     cache: Cache
     min_separation_rounds: int = 1
+    evaluation: Evaluation | None = None
 
     def __post_init__(self) -> None:
         require_sha256(self, "graph")
@@ -140,6 +213,16 @@ class Plan:
         """Returns canonical JSON: sorted keys, no spaces. The hash is computed from it."""
         text = json.dumps(typed_json.plain(self), sort_keys=True, separators=(",", ":"))
         return text.encode()
+
+    @property
+    def upload_size(self) -> int:
+        """Number of elements of an upload: of a delta, or of the sums of an evaluation."""
+        return self.parameters if self.evaluation is None else self.evaluation.size
+
+    @property
+    def record(self) -> str:
+        """Name under which a device records the rounds in which it took part."""
+        return self.population if self.evaluation is None else f"{self.population} (evaluation)"
 
     @property
     def sha256(self) -> str:
@@ -169,10 +252,16 @@ class Plan:
             raise ValueError("`plan.min_separation_rounds` must be >= 1")
         if plan.secure_sums is not None and plan.secure_sums.protocol != SUMS_PROTOCOL:
             raise ValueError(f"`plan.secure_sums` is not of protocol {SUMS_PROTOCOL}")
+        if plan.secure_sums is not None:
+            plan.secure_sums.require_exact_integers()
         if plan.secure_sums is not None and plan.phases != ["upload"]:
             raise ValueError(
                 "`plan.secure_sums` hides losses, but the phase 'loss' would reveal them"
             )
+        if plan.evaluation is not None:
+            plan.evaluation.check()
+            if plan.phases != ["upload"] or plan.codec.name == QUANTISED:
+                raise ValueError("`plan.evaluation` needs the phase 'upload', and a codec for sums")
         if (plan.secure_sums is None) == (plan.codec.name == MASKED):
             raise ValueError("`plan.secure_sums` and the codec 'masked' belong together")
         return plan

@@ -1,12 +1,15 @@
-"""Checks that two runs differ by one client only, and reads the guarantee of their ledger."""
+"""Checks that two runs differ by one client only, and reads the claim of their ledger."""
 
 import dataclasses
 import math
 import pathlib
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.privacy.claims.guarantee import guarantee_of
+from tff_keyboard.privacy.claims.claim import claim_of
+from tff_keyboard.privacy.claims.guarantee import total_guarantee
+from tff_keyboard.privacy.claims.statement import labels_of
 from tff_keyboard.privacy.ledger import ledger
+from tff_keyboard.privacy.ledger.lineage import ledger_of
 from tff_keyboard.storage.run_directory import RunDirectory, flatten
 
 # Config keys that may differ between two runs that differ by one client.
@@ -42,20 +45,44 @@ def other_differences(full: pathlib.Path, other: pathlib.Path) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Formal:
-    """The guarantee of a run's privacy ledger."""
+    """The claim of a run's privacy ledger, about all releases on its clients.
 
-    epsilon: float | None
-    delta: float
-    adjacency: str
+    Attributes:
+      run: The run directory.
+      rounds: Number of released rounds.
+      claims: Whether the statement of the run has a claim. The other fields say nothing otherwise.
+      epsilon: Of the released models, also if the run is a projection. None if it is infinite.
+      delta: Delta.
+      adjacency: Difference of two neighbouring data sets.
+      labels: Why it is not a plain guarantee (`statement.labels_of`).
+    """
+
+    run: str
     rounds: int
+    claims: bool
+    epsilon: float | None = None
+    delta: float = 0.0
+    adjacency: str = ""
+    labels: tuple[str, ...] = ()
 
 
 def formal_guarantee(path: pathlib.Path) -> Formal | None:
-    """Returns the guarantee of the run's privacy ledger, or None if it has none."""
-    ledger_path = RunDirectory(path).privacy_ledger
+    """Returns the claim of the run that contains a model, or None if it has no privacy ledger."""
+    ledger_path = ledger_of(path)
     if not ledger_path.exists():
         return None
     header, rounds = ledger.read_ledger(ledger_path)
-    guarantee = guarantee_of(header.unprojected, len(rounds))
-    epsilon = guarantee.epsilon if math.isfinite(guarantee.epsilon) else None
-    return Formal(epsilon, guarantee.delta, guarantee.adjacency, len(rounds))
+    real = None
+    if claim_of(RunDirectory(ledger_path.parent), header, len(rounds)) is not None:
+        real = total_guarantee(header.unprojected, len(rounds))
+    if real is None:
+        return Formal(run=str(ledger_path.parent), rounds=len(rounds), claims=False)
+    return Formal(
+        run=str(ledger_path.parent),
+        rounds=len(rounds),
+        claims=True,
+        epsilon=real.epsilon if math.isfinite(real.epsilon) else None,
+        delta=real.delta,
+        adjacency=real.adjacency,
+        labels=labels_of(header.unprojected),
+    )

@@ -17,7 +17,7 @@ class TailAudit:
 
     settings: tail_audit.Settings
     full: str
-    formal: Formal | None  # guarantee of the run's ledger; None if it has none
+    formal: Formal | None  # claim of the run's ledger; None if it has none
     pairs: Sequence[tail_audit.Pair]
 
     @property
@@ -175,9 +175,15 @@ def _formal(result: TailAudit) -> str:
             "Formal guarantee: none, because the run has no privacy ledger "
             "(`aggregation.privacy.type`)."
         )
+    if not formal.claims:
+        return (
+            f"Formal guarantee: NO CLAIM about the {formal.rounds} rounds' models. Reason: "
+            f"tff-keyboard privacy {formal.run}"
+        )
     epsilon = "infinite" if formal.epsilon is None else f"{formal.epsilon:.2f}"
+    labels = f" [{'; '.join(formal.labels)}]" if formal.labels else ""
     return (
-        f"Formal guarantee, of all {formal.rounds} rounds' models: epsilon {epsilon} at delta "
-        f"{formal.delta:g} ({formal.adjacency}). Assumptions: tff-keyboard privacy "
-        f"{result.full}"
+        f"Formal guarantee, of all {formal.rounds} rounds' models: epsilon {epsilon}{labels} at "
+        f"delta {formal.delta:g} ({formal.adjacency}). Assumptions: tff-keyboard privacy "
+        f"{formal.run}"
     )

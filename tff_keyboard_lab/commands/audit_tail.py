@@ -14,7 +14,8 @@ client of --excluded-client (positions in sorted order) in WORKDIR/without_<posi
 interruption, run the same command again.
 
 The result is an estimate from one training, not a guarantee; docs/privacy/tail_audit.md explains
-its limits. If the run has a privacy ledger, the formal epsilon is printed next to the estimate.
+its limits. If the run has a privacy ledger, the formal epsilon of its statement, or NO CLAIM,
+is printed next to the estimate.
 """
 
 import dataclasses

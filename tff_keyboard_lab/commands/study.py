@@ -13,6 +13,9 @@ same command again. All arms train with the first seed before any arm trains wit
 each run, WORKDIR/study.json, study.md and curves.png are written. With --set=execution.engine=ray
 each of the --jobs trainings uses one node of a cluster.
 
+If the file has a table [tuning], the trials of all arms are trained first, in WORKDIR/trials. Each
+arm takes its best trial on validation clients, and WORKDIR/tuning.json has all of them.
+
 No further run starts when the [budget] of the file is used up; the exit code is then 4, as it is
 when a run fails. Only one study at a time can train in a WORKDIR.
 
@@ -32,6 +35,7 @@ from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
+from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan import plan, shipped, study_file
 from tff_keyboard_lab.study.runs import estimate
 
@@ -62,14 +66,16 @@ def run(options: Options) -> None:
     """Trains the unfinished runs, and writes tables and figures."""
     file = shipped.find(options.study)
     study = study_file.load(file)
-    runs = plan.runs_of(
-        study, file.parent, options.workdir, options.set, options.seeds, options.arm
-    )
+    where = file.parent, options.workdir, options.set
+    trials = plan.trials_of(study, *where, options.arm)
+    # The best trial of each arm is not known yet. The first one stands for it in the estimate.
+    untuned = plan.with_trials(study, {run.arm: 0 for run in trials})
+    runs = plan.runs_of(untuned, *where, options.seeds, options.arm)
     for config in {run.config.data.store: run.config for run in runs}.values():
         preflight.check_population(config.data.store, config.train, config.aggregation.rule)
         preflight.check_defence(config.train, config.aggregation.rule)
     text = estimate.plan_text(
-        runs,
+        [*trials, *runs],
         jobs=options.jobs,
         limit=study.budget,
         directories=plan.directories(study, options.workdir),
@@ -78,8 +84,19 @@ def run(options: Options) -> None:
     if options.plan:
         return
     quiet.import_tensorflow()
-    from tff_keyboard_lab.study.run_study import run_study
+    from tff_keyboard_lab.study.run_study import run_study, tune
 
+    if trials:
+        chosen = tune(
+            study,
+            trials,
+            options.workdir,
+            jobs=options.jobs,
+            launcher=commands.program(),
+            train=not options.tables,
+        )
+        study = plan.with_trials(study, chosen)
+        runs = plan.runs_of(study, *where, options.seeds, options.arm)
     text = run_study(
         study,
         runs,
@@ -91,4 +108,6 @@ def run(options: Options) -> None:
     )
     if not text:
         raise UsageError(f"--tables: {options.workdir} has no finished run of this study.")
-    print(f"{text}\n\nTables, figures and curves: {options.workdir}")
+    print(f"{study.question}\n{text}\n")
+    print(f"All tables, with each seed: {options.workdir / file_names.STUDY_TABLES}")
+    print(f"Figures and curves: {options.workdir}")

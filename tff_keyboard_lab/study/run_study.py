@@ -11,7 +11,7 @@ from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan import plan
 from tff_keyboard_lab.study.plan.study_file import Study
 from tff_keyboard_lab.study.results.report import Results
-from tff_keyboard_lab.study.runs import budget, runner
+from tff_keyboard_lab.study.runs import budget, runner, tuning
 from tff_keyboard_lab.study.runs.evaluator import StudyEvaluator
 from tff_keyboard_lab.study.runs.models import Models
 
@@ -26,7 +26,7 @@ def run_study(
     launcher: Sequence[str],
     train: bool = True,
 ) -> str:
-    """Trains the runs that are not finished, and returns the tables.
+    """Trains the runs that are not finished, and returns the answer and a table for a terminal.
 
     Raises:
       ProgramError: If a run failed, diverged or was left out because of the budget. The others are
@@ -80,6 +80,38 @@ def run_study(
         if problems:
             raise ProgramError(" ".join(problems))
         return text
+
+
+def tune(
+    study: Study,
+    trials: Sequence[plan.Run],
+    workdir: pathlib.Path,
+    *,
+    jobs: int,
+    launcher: Sequence[str],
+    train: bool = True,
+) -> dict[str, int]:
+    """Trains the trials that are not finished, writes `tuning.json`, and returns the best ones.
+
+    Returns:
+      Arm -> index of its best trial.
+
+    Raises:
+      ProgramError: Trials failed, or no trial of an arm has a finite value.
+      UsageError: Another study trains in `workdir`.
+    """
+    with _training(workdir) if train else contextlib.nullcontext():
+        tuning.train_trials(
+            trials,
+            jobs=jobs,
+            launcher=launcher,
+            train=train,
+            may_begin=lambda: not _used_up(study, workdir),
+        )
+        choices = tuning.choose(study, trials)
+        if train:
+            tuning.write(study, choices, workdir)
+    return {arm: choice.chosen for arm, choice in choices.items()}
 
 
 def _training(workdir: pathlib.Path) -> contextlib.AbstractContextManager[int]:

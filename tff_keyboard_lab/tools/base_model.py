@@ -2,7 +2,8 @@
 
     python -m tff_keyboard_lab.tools.base_model de --out=models/base_de
 
-runs `prepare`, `train-server`, `evaluate`, `export` and `tools/respell.py`, and writes into `--out`
+runs `prepare`, `train-server`, `evaluate`, `export`, `tools/respell.py` and `tools/unmark.py`, and
+writes into `--out`
 
     keyboard.*   the exported keyboard; it can be trained on a device
     model/       weights for `model.initial_model`, rounded to save space
@@ -24,12 +25,13 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tff_keyboard.command_line import commands
+from tff_keyboard.host import children
 from tff_keyboard.models import saved_model
 from tff_keyboard.storage import files, json_text, names, npz
 
@@ -152,16 +154,21 @@ def write_text_without(names: Sequence[str], text: pathlib.Path, out: pathlib.Pa
 
 
 def task(*arguments: str) -> None:
-    """Runs a command of the launcher."""
-    module(["-m", "tasks", *arguments])
+    """Runs a command of `tff-keyboard`."""
+    run_command([*commands.program(), *arguments])
 
 
-def module(arguments: Sequence[str]) -> None:
-    """Runs Python. Ends this program with its exit code if it fails."""
-    print("$ python " + " ".join(arguments), flush=True)
-    code = subprocess.run([sys.executable, *arguments], check=False).returncode
+def run_command(command: Sequence[str]) -> None:
+    """Runs a command. Ends this program with its exit code if it fails."""
+    print("$ " + " ".join(command), flush=True)
+    code = subprocess.run(command, check=False).returncode
     if code:
         raise SystemExit(code)
+
+
+def text_of(language: str) -> pathlib.Path:
+    """Returns the file with the text of a language, `client<TAB>sentence`; English has several."""
+    return pathlib.Path(os.path.expandvars(f"$TFF_KEYBOARD_DATA/languages/{language}.tsv.gz"))
 
 
 def trained(
@@ -177,12 +184,11 @@ def trained(
     if not store.exists():
         settings = [f"--set=data.language={language}"]
         if language != "en":
-            text = f"$TFF_KEYBOARD_DATA/languages/{language}.tsv.gz"
+            text = text_of(language)
             if source.without_names:
-                full_text = pathlib.Path(os.path.expandvars(text))
-                text = str(work / full_text.name)
+                text = work / text.name
                 files.make_directory(work)
-                write_text_without(source.without_names, full_text, pathlib.Path(text))
+                write_text_without(source.without_names, text_of(language), text)
             settings.append(f"--set=data.input={text}")
         task("prepare", f"--config={config}", f"--out={store}", *settings)
     options = [f"--set=train.seed={seed}"]
@@ -214,9 +220,14 @@ def build(language: str, out: pathlib.Path, work: pathlib.Path, flags: argparse.
     )  # fmt: skip
     also = [f"--also={path}" for path in flags.also]
     dictionaries = [f"--dictionary={name}" for name in source.dictionaries]
-    respell = ["-m", "tff_keyboard_lab.tools.respell", str(model), f"--language={language}"]
+    respell = children.python_module(
+        "tff_keyboard_lab.tools.respell", str(model), f"--language={language}"
+    )
     sizes = [f"--frequencies={listed}", f"--words={flags.words}"]
-    module([*respell, *sizes, *dictionaries, *also])
+    run_command([*respell, *sizes, *dictionaries, *also])
+    if language != "en":  # English has no marks
+        unmark = children.python_module("tff_keyboard_lab.tools.unmark", str(model))
+        run_command([*unmark, f"--frequencies={listed}", f"--text={text_of(language)}"])
     write_initial_model(run, out / names.MODEL)
 
 

@@ -4,7 +4,7 @@
 
 `--annotations` are those of Unicode CLDR, `--sequences` the list of Unicode's emoji (Debian:
 unicode-cldr-core and unicode-data). A word has an emoji if it is the emoji's name. Names
-of more than two words, symbols and flags are left out.
+of more than two words, symbols, flags, and birds that are countries as well are left out.
 """
 
 import argparse
@@ -19,6 +19,7 @@ _GROUPS = (
     "Activities", "Objects",
 )  # fmt: skip
 _LONGEST = 2  # words of a name
+_COUNTRIES = {"turkey", "peru"}  # which languages write in lower case
 _SHORTEST = 3  # letters
 _SKIN_TONES = re.compile("[\U0001f3fb-\U0001f3ff]")
 _VARIATION = "\ufe0f"
@@ -51,6 +52,7 @@ def words_of(annotations: str, colour_forms: dict[str, str]) -> dict[str, str]:
         if re.fullmatch(r"[^\W\d_]+( [^\W\d_]+)*", word)
         and len(word.split()) <= _LONGEST
         and len(word) >= _SHORTEST
+        and word not in _COUNTRIES
     }
 
 

@@ -23,6 +23,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tff_keyboard.host import children, progress
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 _MARKER = "# %%"
@@ -50,11 +52,24 @@ def cells(source: str) -> list[Cell]:
 
 
 def build(source: pathlib.Path, out: pathlib.Path) -> None:
-    """Runs a tutorial in this process and writes its page into the folder `out`."""
+    """Runs a tutorial in this process and writes its page into the folder `out`.
+
+    Shows its progress on standard error.
+    """
+    tutorial = cells(source.read_text(encoding="utf-8"))
+    with progress.Progress(source.stem, total=len(tutorial), unit="cells") as shown:
+        page = _page(source, tutorial, out, shown)
+    (out / f"{source.stem}.md").write_text(page, encoding="utf-8")
+
+
+def _page(
+    source: pathlib.Path, tutorial: Sequence[Cell], out: pathlib.Path, shown: progress.Progress
+) -> str:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     parts: list[str] = []
     pictures = 0
-    for number, cell in enumerate(cells(source.read_text(encoding="utf-8")), 1):
+    for number, cell in enumerate(tutorial, 1):
+        shown.update(number - 1)
         if cell.is_prose:
             parts.append(cell.text)
             continue
@@ -76,7 +91,7 @@ def build(source: pathlib.Path, out: pathlib.Path) -> None:
             name = f"{source.stem}_{pictures}.png"
             figure.savefig(out / name, dpi=110, bbox_inches="tight", metadata={"Software": None})
             parts.append(f"![picture {pictures}]({name})")
-    (out / f"{source.stem}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return "\n\n".join(parts) + "\n"
 
 
 def _run(cell: Cell, name: str, namespace: dict[str, Any]) -> Any:
@@ -144,12 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     quiet = {"PYTHONPATH": path, "MPLBACKEND": "agg", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    for source in paths or sorted(FOLDER.glob("*.py")):
+    paths = paths or sorted(FOLDER.glob("*.py"))
+    for number, source in enumerate(paths, 1):
         begin = time.monotonic()
+        print(f"{number} of {len(paths)}: {source.stem}", flush=True)
         command = [
-            sys.executable,
-            "-m",
-            "tff_keyboard_lab.tools.tutorials",
+            *children.python_module("tff_keyboard_lab.tools.tutorials"),
             "--here",
             str(source),
             f"--out={out}",
@@ -158,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ran = subprocess.run(command, cwd=empty, env=os.environ | quiet, check=False)
         if ran.returncode:
             raise SystemExit(ran.returncode)
-        print(f"{source.stem}: {time.monotonic() - begin:.0f} seconds, {out / source.stem}.md")
+        print(f"  {time.monotonic() - begin:.0f} seconds, {out / source.stem}.md", flush=True)
 
 
 if __name__ == "__main__":

@@ -177,7 +177,14 @@ def _publish(
 def _hybrid_report(
     model: pathlib.Path, held_out: Texts | None, options: ExportOptions
 ) -> HybridReport | None:
-    """Opens the written files, and measures them if there is text."""
+    """Compares the hybrid (network, n-gram, own words) with the network alone on held-out text.
+
+    Opens the staged files as an app does, also without text: a file that does not open fails here.
+    Returns None if there is no text.
+
+    Raises:
+      CheckFailed: If the hybrid is worse than the network, unless `options.allow_loss`.
+    """
     hybrid = with_parts(KeyboardPredictor(model))
     assert isinstance(hybrid, HybridKeyboard)
     if held_out is None:

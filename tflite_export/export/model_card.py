@@ -78,13 +78,13 @@ def model_card(manifest: Manifest, run_dir: pathlib.Path) -> str:
 
 def _beside(manifest: Manifest) -> list[tuple[str, str]]:
     """Describes the files next to the network."""
-    found, ngram, tail = [], manifest.ngram, manifest.tail
+    parts, ngram, tail = [], manifest.ngram, manifest.tail
     if ngram is not None:
-        found.append(("n-gram", f"{sum(ngram.ngrams):,} n-grams, {ngram.bytes:,} bytes"))
+        parts.append(("n-gram", f"{sum(ngram.ngrams):,} n-grams, {ngram.bytes:,} bytes"))
     if tail is not None:
         origin = " and ".join(filter(None, (tail.counted_on, tail.word_list)))
-        found.append(("lexicon", f"{tail.words:,} words, from {origin}, {tail.bytes:,} bytes"))
-    return found
+        parts.append(("lexicon", f"{tail.words:,} words, from {origin}, {tail.bytes:,} bytes"))
+    return parts
 
 
 def _list(facts: list[tuple[str, str]]) -> str:
@@ -142,10 +142,12 @@ def _worth(metrics: Metrics, run_dir: pathlib.Path) -> str:
 def _figures(metrics: Metrics) -> str:
     lines = []
     for metric in HEADLINES:
-        found = metrics.get(metric.name)
-        value = found.get("value") if isinstance(found, dict) else None
-        if found is not None and isinstance(value, float):
-            ends = [metric.format(e) for e in (found["low"], found["high"]) if e is not None]
+        measurement = metrics.get(metric.name)
+        value = measurement.get("value") if isinstance(measurement, dict) else None
+        if measurement is not None and isinstance(value, float):
+            ends = [
+                metric.format(e) for e in (measurement["low"], measurement["high"]) if e is not None
+            ]
             interval = f" [{', '.join(ends)}]" if ends else ""
             lines.append(f"{metric.label}: {metric.format(value)}{interval}")
     return "\n".join(lines) or _NOT_KNOWN

@@ -52,14 +52,18 @@ class FoundTail:
     public_words: frozenset[str] = frozenset()
 
 
-def clients_needed(store: ClientStore, wanted: int = 0) -> int:
-    """Returns the minimum number of users of a listed word: `wanted`, or the store's; at least two.
+def clients_needed(store: ClientStore, requested: int = 0) -> int:
+    """Returns the minimum number of users of a listed word, at least two.
+
+    It is `requested`, or the store's number.
 
     Raises `DataError` if the vocabulary was chosen with differential privacy, which exact counts
     would break.
     """
     store.require_exact_counts()
-    return max(baselines.MIN_CLIENTS, wanted or store.card["vocabulary"].get("min_word_users", 0))
+    return max(
+        baselines.MIN_CLIENTS, requested or store.card["vocabulary"].get("min_word_users", 0)
+    )
 
 
 def find(
@@ -85,9 +89,9 @@ def find(
     if word_list is None:
         private_runs.refuse(directory, "words counted from", "Pass a public list with --word-list.")
     elif private_runs.is_private(directory):
-        known = read_word_list(word_list, vocabulary.rules)
+        public_words = read_word_list(word_list, vocabulary.rules)
         try:
-            return FoundTail(listed(known, vocabulary, size=size))
+            return FoundTail(listed(public_words, vocabulary, size=size))
         except ValueError as error:
             raise ExportError(f"{word_list}: {error}.") from None
     store = ClientStore(store_directory)
@@ -101,11 +105,11 @@ def find(
             "store the run was trained on with --store."
         )
     clients = f"{len(store.client_ids('train')):,} clients of 'train'"
-    known = read_word_list(word_list, has.rules) if word_list else {}
+    public_words = read_word_list(word_list, has.rules) if word_list else {}
     min_clients = clients_needed(store, min_clients)
     typed = (store.words("train", client) for client in store.client_ids("train"))
     try:
-        lexicon = counted(typed, has, size=size, min_clients=min_clients, frequencies=known)
+        lexicon = counted(typed, has, size=size, min_clients=min_clients, frequencies=public_words)
     except ValueError as error:
         way_out = "Pass a public list with --word-list"
         if word_list:
@@ -113,7 +117,7 @@ def find(
         raise UsageError(
             f"{store.directory}: {error}. {way_out}, or leave out the lexicon."
         ) from None
-    return FoundTail(lexicon, clients, min_clients, frozenset(known))
+    return FoundTail(lexicon, clients, min_clients, frozenset(public_words))
 
 
 def build(

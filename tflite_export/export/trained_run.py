@@ -18,6 +18,9 @@ from tflite_export.format import manifest
 from tflite_export.format.manifest_content import RunFacts
 
 NO_PRIVACY_CLAIM = "none: trained without differential privacy"
+CONTINUES_PRIVATE_RUN = (
+    "none: trained without differential privacy, from a model that was trained with it"
+)
 LEDGER_ELSEWHERE = (
     "not stated: trained with differential privacy, but exported from a copy of the model, without "
     "its ledger"
@@ -58,9 +61,15 @@ class TrainedRun:
         return config_lib.load_of_run(path).data.max_length if path.is_file() else None
 
     def truecase(self) -> list[str]:
-        """Returns the forms with capitals that its store had for its words."""
+        """Returns the forms with capitals that its store had for its words.
+
+        A link is refused: the lines of its target, a file of the user, would be in the export.
+        """
         path = self.directory / names.TRUECASE
-        return forms_file.read_forms(path) if path.is_file() else []
+        try:
+            return forms_file.read_forms(path, follow_link=False) if path.is_file() else []
+        except OSError as error:
+            raise ExportError(f"{path}: cannot be read ({error.strerror}).") from None
 
     def privacy(self) -> str:
         """Returns the statement of its differential privacy."""
@@ -70,6 +79,8 @@ class TrainedRun:
             return statement.privacy_statement(ledger)
         if lineage.is_private_model(self.directory):
             return LEDGER_ELSEWHERE
+        if lineage.comes_from_private_run(self.directory):
+            return CONTINUES_PRIVATE_RUN
         return NO_PRIVACY_CLAIM
 
     def facts(self) -> RunFacts:

@@ -47,18 +47,18 @@ def extract(data: bytes, path: pathlib.Path | str = "model") -> dict[str, bytes]
     """
     if not _has_archive(data):
         return {}
-    found: dict[str, bytes] = {}
+    entries: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for entry in archive.infolist():
-                _check_entry(entry, found, len(data))
-                found[entry.filename] = archive.read(entry)
+                _check_entry(entry, entries, len(data))
+                entries[entry.filename] = archive.read(entry)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
         why = str(error)[:80]  # it may quote a very long name from the file
         raise ExportError(
             f"{path}: the files packed after the model are damaged ({why}). Export it again."
         ) from None
-    return found
+    return entries
 
 
 def _has_archive(data: bytes) -> bool:
@@ -81,10 +81,10 @@ def _has_archive(data: bytes) -> bool:
     return True
 
 
-def _check_entry(entry: zipfile.ZipInfo, found: Mapping[str, bytes], most: int) -> None:
-    if entry.filename not in NAMES or entry.filename in found:
+def _check_entry(entry: zipfile.ZipInfo, entries: Mapping[str, bytes], max_bytes: int) -> None:
+    if entry.filename not in NAMES or entry.filename in entries:
         raise ValueError("an entry that is unknown or occurs twice")
     if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
         raise ValueError("an entry that is compressed or encrypted")
-    if entry.file_size != entry.compress_size or entry.file_size > most:
+    if entry.file_size != entry.compress_size or entry.file_size > max_bytes:
         raise ValueError("an entry with an invalid size")

@@ -154,19 +154,20 @@ def sha256(data: bytes) -> str:
 
 def _read(path: pathlib.Path) -> bytes:
     """Reads a regular file whose size is within the limits of an export."""
-    most = _MAX_BYTES.get(path.suffix, 2**22)
+    max_bytes = _MAX_BYTES.get(path.suffix, 2**22)
     try:
         status = path.stat()  # before it is opened: opening a pipe would block
         if stat.S_ISDIR(status.st_mode):
             raise ExportError(
                 f"{path}: is a folder. Pass the .tflite file that `tff-keyboard export` wrote."
             )
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
             raise ExportError(
-                f"{path}: is not a file, or is larger than {most:,} bytes, the limit for exports."
+                f"{path}: is not a file, or is larger than {max_bytes:,} bytes, the limit for "
+                "exports."
             )
         with path.open("rb") as file:
-            return file.read(most + 1)
+            return file.read(max_bytes + 1)
     except OSError as error:
         raise ExportError(f"{path}: cannot be read ({error.strerror}).") from None
 

@@ -114,15 +114,15 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
     return vocabulary
 
 
-def checked_body(data: bytes, wanted: bytes) -> bytes:
+def checked_body(data: bytes, magic: bytes) -> bytes:
     """Returns the bytes after the format's name and the checksum.
 
     Raises:
       ValueError: If the file has another format, or is damaged.
     """
     format_line, rest = data.split(b"\n", 1)
-    if format_line != wanted:
-        raise ValueError(f"the first line is not {wanted.decode()!r}")
+    if format_line != magic:
+        raise ValueError(f"the first line is not {magic.decode()!r}")
     checksum, body = rest.split(b"\n", 1)
     if hashlib.sha256(body).hexdigest().encode() != checksum:
         raise ValueError("the checksum differs from the content")

@@ -49,10 +49,10 @@ def use_in_child(path: pathlib.Path) -> None:
         _use_and_exit(path, writing)
     os.close(writing)
     deadline = time.monotonic() + SECONDS
-    said, code = b"", None
+    output, code = b"", None
     try:
-        said = _read_to_end(reading, deadline)
-        code = _wait(child, deadline) if len(said) <= MAX_BYTES else None
+        output = _read_to_end(reading, deadline)
+        code = _wait(child, deadline) if len(output) <= MAX_BYTES else None
     finally:
         os.close(reading)
         if code is None:
@@ -63,22 +63,22 @@ def use_in_child(path: pathlib.Path) -> None:
     if code:
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise CheckFailed(f"{path}: crashes the interpreter ({how}). Do not use this file.")
-    if problem := _problem(path, said):
+    if problem := _problem(path, output):
         raise ExportError(problem)
 
 
 def _read_to_end(reading: int, deadline: float) -> bytes:
     """Reads the child's message until it closes the pipe, exceeds the limit, or time is up."""
-    said = b""
-    while len(said) <= MAX_BYTES:
+    output = b""
+    while len(output) <= MAX_BYTES:
         seconds = max(0.0, deadline - time.monotonic())
         if not select.select([reading], [], [], seconds)[0]:
             break
         some = os.read(reading, 2**16)
         if not some:
             break
-        said += some
-    return said
+        output += some
+    return output
 
 
 def _wait(child: int, deadline: float) -> int | None:
@@ -92,7 +92,7 @@ def _wait(child: int, deadline: float) -> int | None:
         time.sleep(0.01)
 
 
-def _problem(path: pathlib.Path, said: bytes) -> str:
+def _problem(path: pathlib.Path, output: bytes) -> str:
     """Returns the problem that the child found, or "".
 
     Raises:
@@ -100,7 +100,7 @@ def _problem(path: pathlib.Path, said: bytes) -> str:
         process.
     """
     try:
-        problem = json_text.parse(said)
+        problem = json_text.parse(output)
     except json_text.InvalidJsonError:
         problem = None
     if not isinstance(problem, str):
@@ -142,8 +142,8 @@ def _use(path: pathlib.Path) -> None:
         training_step.train_message(keyboard.network, ["see", "you"], learning_rate=0.01)
 
 
-def _limit(what: int, most: int) -> None:
-    """Lowers a resource limit to `most`. A limit that is already lower stays."""
+def _limit(what: int, maximum: int) -> None:
+    """Lowers a resource limit to `maximum`. A limit that is already lower stays."""
     with contextlib.suppress(ValueError):
         _, hard = resource.getrlimit(what)
-        resource.setrlimit(what, (most, hard))
+        resource.setrlimit(what, (maximum, hard))

@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tff_keyboard.data.store.store_card import MIN_HELD_OUT_CLIENTS, MIN_HELD_OUT_WORDS
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
 from tff_keyboard.evaluation.counts.counter import Counter
 from tff_keyboard.evaluation.counts.positions import text_batches
@@ -36,13 +37,12 @@ from tff_keyboard.predictors.predictor import mask_special
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export.format.manifest_content import Parity, ParityDifference
 from tflite_export.gate.shown_words import LENGTHS, LONG_MESSAGE, Reader, ShownReport
-from tflite_export.gate.texts import MIN_CLIENTS, MIN_WORDS
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 MAX_MESSAGE_WORDS = 50  # longer messages are cut: more words of one message add little information
 MAX_TARGETS = MAX_MESSAGE_WORDS + 1  # plus the end of the message
 PREDICTED_EVERY = 10  # `predict` reads one of so many messages
-ENOUGH_TEXT = f"{MIN_WORDS:,} words of {MIN_CLIENTS} clients"
+ENOUGH_TEXT = f"{MIN_HELD_OUT_WORDS:,} words of {MIN_HELD_OUT_CLIENTS} clients"
 
 
 class ParityFailed(CheckFailed):
@@ -108,7 +108,7 @@ class ParityReport(Parity):
         """Returns the report as text."""
         lines = [
             f"parity on {self.words:,} words of {self.people} clients, file compared with float "
-            "Keras",
+            "Keras (`compare` counts all held-out words, so its figures differ a little)",
             f"  same best word     {100 * self.same_best:.2f} %",
             f"  same best three    {100 * self.same_three:.2f} %",
         ]
@@ -186,7 +186,7 @@ def check_enough(texts: Texts) -> None:
 
 def is_little(texts: Texts) -> bool:
     """Returns whether there is too little text for reliable figures."""
-    return _num_words(texts) < MIN_WORDS or _num_clients(texts) < MIN_CLIENTS
+    return _num_words(texts) < MIN_HELD_OUT_WORDS or _num_clients(texts) < MIN_HELD_OUT_CLIENTS
 
 
 def _num_words(texts: Texts) -> int:

@@ -27,13 +27,13 @@ class StoredTable(NamedTuple):
     steps: np.ndarray  # [V, 1] float64, the distance of neighbouring values; 0 for float32
 
 
-def read_table(data: bytes, shape: tuple[int, int], place: int = 0) -> StoredTable:
+def read_table(data: bytes, shape: tuple[int, int], position: int = 0) -> StoredTable:
     """Returns the table of a `.tflite` file.
 
     Args:
       data: Bytes of the file.
       shape: (V, dim).
-      place: Which of the tables of this shape.
+      position: Which of the tables of this shape.
 
     Raises:
       CheckFailed: If no buffer is read as a table of this shape, or its rows have several scales.
@@ -43,9 +43,9 @@ def read_table(data: bytes, shape: tuple[int, int], place: int = 0) -> StoredTab
     has_data = [buffer.data is not None and len(buffer.data) > 0 for buffer in model.buffers]
     stored = [tensor for tensor in tensors if has_data[tensor.buffer]]
     tables = {tensor.buffer: tensor for tensor in stored if _shape(tensor) == shape}
-    if place >= len(tables):
+    if position >= len(tables):
         raise CheckFailed(f"The file has no word table of {shape[0]:,} rows by {shape[1]}.")
-    table = list(tables.values())[place]
+    table = list(tables.values())[position]
     values = _values(model, table)
     if table.type == _Type.FLOAT32:
         return StoredTable(values, np.zeros([shape[0], 1]))
@@ -84,7 +84,7 @@ def check_table(data: bytes, truth: np.ndarray, copies: int = 1) -> None:
     """
     rows, dim = truth.shape
     wrong, *others = (
-        wrong_rows(read_table(data, (rows, dim), place), truth) for place in range(copies)
+        wrong_rows(read_table(data, (rows, dim), position), truth) for position in range(copies)
     )
     wrong = min([wrong, *others], key=len)
     if len(wrong):

@@ -16,10 +16,6 @@ from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
 
-# On less text than this, agreement and recall of a broken file may be perfect by chance.
-MIN_WORDS = 1_000
-MIN_CLIENTS = 5
-
 LINES_PER_CLIENT = 20  # consecutive lines that count as one user's if the file names no users
 UNNAMED = "lines "  # start of the name of such a user
 _SEED = 1  # of the order in which users of a store are read
@@ -27,14 +23,14 @@ _SEED = 1  # of the order in which users of a store are read
 Texts = dict[str, list[list[str]]]
 
 
-def store_of(run_dir: pathlib.Path, given: pathlib.Path | None) -> pathlib.Path:
-    """Returns `given`, or the client store in the config of the run.
+def store_of(run_dir: pathlib.Path, store: pathlib.Path | None) -> pathlib.Path:
+    """Returns `store`, or the client store in the config of the run.
 
     Raises:
-      ExportError: If `given` is None and the run has no config.
+      ExportError: If `store` is None and the run has no config.
     """
-    if given is not None:
-        return given
+    if store is not None:
+        return store
     path = run_dir / names.CONFIG
     if not path.is_file():
         raise ExportError(

@@ -115,17 +115,17 @@ def _logits(weights: Mapping[str, tf.Variable], ids: np.ndarray) -> tf.Tensor:
 
 def _check_logits(predictor: KeyboardPredictor, weights: Weights, ids: np.ndarray) -> None:
     reader = Reader(predictor)
-    found = reader.read(ids).logits
+    logits = reader.read(ids).logits
     reader.report.check()
     variables = {name: tf.Variable(value) for name, value in weights.items()}
-    _check_near("logits", "the result with these weights", found, _logits(variables, ids))
+    _check_near("logits", "the result with these weights", logits, _logits(variables, ids))
 
 
-def _check_near(signature: str, what: str, found: np.ndarray, expected: np.ndarray) -> None:
+def _check_near(signature: str, what: str, actual: np.ndarray, expected: np.ndarray) -> None:
     """Checks differences relative to the largest expected value."""
     expected = np.asarray(expected)
     allowed = _TOLERANCE * max(float(np.abs(expected).max()), _TINY)
-    error = np.abs(found - expected).max()
+    error = np.abs(actual - expected).max()
     if not error <= allowed:
         raise _broken(signature, f"{what} is off by {error:.2g} (allowed: {allowed:.2g})")
 

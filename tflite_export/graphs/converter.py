@@ -86,10 +86,10 @@ def stripped(model: schema.ModelT) -> schema.ModelT:
     gives the same bytes.
     """
     model = copy.deepcopy(model)
-    kept = [entry for entry in model.metadata or [] if _name(entry) == "min_runtime_version"]
-    for index in {entry.buffer for entry in model.metadata or []} - {e.buffer for e in kept}:
+    entries = [entry for entry in model.metadata or [] if _name(entry) == "min_runtime_version"]
+    for index in {entry.buffer for entry in model.metadata or []} - {e.buffer for e in entries}:
         model.buffers[index] = schema.BufferT()  # indices of the others must not move
-    model.metadata = kept
+    model.metadata = entries
     model.description = signatures.DESCRIPTION
     replaced_by = _first_with_same_data(model)
     for subgraph in model.subgraphs:

@@ -48,11 +48,11 @@ class _Cifg:
 
     def known_id(self, graph: SubgraphBuilder, token: int) -> int:
         """Returns `token` [1], or OOV if it is not a row of the table."""
-        known = graph.both(
+        constant = graph.both(
             graph.at_least(token, graph.integers(0)),
             graph.less(token, graph.integers(self.vocabulary)),
         )
-        return graph.select(known, token, graph.integers(OOV), [1], Type.INT32)
+        return graph.select(constant, token, graph.integers(OOV), [1], Type.INT32)
 
     def read_token(self, graph: SubgraphBuilder, token: int, c: int, h: int) -> tuple[int, int]:
         """Returns the state after `token` [1]. PAD leaves the state unchanged."""

@@ -1,7 +1,8 @@
 """An export with `--ngram` as a keyboard: network, n-gram and the user's own words on one strip.
 
 It needs NumPy and a TFLite interpreter, as `keyboard_predictor.py` does. `open_keyboard` returns a
-`HybridKeyboard` if the manifest names an n-gram and mixture weights, else the network alone.
+`HybridKeyboard` if the manifest names an n-gram and mixture weights, or if there is a cache, else
+the network alone.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor, rows_in
-from tff_keyboard.predictors.hybrid.mixture import MixtureWeights
+from tff_keyboard.predictors.hybrid.mixture import WITHOUT_NGRAM, MixtureWeights
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tff_keyboard.predictors.locking import locked
 from tff_keyboard.predictors.ngram import ngram_file
@@ -36,7 +37,7 @@ class HybridKeyboard(HybridPredictor):
 
     Args:
       network: Network of the `.tflite` file.
-      ngram: The n-gram of the `.ngram` file.
+      ngram: The n-gram of the `.ngram` file; None for an export without one.
       weights: Weights of the manifest.
       cache: The user's own words; empty if left out.
       tail: Words that are not in the table, for completion.
@@ -51,7 +52,7 @@ class HybridKeyboard(HybridPredictor):
     def __init__(
         self,
         network: KeyboardPredictor,
-        ngram: NGramPredictor,
+        ngram: NGramPredictor | None,
         weights: MixtureWeights,
         cache: WordCache | None = None,
         tail: TailLexicon | None = None,
@@ -104,7 +105,7 @@ def open_keyboard(
       path: The `.tflite` file.
       vocabulary: Vocabulary; see `KeyboardPredictor`.
       runtime: Runtime; see `KeyboardPredictor`.
-      cache: The user's own words, for an export with an n-gram.
+      cache: The user's own words. Without a cache, an export without an n-gram learns nothing.
 
     Raises:
       ExportError: If a file is missing, damaged or does not belong to the others.
@@ -125,6 +126,8 @@ def with_parts(network: KeyboardPredictor, cache: WordCache | None = None) -> Ke
         tail = tail_file.decode(data, network.vocabulary, name)
     if network.manifest.ngram is not None:
         return _with_ngram(network, cache, tail)
+    if cache is not None:
+        return HybridKeyboard(network, None, WITHOUT_NGRAM, cache, tail)
     network.tail = tail
     return network
 

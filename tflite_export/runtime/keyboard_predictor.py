@@ -276,16 +276,16 @@ class KeyboardPredictor:
         """
         states: list[np.ndarray] = []
         index: list[int] = []
-        known: dict[tuple[int, int], tuple[int, np.ndarray, np.ndarray]] = {}
+        states_of_prefix: dict[tuple[int, int], tuple[int, np.ndarray, np.ndarray]] = {}
         for row in ids:
             number, (c, h) = -1, self._zero_state()
             for word_id in self._to_file[row[row != PAD]]:
                 key = (number, int(word_id))  # the beginning before the word, and the word
-                if key not in known:
+                if key not in states_of_prefix:
                     c, h = self._stepped(word_id, c, h)
-                    known[key] = (len(states), c, h)
+                    states_of_prefix[key] = (len(states), c, h)
                     states.append(h[0])
-                number, c, h = known[key]
+                number, c, h = states_of_prefix[key]
                 index.append(number)
         sizes = self.manifest.model.state_sizes
         return np.reshape(np.array(states, np.float32), [-1, sizes.h]), np.array(index, np.int64)
@@ -307,21 +307,21 @@ class KeyboardPredictor:
         Starts from the longest beginning of `ids` whose state is kept.
         """
         ids = last_ids(ids, self.manifest.model.training_length)
-        known = len(os.path.commonprefix([self._ids, ids]))  # noqa: RUF071 - compares ids, not paths
-        while known and self._positions[known - 1] is None:
-            known -= 1
-        if known < len(ids) or len(ids) != len(self._ids):
+        num_read = len(os.path.commonprefix([self._ids, ids]))  # noqa: RUF071 - compares ids, not paths
+        while num_read and self._positions[num_read - 1] is None:
+            num_read -= 1
+        if num_read < len(ids) or len(ids) != len(self._ids):
             self._probabilities = None
-        del self._ids[known:], self._positions[known:]
+        del self._ids[num_read:], self._positions[num_read:]
         last = self._positions[-1] if self._positions else None
         if last is not None and not last.is_finite:
             self.reset()
-            last, known = None, 0
-        if known == 0 and len(ids) > 1:
+            last, num_read = None, 0
+        if num_read == 0 and len(ids) > 1:
             last = self._run(self._predict(tokens=np.array([ids], np.int32)))
             self._ids, self._positions = list(ids), [None] * (len(ids) - 1) + [last]
-            known = len(ids)
-        for word_id in ids[known:]:
+            num_read = len(ids)
+        for word_id in ids[num_read:]:
             c, h = self._zero_state() if last is None else (last.c, last.h)
             last = self._run(self._step(token=np.array([word_id], np.int32), c=c, h=h))
             self._ids.append(word_id)

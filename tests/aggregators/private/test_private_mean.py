@@ -19,12 +19,13 @@ from tff_keyboard.aggregators.private.noised_sum import EMPTY_ROUND, NoiseSlot
 from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
 from tff_keyboard.algorithms.rounds.noised import NoisedProcess, map_query_states
 from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
-from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, named
+from tff_keyboard.privacy.mechanisms.mechanism import named
 from tff_keyboard.privacy.mechanisms.noise_streams import (
     IndependentNoise,
     keyed_discrete_draw,
     keyed_draw,
 )
+from tff_keyboard.privacy.registry.gaussian import Gaussian
 
 SIZE = 1500
 VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [SIZE]), tff.TensorType(np.float32, [2])])
@@ -313,9 +314,9 @@ def test_huge_deltas_do_not_overflow():
     "changes, words",
     [
         ({"clip_norm": 0.0}, "`clip_norm` must be > 0"),
-        ({"noise_multiplier": -1.0}, "`noise_multiplier` must be >= 0"),
+        ({"noise_multiplier": -1.0}, "`noise_multiplier` must be 0, or in 1e-6"),
         ({"clients_per_round": 0}, "`clients_per_round` must be >= 1"),
-        ({"mechanism": "none"}, "`mechanism` must be one of 'gaussian', .*'blt', got 'none'"),
+        ({"mechanism": "none"}, "`mechanism` must be one of 'blt', .*'tree', got 'none'"),
         (
             {
                 "noise_multiplier": 1.0,
@@ -364,6 +365,48 @@ def test_a_discrete_sum_is_of_integers_with_the_stated_sensitivity(noise):
     got = np.asarray(result[0], np.float64) * CLIENTS / step
     np.testing.assert_allclose(got, expected, atol=2, rtol=1e-6)  # the result is float32
     assert np.abs(np.asarray(result[0]) * CLIENTS - sum(v[0] for v in values)).max() > 1e-3
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "tree", "blt"])
+def test_a_secure_sum_gets_the_noise_of_a_sum_of_updates(mechanism):
+    """Integers of steps in, and (their sum in weight units + z C w) / denominator out."""
+    z, clip_norm = 7.0, 0.3
+    built = PrivateMeanFactory(
+        mechanism=mechanism,
+        clip_norm=clip_norm,
+        noise_multiplier=z,
+        clients_per_round=CLIENTS,
+        takes_sums=True,
+        draws_noise=False,
+    ).create(VALUE_TYPE)
+    rng = np.random.default_rng(0)
+    parts = [
+        [rng.integers(-(2**23), 2**23, n).astype(np.float32) * 2.0**k for n in (SIZE, 2)]
+        for k in (0, 24)
+    ]
+    values = rng.normal(size=SIZE + 2)
+    slot = NoiseSlot(np.int64(0), values)
+    state = map_query_states(built.initialize(), lambda q: q._replace(slot=slot))
+    output = built.next(state, parts)
+    step = np.float64(np.float32(clip_norm)) / 2**20
+    total = (parts[0][0].astype(np.int64) + parts[1][0].astype(np.int64)) * step
+    noise = z * np.float64(np.float32(clip_norm)) * values[:SIZE]
+    np.testing.assert_allclose(output.result[0], (total + noise) / CLIENTS, rtol=1e-6)
+    metrics = output.measurements["dp_query_metrics"]
+    assert metrics["noise_stddev"] == pytest.approx(z * clip_norm)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"mechanism": "gaussian_adaptive"}, "'gaussian_adaptive': the norm would follow"),
+        ({"mechanism": "tree", "noise_multiplier": 0.0}, "`noise_multiplier` must be > 0"),
+    ],
+)
+def test_sums_that_cannot_be_private_are_refused(options, message):
+    options = {"noise_multiplier": 0.5, **options}
+    with pytest.raises(ValueError, match=message):
+        PrivateMeanFactory(clients_per_round=CLIENTS, takes_sums=True, **options)
 
 
 def test_discrete_noise_has_the_stated_size():

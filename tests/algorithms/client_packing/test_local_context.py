@@ -12,6 +12,7 @@ from tests.support import fakes, session_context
 from tff_keyboard.algorithms.client_packing import local_context
 from tff_keyboard.algorithms.client_packing.local_context import LocalContext
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError
+from tff_keyboard.data import batches
 
 SERVER, CLIENTS = (tff.FederatedType(np.float32, p) for p in (tff.SERVER, tff.CLIENTS))
 
@@ -92,6 +93,51 @@ def test_a_learning_process_with_a_dataset_for_each_client():
     state = process.initialize()
     output = process.next(state, fakes.tiny_cohort(1, 20).datasets)  # more than packs
     assert np.abs(output.state["weights"]).sum() > 0
+
+
+@pytest.mark.usefixtures("context")
+def test_clients_keep_their_order_and_their_elements():
+    """Datasets that are read by several threads, datasets of known elements, and lists."""
+
+    @tff.tensorflow.computation(tff.SequenceType(np.int32))
+    def first_and_sum(data):
+        total = data.reduce(tf.constant(0), lambda a, b: a + b)
+        return 1000 * total + data.take(1).reduce(tf.constant(0), lambda a, b: b)
+
+    @tff.federated_computation(tff.FederatedType(tff.SequenceType(np.int32), tff.CLIENTS))
+    def largest(clients):
+        values = tff.federated_map(first_and_sum, clients)
+        return tff.federated_min(values), tff.federated_max(values), tff.federated_sum(values)
+
+    sizes = [*range(1, 30)]
+    values = [np.arange(size, 2 * size, dtype=np.int32) for size in sizes]
+    datasets = [tf.data.Dataset.from_tensor_slices(v).map(lambda x: x) for v in values]
+    expected = [1000 * int(v.sum()) + int(v[0]) for v in values]
+    for clients in (datasets, [v.tolist() for v in values], [datasets[0], *values[1:]]):
+        assert list(largest(clients)) == [min(expected), max(expected), sum(expected)]
+
+
+@pytest.mark.usefixtures("context")
+def test_datasets_of_batches_are_read_without_an_iterator(monkeypatch):
+    matrix = tff.TensorType(np.int32, [None, None])
+    spec = tff.StructWithPythonType([("x", matrix), ("y", matrix)], collections.OrderedDict)
+
+    @tff.tensorflow.computation(tff.SequenceType(spec))
+    def total(data):
+        return data.reduce(tf.constant(0), lambda a, b: a + tf.reduce_sum(b["x"]))
+
+    @tff.federated_computation(tff.FederatedType(tff.SequenceType(spec), tff.CLIENTS))
+    def over_clients(clients):
+        return tff.federated_sum(tff.federated_map(total, clients))
+
+    clients = [[np.array([[4, 5, 6]], np.int32)], [np.array([[7, 8]], np.int32)] * 2]
+    datasets = [batches.batches_dataset(client) for client in clients]
+
+    def fail(self):
+        raise AssertionError("it has an iterator")
+
+    monkeypatch.setattr(tf.data.Dataset, "as_numpy_iterator", fail)
+    assert over_clients(datasets) == 4 + 5 + 7 + 7
 
 
 DOUBLED = tff.tensorflow.computation(lambda x: 2 * x, np.float32)

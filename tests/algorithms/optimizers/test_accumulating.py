@@ -8,12 +8,10 @@ import tensorflow as tf
 
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.optimizers.accumulating import NesterovSGD
+from tff_keyboard.algorithms.optimizers.registry.fedadam import FedAdam
+from tff_keyboard.algorithms.optimizers.registry.fedavg import FedAvgServer
+from tff_keyboard.algorithms.optimizers.registry.fedavgm import FedAvgM
 from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
-from tff_keyboard.config.sections.learning_config import (
-    FedAdam,
-    FedAvgM,
-    FedAvgServer,
-)
 
 
 def numpy_nesterov(weights, gradients, learning_rate, momentum):
@@ -84,7 +82,7 @@ def test_rejects(learning_rate, momentum):
     ids=["sgd", "nesterov", "heavy-ball", "adam"],
 )
 def test_server_optimizers_by_name(config, expected):
-    _, result = run(optimizers.build_server_optimizer(config), np.ones(1), [np.full(1, 2.0)])
+    _, result = run(config.build(), np.ones(1), [np.full(1, 2.0)])
     np.testing.assert_allclose(result, [expected], rtol=1e-4)
 
 

@@ -9,15 +9,12 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.optimizers.accumulating import AdagradOptimizer
+from tff_keyboard.algorithms.optimizers.registry.fedadagrad import FedAdagrad
+from tff_keyboard.algorithms.optimizers.registry.fedadam import FedAdam
+from tff_keyboard.algorithms.optimizers.registry.fedavgm import FedAvgM
+from tff_keyboard.algorithms.optimizers.registry.fedyogi import FedYogi
 from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
-from tff_keyboard.config.sections.learning_config import (
-    CentralAdam,
-    CentralSgd,
-    FedAdagrad,
-    FedAdam,
-    FedAvgM,
-    FedYogi,
-)
+from tff_keyboard.config.sections.central_config import CentralAdam, CentralSgd
 
 ADAPTIVE = [FedAdam(), FedYogi(), FedAdagrad()]
 
@@ -55,7 +52,7 @@ def numpy_adaptive(config, weights, gradients):
 def test_matches_numpy(config, seed, log_scale, steps):
     rng = np.random.default_rng(seed)
     weights, gradients = rng.normal(size=5), rng.normal(size=(steps, 5)) * 10.0**log_scale
-    result = run(optimizers.build_server_optimizer(config), weights, gradients)
+    result = run(config.build(), weights, gradients)
     np.testing.assert_allclose(
         result, numpy_adaptive(config, weights, gradients), rtol=2e-4, atol=2e-6
     )
@@ -65,7 +62,7 @@ def test_matches_numpy(config, seed, log_scale, steps):
 def test_epsilon_is_added_to_the_uncorrected_root(config):
     """One step of a gradient as small as epsilon tells the three readings apart."""
     g = config.epsilon
-    moved = -run(optimizers.build_server_optimizer(config), [0.0], [[g]])[0]
+    moved = -run(config.build(), [0.0], [[g]])[0]
     root = np.sqrt(1 - config.beta_2) * g  # of v
     rate, first = config.learning_rate, 1 - config.beta_1
     ours = rate * np.sqrt(1 - config.beta_2) / first * first * g / (root + config.epsilon)
@@ -79,7 +76,7 @@ def test_epsilon_is_added_to_the_uncorrected_root(config):
 @pytest.mark.parametrize("config", ADAPTIVE, ids=lambda config: config.type)
 def test_row_without_updates_does_not_change(config):
     gradients = np.array([[0.5, 0.0], [-0.1, 0.0], [0.2, 0.0]])
-    result = run(optimizers.build_server_optimizer(config), [1.0, 1.0], gradients)
+    result = run(config.build(), [1.0, 1.0], gradients)
     assert result[1] == 1.0
     assert result[0] != 1.0
 
@@ -106,7 +103,7 @@ def test_the_defaults_are_the_values_tuned_for_next_word_prediction():
 
 @pytest.mark.parametrize("config", [*ADAPTIVE, FedAvgM()], ids=lambda config: config.type)
 def test_the_learning_rate_can_be_set_between_steps(config):
-    optimizer = optimizers.build_server_optimizer(config)
+    optimizer = config.build()
     state = optimizer.initialize((tf.TensorSpec([2], tf.float32),))
     changed = optimizer.get_hparams(state)
     changed["learning_rate"] = tf.constant(0.0)

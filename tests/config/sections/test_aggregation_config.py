@@ -16,12 +16,10 @@ from tff_keyboard.config.sections.aggregation_config import (
     NormalClientNoise,
     UniformQuantization,
 )
-from tff_keyboard.config.sections.privacy_config import (
-    GaussianAdaptiveConfig,
-    GaussianConfig,
-    TreeConfig,
-)
 from tff_keyboard.parts.aggregator import AGGREGATORS
+from tff_keyboard.privacy.registry.gaussian import GaussianConfig
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptiveConfig
+from tff_keyboard.privacy.registry.tree import TreeConfig
 
 NOISE = {"noise_multiplier": 1.0}
 PRIVATE = {"privacy": GaussianConfig(**NOISE), "client_weighting": "uniform"}
@@ -69,7 +67,10 @@ def test_privacy_turns_unaccounted_protection_off():
         (lambda: AdaptiveClipping(quantile=1.0), r"protection.quantile` must be in \(0, 1\)"),
         (lambda: FixedClipping(clip_norm=-1.0), "protection.clip_norm` must be > 0, got -1.0"),
         (lambda: GaussianConfig(clip_norm=0.0), "`aggregation.privacy.clip_norm` must be > 0"),
-        (lambda: GaussianConfig(noise_multiplier=-1.0), "privacy.noise_multiplier` must be >= 0"),
+        (
+            lambda: GaussianConfig(noise_multiplier=-1.0),
+            "privacy.noise_multiplier` must be 0, or in 1e-6",
+        ),
         (lambda: GaussianConfig(delta=0.0), r"`aggregation.privacy.delta` must be in \(0, 1\)"),
         (
             lambda: GaussianAdaptiveConfig(target_unclipped_quantile=1.0),

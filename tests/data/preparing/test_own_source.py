@@ -7,6 +7,8 @@ from tff_keyboard.data.preparing import prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.storage import part_reference
 from tff_keyboard.storage.errors import ConfigError, DataError
+from tff_keyboard.training.run_plan import planned_origin
+from tff_keyboard.training.run_privacy import origin_of
 
 SOURCE = """
 def lines(files, clients: int, seed: int, word: str = "hello"):
@@ -54,6 +56,20 @@ def test_prepares_the_messages_of_the_source(load, tmp_path):
     part_reference._load.cache_clear()
     with pytest.raises(DataError, match=r"other options .source_sha256."):
         prepare.prepare(config, tmp_path / "store")
+
+
+def test_the_ledger_of_a_run_on_the_store_names_the_source(load, tmp_path):
+    """Also if the config of the training does not repeat `data.source`."""
+    config = load("lines", "data.source_options={clients=30}")
+    card = prepare.prepare(config, tmp_path / "store").card
+    named = f"data.source = {tmp_path / 'mine.py'}:lines"
+    for unchecked in ((), (named,)):  # the config names it, or not
+        header = origin_of(None, card, "", None, "", unchecked_parts=unchecked)
+        assert header["unchecked_parts"] == (named,)
+    planned = planned_origin(str(tmp_path / "store"), "", unchecked_parts=("client.type = a.py:A",))
+    assert planned["unchecked_parts"] == ("client.type = a.py:A", named)
+    of_files = {**card, "options": {"source": "messages"}}
+    assert origin_of(None, of_files, "", None, "")["unchecked_parts"] == ()
 
 
 @pytest.mark.parametrize(

@@ -97,3 +97,14 @@ def test_all_tables_follow_the_first_rows():
     general = dataclasses.replace(one, general=evaluation("general", 12, 34))
     shown = slice_text.evaluation_text(general, everything=False)
     assert shown == f"{first}\n\nGeneral corpus:\n\n{first}"
+
+
+def test_counts_that_are_zero_or_lost_in_noise_are_said():
+    empty = dataclasses.replace(
+        evaluation("a", 0, 0),
+        sums={key: np.zeros(PEOPLE) for key in HOST_SUMS},
+        text=TextFacts(name="held_out", people=tuple("abcd"), words=0),
+    )
+    text = comparison_text.describe_text(empty)
+    assert text.startswith("4 clients of 'held_out', but no word counts")
+    assert "nan" not in text

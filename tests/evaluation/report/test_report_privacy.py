@@ -8,7 +8,7 @@ from tests.support.fakes import ledger_header
 from tff_keyboard.evaluation.report import charts, run_privacy
 from tff_keyboard.privacy.claims.guarantee import total_guarantee
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
-from tff_keyboard.privacy.mechanisms.mechanism import Tree
+from tff_keyboard.privacy.registry.tree import Tree
 
 TREE = ledger_header(
     mechanism=Tree(),

@@ -14,15 +14,19 @@ from tests.support.hybrid_fakes import (
     typed_by,
 )
 from tff_keyboard.data.vocabulary import BOS, OOV, SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.predictors.hybrid import mixture
 from tff_keyboard.predictors.predictor import Predictor
 
 CONTEXTS = [[], ["i"], ["zzz"], ["i", "am"], ["homely", "at"], ["how", "are", "you", "at", "all"]]
 
 
 @pytest.mark.parametrize("learnt", [0, 1, 5])
-@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("compact", [False, True, None])
 def test_scores_are_the_mixture(learnt, compact):
-    predictor = hybrid(ngram=ngram(3, SORTED, compact))
+    if compact is None:
+        predictor = hybrid(ngram=None, weights=mixture.WITHOUT_NGRAM)
+    else:
+        predictor = hybrid(ngram=ngram(3, SORTED, compact))
     assert isinstance(predictor, Predictor)
     for message in typed_by(1, seed=4, messages=12).messages[0][:learnt]:
         predictor.cache.observe(message)
@@ -38,6 +42,19 @@ def test_scores_are_the_mixture(learnt, compact):
         merged = actual[: len(VOCABULARY)].copy()
         merged[OOV] += actual[len(VOCABULARY) :].sum()
         np.testing.assert_allclose(np.exp(scores), merged, rtol=1e-5)
+
+
+def test_an_empty_cache_without_an_ngram_leaves_the_network():
+    predictor = hybrid(ngram=None, weights=mixture.WITHOUT_NGRAM)
+    for context in CONTEXTS:
+        np.testing.assert_array_equal(
+            predictor.next_word(context), predictor.network.next_word(context)
+        )
+        assert predictor.suggest(context, "h") == predictor.network.suggest(context, "h")
+    ids = np.array([[BOS, *VOCABULARY.encode(["i", "am"])]])
+    np.testing.assert_allclose(
+        predictor.log_probabilities(ids), predictor.network.log_probabilities(ids), rtol=1e-6
+    )
 
 
 def test_strip_has_the_best_words_of_the_mixture():

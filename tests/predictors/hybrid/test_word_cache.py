@@ -13,10 +13,11 @@ messages = st.lists(st.lists(words, max_size=8), max_size=20)
 
 
 def learned(messages, half_life=50, floor=0.1):
-    """Learns messages, each with its first word kept."""
+    """Learns messages, each with its first word kept, and every second one in capitals."""
     cache = WordCache(half_life, floor)
-    for message in messages:
-        cache.observe(message, [word for word in message[:1] if word])
+    for number, message in enumerate(messages):
+        forms = [word.upper() if word and number % 2 else word for word in message]
+        cache.observe(message, [word for word in message[:1] if word], forms)
     return cache
 
 
@@ -65,6 +66,53 @@ def test_forgetting_equals_never_having_seen(text, gone):
         cache.observe(later)
         never.observe(later)
     assert cache == never
+
+
+def test_forms_are_counted_from_the_first_capital_on():
+    cache = WordCache()
+    for form in ("kagi", "Kagi", None, "kagi", "KAGI", "Kagi"):
+        cache.observe(["use", "kagi"], forms=["use", form])
+    assert cache.forms == {"kagi": {"Kagi": 2, "kagi": 1, "KAGI": 1}}
+    assert (cache.form("kagi"), cache.form("use"), cache.form("zzz")) == ("Kagi", "use", "zzz")
+    cache.observe(["kagi"], forms=["kagi"])
+    assert cache.form("kagi") == "Kagi"  # of two, the one with a capital
+    cache.observe(["kagi"], forms=["kagi"])
+    assert cache.form("kagi") == "kagi"
+
+
+def test_a_form_ends_with_its_word():
+    cache = WordCache(half_life=2, floor=0.5)
+    cache.observe(["see", "anna"], forms=["see", "Anna"])
+    assert cache.forms == {"anna": {"Anna": 1}}
+    cache.observe(["see"] * 9)
+    assert "anna" not in cache.uses
+    assert cache.forms == {}
+
+
+@examples(30)
+@given(text=messages)
+def test_restored_content_is_equal(text):
+    cache, restored = learned(text), WordCache(50, 0.1)
+    restored.restore(cache.words, cache.pairs, cache.uses, cache.exempt_words, cache.forms)
+    assert restored == cache
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        {"anna": {"Anna": 2}},  # of one use
+        {"anna": {"Anna": 0}},
+        {"anna": {"Anna": True}},
+        {"anna": {}},
+        {"anna": {"Annabel": 1}},
+        {"anna": {"4nn4": 1}},
+        {"bob": {"Bob": 1}},  # no word of the cache
+    ],
+)
+def test_forms_that_no_use_explains_are_refused(forms):
+    cache = learned([["see", "anna"]])
+    with pytest.raises(ValueError, match="form of a word"):
+        WordCache(50, 0.1).restore(cache.words, cache.pairs, cache.uses, (), forms)
 
 
 @examples(30)

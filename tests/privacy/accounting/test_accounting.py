@@ -14,6 +14,7 @@ from scipy import optimize, stats
 from tests.support.examples import examples
 from tests.support.own_seconds import own_seconds
 from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.accounting.guarantee import Guarantee
 
 
 def gaussian_delta(epsilon, sigma):
@@ -226,9 +227,7 @@ def test_wrong_arguments_are_named(changes, words):
 def test_unreachable_target_is_refused():
     with pytest.raises(ValueError, match="No noise multiplier"):
         accounting.calibrate_noise_multiplier(
-            lambda z: accounting.Guarantee(
-                epsilon=9.0, delta=0.1, adjacency="none", method="constant"
-            ),
+            lambda z: Guarantee(epsilon=9.0, delta=0.1, adjacency="none", method="constant"),
             target_epsilon=1.0,
         )
 

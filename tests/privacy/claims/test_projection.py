@@ -10,15 +10,13 @@ from tests.support.fakes import ledger_header
 from tests.support.noise_fakes import noised
 from tff_keyboard.aggregators.registry.private_fedatt import PrivateFedAttConfig
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import (
-    BltConfig,
-    GaussianAdaptiveConfig,
-    GaussianConfig,
-)
 from tff_keyboard.privacy.claims.guarantee import composed, guarantee_of, history
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.privacy.ledger_hook import LedgerHook
+from tff_keyboard.privacy.registry.blt import BltConfig
+from tff_keyboard.privacy.registry.gaussian import GaussianConfig
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptiveConfig
 from tff_keyboard.training.aggregation import build_aggregator
 
 SMALL = ledger_header(noise_cohort_size=500, key_id="a")

@@ -11,9 +11,12 @@ from tff_keyboard.privacy.claims import plan_remarks
 from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
-from tff_keyboard.privacy.ledger.ledger_header import Ancestor
+from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor
 from tff_keyboard.privacy.mechanisms import noise_key
-from tff_keyboard.privacy.mechanisms.mechanism import GaussianAdaptive, Tree, optimal_mechanism
+from tff_keyboard.privacy.registry.blt import BltConfig
+from tff_keyboard.privacy.registry.gaussian import Gaussian
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptive
+from tff_keyboard.privacy.registry.tree import Tree
 from tff_keyboard.storage.errors import RunDirectoryError
 
 HEADER = ledger_header(population=10_000, clients_per_round=100, selected_per_round=100)
@@ -51,6 +54,31 @@ def test_prints_the_figures_of_a_tree(tmp_path, monkeypatch):
     assert "at least 313 rounds" in values["sampling"]
     assert values["unit"].startswith("one client")
     assert values["adjacency"] == accounting.ZERO_OUT_ONE
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Tree(), Gaussian(is_discrete=True)], ids=["tree", "discrete"]
+)
+def test_says_what_the_server_of_devices_sees(mechanism, tmp_path):
+    devices = dataclasses.replace(
+        GBOARD, mechanism=mechanism, sampling=CHECK_IN, population=0, secret_cohorts=False
+    )
+    texts = {}
+    for is_masked in (False, True):
+        folder = tmp_path / str(is_masked)
+        folder.mkdir()
+        header = dataclasses.replace(devices, secure_sums=is_masked)
+        texts[is_masked] = statement(folder, header, 5)
+    assert "the update of each device, before it adds the noise" in texts[False]
+    assert "the exact sum of the updates of a round, before it adds the noise" in texts[True]
+    step = 0.5 * (7.0 if mechanism.is_discrete else 1.0) / 2**20
+    assert f"towards zero, to multiples of {step:.3g}, and sums do not wrap: adds 0" in texts[True]
+    assert "server sees" not in statement(tmp_path, GBOARD, 5)
+    figures = [re.findall(r"^(?:epsilon|rho|delta).*$", text, re.M) for text in texts.values()]
+    assert len(figures[0]) == 3
+    assert figures[0] == figures[1]
+    remarks = "\n".join(plan_remarks.plan_remarks(dataclasses.replace(devices, secure_sums=True)))
+    assert "* The server sees: the exact sum of the updates of a round" in remarks
 
 
 def test_fixed_size_sampling_is_accounted_as_such(tmp_path):
@@ -102,7 +130,7 @@ def test_source_of_the_noise_is_stated(tmp_path, source, row, caveat):
 def test_a_blt_run_prints_the_figures_of_its_schedule(tmp_path, monkeypatch):
     """Gboard's schedule, with the accounting of the matrix mechanism."""
     monkeypatch.setattr("os.fsync", lambda fd: None)  # 2,000 rounds
-    best = optimal_mechanism("blt", rounds=2000, min_separation=313)
+    best = BltConfig().mechanism(rounds=2000, min_separation_rounds=313)
     header = dataclasses.replace(
         GBOARD,
         mechanism=best,

@@ -12,7 +12,7 @@ from tests.support.examples import examples
 from tests.support.fakes import ledger_header
 from tff_keyboard.privacy.ledger import ledger as ledger_module
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger, refuse_shared_noise
-from tff_keyboard.privacy.mechanisms.mechanism import BltMechanism
+from tff_keyboard.privacy.registry.blt import BltMechanism
 from tff_keyboard.storage.errors import CheckFailed, ProgramError, RunDirectoryError
 
 HEADER = ledger_header()
@@ -226,3 +226,34 @@ def test_coefficients_are_read_back_exactly(tmp_path):
     PrivacyLedger(tmp_path / "l.jsonl", header)
     assert read_ledger(tmp_path / "l.jsonl")[0] == header
     PrivacyLedger(tmp_path / "l.jsonl", header)  # opens
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("noise_multiplier", -1.0),
+        ("noise_multiplier", 1e308),
+        ("noise_multiplier", 1e-300),
+        ("clip_norm", 0.0),
+        ("delta", 1.0),
+        ("population", 9),
+        ("clients_per_round", 0),
+        ("selected_per_round", 1001),
+        ("sampling", "x"),
+        ("min_separation_rounds", 0),
+        ("noise_cohort_size", -4),
+        ("noise_source", "x"),
+        ("vocabulary_rho", -1.0),
+        ("vocabulary_delta", 3.0),
+    ],
+)
+def test_a_header_out_of_range_is_refused(tmp_path, key, value):
+    """With a checksum that fits: whoever wrote it, no statement can be made from it."""
+    path = tmp_path / "ledger.jsonl"
+    PrivacyLedger(path, ledger_header()).record(1)
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    header = {name: lines[0][name] for name in lines[0] if name not in ("previous", "checksum")}
+    first = ledger_module._line("", header | {key: value})
+    path.write_bytes(first + ledger_module._line(ledger_module._digest(first), {"round": 1}))
+    with pytest.raises(RunDirectoryError, match=rf"line 1: `({key}|selected_per_round)` must be "):
+        read_ledger(path)

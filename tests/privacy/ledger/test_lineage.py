@@ -12,7 +12,7 @@ from tests.support.fakes import ledger_header
 from tff_keyboard.privacy.claims import composed_statement
 from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, total_guarantee
 from tff_keyboard.privacy.claims.plan_remarks import plan_remarks, resumed_line
-from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.privacy.claims.statement import labels_of, privacy_statement
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
 from tff_keyboard.privacy.ledger.lineage import (
@@ -22,8 +22,10 @@ from tff_keyboard.privacy.ledger.lineage import (
 )
 from tff_keyboard.privacy.ledger.origin import read_origin
 from tff_keyboard.privacy.mechanisms import noise_key
-from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
+from tff_keyboard.privacy.registry.gaussian import Gaussian
+from tff_keyboard.privacy.registry.tree import Tree
 from tff_keyboard.storage.errors import CheckFailed, RunDirectoryError
+from tff_keyboard.storage.model_description import check_root_of_run, read_description
 from tff_keyboard.storage.run_directory import RunDirectory
 
 OURS = ["ann", "bob", "eve"]
@@ -193,7 +195,7 @@ def test_several_runs_compose_by_population(tmp_path):
 def test_clients_rehearsed_by_another_run_have_no_joint_guarantee(tmp_path):
     paths = []
     for name, users in (("one", ["ann"]), ("two", ["bob"])):
-        header = dataclasses.replace(TREE, key_id=name, population=1)
+        header = dataclasses.replace(TREE, key_id=name, population=1, selected_per_round=1)
         paths.append(make_run(tmp_path / name, [*users, "zoe"], header=header))
         (paths[-1] / "config.toml").write_text('[fine_tuning]\ngeneral_store = "general"\n')
         client_digests.write(paths[-1] / "rehearsed_client_digests", client_digests.salted(["zoe"]))
@@ -531,9 +533,10 @@ def test_a_model_without_an_id_in_a_run_with_one_is_refused(tmp_path):
 
 def make_validated_run(path, client_ids, validation_ids, *, train="", store="s", **changes):
     """Creates a run whose model was chosen on validation clients."""
-    run = make_recorded_run(path, client_ids, **changes)
+    run = make_run(path, client_ids, **changes)
     config = run / "config.toml"
     config.write_text(f"{config.read_text()}[train]\n{train}\n")
+    record_origin(RunDirectory(run))
     digests = client_digests.salted(validation_ids)
     client_digests.write(run / "validation_client_digests", digests)
     (run / "data_card.json").write_text(json.dumps({"store_sha256": store}))
@@ -669,3 +672,149 @@ def test_a_cut_ledger_is_seen_by_any_file_of_rounds(tmp_path, name):
         (run / name).write_text("".join(f'{{"round": {n}}}\n' for n in range(1, 5)))
     with pytest.raises(CheckFailed, match="4"):
         read_ledger(run / "privacy_ledger.jsonl")
+
+
+def test_a_model_without_an_id_in_a_run_with_one_has_an_unknown_origin(tmp_path):
+    """A run writes its id into its models, so this model is not from the run."""
+    run = make_recorded_run(tmp_path / "run", ["dan"])
+    write_model(run / "model", run_id=read_origin(RunDirectory(run)).run_id)
+    assert [one.people for one in found(run)] == ["none"]
+    write_model(run / "model")
+    assert [one.people for one in found(run)] == ["unknown"]
+
+
+@pytest.mark.parametrize("is_private", [True, False])
+def test_a_model_in_the_root_of_a_run_directory_is_refused(tmp_path, is_private):
+    """It would be loaded instead of the run's own model, which the ledger covers."""
+    run = make_run(tmp_path / "run", OURS, header=TREE if is_private else None)
+    write_model(run / "model")
+    check_root_of_run(run)
+    shutil.copy(run / "model" / "model.json", run)
+    with pytest.raises(CheckFailed, match=r"run/model.json is not the model of the run") as error:
+        read_description(run)
+    assert error.value.exit_code == 5
+    if is_private:
+        with pytest.raises(CheckFailed, match="is not the model of the run"):
+            privacy_statement(run / "privacy_ledger.jsonl")
+        (run / "config.toml").unlink()  # such as a ledger that was copied next to a model
+        with pytest.raises(CheckFailed, match="is not the model of the run"):
+            read_description(run)
+
+
+def test_a_ledger_without_a_run_covers_only_models_with_its_id(tmp_path):
+    ledger = PrivacyLedger(
+        tmp_path / "privacy_ledger.jsonl", dataclasses.replace(TREE, run_id="a" * 32)
+    )
+    ledger.record(1)
+    write_model(tmp_path / "model", run_id="a" * 32)
+    assert len(read_ledger(tmp_path / "privacy_ledger.jsonl")[1]) == 1
+    write_model(tmp_path / "model", run_id="b" * 32)
+    with pytest.raises(CheckFailed, match="is the model of another run"):
+        read_ledger(tmp_path / "privacy_ledger.jsonl")
+
+
+def test_weights_of_a_users_model_have_an_unknown_origin(tmp_path):
+    before = ancestors("", ours=[client_digests.salted(OURS)], unknown_weights="my_models.py:Gru")
+    assert [(one.model, one.people) for one in before] == [("my_models.py:Gru", "unknown")]
+    text = text_of(tmp_path, ancestors=before)
+    assert "NO CLAIM" in text
+    assert "`draws_initial_weights` = True" in text
+    assert "random weights" not in text
+    run = make_run(tmp_path / "first", OURS)
+    record_origin(RunDirectory(run), "my_models.py:Gru")
+    assert [one.people for one in found(run)] == ["same", "unknown"]
+
+
+def test_a_declared_model_is_named_as_unchecked(tmp_path):
+    parts = ("model.type = /home/ann/my_models.py:Gru",)
+    header = dataclasses.replace(TREE, initial_model="", unchecked_parts=parts)
+    path = make_run(tmp_path / "run", OURS, header=header) / "privacy_ledger.jsonl"
+    text = privacy_statement(path)
+    assert "NO CLAIM" not in text
+    assert "weights drawn by /home/ann/my_models.py:Gru" in text
+    assert "draws its initial weights, and has no constants" in text
+    assert labels_of(header) == ("own part, not checked",)
+    assert labels_of(SIMULATION) == ("simulation: no guarantee",)
+    assert labels_of(PROJECTION) == ("projection",)
+    assert labels_of(TREE) == ()
+
+
+def begun(path):
+    """A run that has released a round without a ledger."""
+    (path / "metrics.jsonl").write_text('{"round": 1}\n')
+    return RunDirectory(path)
+
+
+def test_a_record_of_origin_only_gets_worse(tmp_path):
+    path = make_run(tmp_path / "run", ["dan"])
+    config = path / "config.toml"
+    config.write_text('[train]\nfinal_model = "last"\nearly_stop_patience = 1\n')
+    run = begun(path)
+    record_origin(run)
+    first = read_origin(run)
+    assert (first.earlier_runs, first.chosen_by_validation) == ([], True)
+    config.write_text('[train]\nfinal_model = "last"\n')  # a resume may change the patience
+    record_origin(run, "a process of a Python program")
+    record_origin(run)
+    last = read_origin(run)
+    assert last.run_id == first.run_id
+    assert [one.model for one in last.earlier_runs] == ["a process of a Python program"]
+    assert last.chosen_by_validation
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_simulated_attack_and_a_training_do_not_continue_each_other(tmp_path, changes):
+    """Their sums differ, and the noise would be the same."""
+    run = begun(make_run(tmp_path / "run", ["dan"]))
+    record_origin(run, changes_client_work=changes)
+    record_origin(run, changes_client_work=changes)
+    with pytest.raises(RunDirectoryError, match="work of clients"):
+        record_origin(run, changes_client_work=not changes)
+
+
+def test_a_simulated_attack_has_no_claim(tmp_path):
+    """Colluders send updates that depend on the updates of other clients."""
+    attacked = dataclasses.replace(TREE, key_id="a", changes_client_work=True)
+    first = make_recorded_run(tmp_path / "a", OURS, header=attacked)
+    assert total_guarantee(attacked, 3) is None
+    text = privacy_statement(first / "privacy_ledger.jsonl")
+    assert text.startswith("NO CLAIM: a program changes the work of the clients")
+    assert re.search(r"^epsilon +NO CLAIM", text, re.MULTILINE)
+    assert resumed_line(first / "privacy_ledger.jsonl", 5).endswith("NO CLAIM.")
+    later = text_of(tmp_path, ancestors=found(first))
+    assert later.startswith("NO CLAIM: the initial model")
+    assert "whose client work a program changed" in later
+    make_recorded_run(tmp_path / "b", OURS, header=dataclasses.replace(TREE, key_id="b"))
+    parts = {
+        name: composed_statement.LedgerAndClients.of_run(tmp_path / name) for name in ("a", "b")
+    }
+    assert composed_statement.composed_statement(parts).startswith("NO CLAIM for a, b together: a ")
+
+
+def test_the_ledger_of_a_lost_directory_is_added_to_its_restored_backup(tmp_path):
+    """With validation of the run itself: both have one store."""
+    run = with_run_id(make_validated_run(tmp_path / "fleet", OURS, ["zoe"]), TREE)
+    lost = tmp_path / "lost"
+    lost.mkdir()
+    shutil.copy(run / "privacy_ledger.jsonl", lost)
+    other = dataclasses.replace(TREE, run_id="f" * 32)
+    (tmp_path / "other").mkdir()
+    PrivacyLedger(tmp_path / "other" / "privacy_ledger.jsonl", other).record(1)
+    of_run = composed_statement.LedgerAndClients.of_run
+    parts = {name: of_run(tmp_path / name) for name in ("fleet", "lost", "other")}
+    both = composed_statement.composed_statement({n: parts[n] for n in ("fleet", "lost")})
+    assert both.startswith("Together, fleet, lost are 2 releases")
+    unknown = composed_statement.composed_statement({n: parts[n] for n in ("fleet", "other")})
+    assert unknown.startswith("NO CLAIM for fleet, other together: fleet ")
+
+
+@pytest.mark.parametrize(
+    ("part", "promise"),
+    [
+        ("server.type = a.py:Anchor", "has no constants made from text"),
+        ("data.source = a.py:rows", "gives each message to the client"),
+    ],
+)
+def test_own_optimizers_and_sources_are_named(tmp_path, part, promise):
+    text = text_of(tmp_path, unchecked_parts=(part,))
+    assert f"own part, {part}, {promise}" in text

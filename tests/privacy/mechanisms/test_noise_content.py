@@ -13,8 +13,11 @@ import tree
 from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory
 from tff_keyboard.algorithms.rounds.noised import digest_of_data, with_noise
 from tff_keyboard.privacy.mechanisms import noise_content, noise_key
-from tff_keyboard.privacy.mechanisms.mechanism import BltMechanism, Gaussian, GaussianAdaptive, Tree
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
+from tff_keyboard.privacy.registry.blt import BltMechanism
+from tff_keyboard.privacy.registry.gaussian import Gaussian
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptive
+from tff_keyboard.privacy.registry.tree import Tree
 
 KEY = bytes(range(32))
 MECHANISMS = {

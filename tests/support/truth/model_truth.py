@@ -64,6 +64,47 @@ def si_cifg_step(weights, x, state):
     return r, (r, c)
 
 
+WINDOW, HEADS = 4, 2  # of the transformer in the tests
+
+
+def transformer_step(weights, x, state):
+    """Vaswani et al. 2017, normalised first, with the slopes of Press et al. 2022.
+
+    State: which of the last `WINDOW` words exist, then keys and values of each layer. Each row and
+    head is computed by itself, with a list of the words that exist.
+    """
+
+    def norm(rows, gain, shift):
+        rows = rows - rows.mean(-1, keepdims=True)
+        return rows / np.sqrt(np.square(rows).mean(-1, keepdims=True) + 1e-5) * gain + shift
+
+    held, kept = state[0], state[1:]
+    held = np.append(held[:, 1:], np.ones([len(held), 1]), axis=1)
+    width = x.shape[1]
+    size = width // HEADS
+    new_state = [held]
+    layers = [weights[1:-2][start : start + 10] for start in range(0, len(weights) - 3, 10)]
+    for number, (gain, shift, qkv, out, gain_2, shift_2, w_1, b_1, w_2, b_2) in enumerate(layers):
+        q, k, v = np.split(norm(x, gain, shift) @ qkv, 3, axis=-1)
+        keys = np.append(kept[2 * number][:, width:], k, axis=1)
+        values = np.append(kept[2 * number + 1][:, width:], v, axis=1)
+        new_state += [keys, values]
+        attended = np.zeros_like(x)
+        for row in range(len(x)):
+            words = np.flatnonzero(held[row])
+            for head in range(HEADS):
+                part = slice(head * size, (head + 1) * size)
+                k_row = keys[row].reshape(WINDOW, width)[words, part]
+                v_row = values[row].reshape(WINDOW, width)[words, part]
+                slope = 2.0 ** (-8.0 * (head + 1) / HEADS)
+                scores = k_row @ q[row, part] / np.sqrt(size) - slope * (words[-1] - words)
+                shares = np.exp(scores) / np.exp(scores).sum()
+                attended[row, part] = shares @ v_row
+        x = x + attended @ out
+        x = x + np.maximum(norm(x, gain_2, shift_2) @ w_1 + b_1, 0.0) @ w_2 + b_2
+    return norm(x, *weights[-2:]), tuple(new_state)
+
+
 def random_batch(rng, *, batch, longest, vocabulary):
     """[batch, longest + 1] int32 as the data pipeline makes it: BOS, ids, EOS, PAD on the right."""
     rows = np.zeros([batch, longest + 1], np.int32)

@@ -226,3 +226,12 @@ def test_text_that_the_page_splits_is_prepared(tmp_path, monkeypatch):
     words = ClientStore(tmp_path / "mine").vocabulary.words[NUM_SPECIAL:]
     assert len(words) > 5
     assert max(map(len, words)) < 16
+
+
+@pytest.mark.parametrize(("words", "is_said"), [(20, True), (700, False)])
+def test_too_few_held_out_clients_are_said_before_the_training(tmp_path, capsys, words, is_said):
+    lines = [f"u{user}\t{'a b ' * (words // 2)}" for user in range(40)]
+    (tmp_path / "mine.tsv").write_text("\n".join(lines))
+    flags = [f"--out={tmp_path / 'store'}", "--set=data.held_out_fraction=0.2", "--set=data.seed=2"]
+    assert cli.launch(prepare, [str(tmp_path / "mine.tsv"), *flags]) == cli.OK
+    assert ("raise `data.held_out_fraction`" in capsys.readouterr().out) == is_said

@@ -176,7 +176,7 @@ def test_ngram_is_written_next_to_the_model(data_root, tmp_path, capsys):
     ("size", "code", "message"),
     [("0.5kB", cli.BAD_INPUT, "too few")]
     + [
-        (size, cli.USAGE, f"--ngram={size}: must be a size in bytes, such as 500kB")
+        (size, cli.USAGE, f"--ngram={size}: must be a size with its unit, such as 500kB")
         for size in ("5", "1k", "x", "100kBB")
     ],
 )

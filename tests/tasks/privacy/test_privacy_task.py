@@ -89,6 +89,19 @@ def test_a_plan_for_devices_needs_no_population():
     assert "the number of devices is unknown" in text
 
 
+def test_secure_sums_do_not_change_the_planned_noise():
+    texts = []
+    for is_masked in ("false", "true"):
+        settings = (*SCHEDULE, *PRIVATE, f"devices.secure_sums={is_masked}")
+        options = privacy.Options(target_epsilon=4.0, devices=True, set=settings)
+        texts.append(privacy.plan(options, 4.0))
+    assert "The server sees: the update of each device, before it adds the noise." in texts[0]
+    assert "no single update (secure sums)." in texts[1]
+    assert "adds 0 to the sensitivity" in texts[1]
+    tables = [text.split("\n* ")[0] for text in texts]
+    assert tables[0] == tables[1]
+
+
 def test_a_target_that_nothing_reaches_is_bad_usage():
     settings = (*SCHEDULE, *PRIVATE, "aggregation.privacy.delta=1e-10")
     options = privacy.Options(target_epsilon=1e-9, population=500, set=settings)

@@ -17,6 +17,7 @@ from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import load_model, save_model
+from tff_keyboard.storage import names as run_names
 from tff_keyboard.storage.errors import (
     CheckFailed,
     ExportError,
@@ -25,7 +26,12 @@ from tff_keyboard.storage.errors import (
 )
 from tflite_export.export import private_runs
 from tflite_export.export.export_options import ExportOptions
-from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
+from tflite_export.export.trained_run import (
+    CONTINUES_PRIVATE_RUN,
+    LEDGER_ELSEWHERE,
+    NO_PRIVACY_CLAIM,
+    TrainedRun,
+)
 from tflite_export.format import associated_files, inspection, manifest
 from tflite_export.gate import verification
 from tflite_export.gate.parity import ParityFailed
@@ -366,3 +372,24 @@ def test_a_graph_before_the_first_round_has_no_claim(tmp_path):
     """`serve-rounds` exports the graph for devices before there is a model in the run."""
     run = TrainedRun(tmp_path, *load_model(export_fakes.save_run(tmp_path / "other")))
     assert run.privacy() == NO_PRIVACY_CLAIM
+
+
+@pytest.mark.parametrize(
+    ("flag", "statement"),
+    [("is_private", LEDGER_ELSEWHERE), ("continues_private_run", CONTINUES_PRIVATE_RUN)],
+)
+def test_a_copied_model_says_whether_a_private_run_led_to_it(tmp_path, flag, statement):
+    model, vocabulary = load_model(export_fakes.save_run(tmp_path / "run"))
+    save_model(tmp_path / "copy", model, vocabulary, **{flag: True})
+    run = TrainedRun(tmp_path / "copy", *load_model(tmp_path / "copy"))
+    assert run.privacy() == statement
+
+
+def test_a_link_as_the_table_of_capitals_is_not_exported(tmp_path):
+    """Its lines would be in the export: a stranger's run could link to a secret of the user."""
+    directory = export_fakes.save_run(tmp_path / "run")
+    (tmp_path / "secret").write_text("mine\n")
+    (directory / run_names.TRUECASE).unlink(missing_ok=True)
+    (directory / run_names.TRUECASE).symlink_to(tmp_path / "secret")
+    with pytest.raises(ExportError, match="it is a link, which is not followed"):
+        TrainedRun(directory, *load_model(directory)).truecase()

@@ -29,6 +29,7 @@ CASES = {
     "gru tied": ("gru", {"units": 64, "embedding_size": 64, "tied": True}, [64, 64]),
     "lstm2": ("lstm2", {"units": 64, "embedding_size": 32}, [256, 64]),
     "lstm2 tied": ("lstm2", {"units": 64, "embedding_size": 32, "tied": True}, [256, 32]),
+    "transformer": ("transformer", {"embedding_size": 32, "layers": 2, "window": 8}, [1032, 32]),
     "si_cifg": ("si_cifg", {"units": 96, "embedding_size": 32}, [128, 32]),
     "Keras GRU": (f"{FILE}:gru", {"units": 64}, [32, SIZE]),
     "Keras attention": (f"{FILE}:attention", {"units": 64}, [6, SIZE]),

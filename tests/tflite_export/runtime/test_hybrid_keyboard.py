@@ -97,6 +97,22 @@ def test_an_export_without_an_ngram_is_the_network_alone(tmp_path):
     assert isinstance(open_keyboard(path), KeyboardPredictor)
 
 
+def test_an_export_without_an_ngram_learns_with_a_cache(tmp_path):
+    run = export_fakes.save_run(tmp_path / "run")
+    path = export(run, tmp_path / "k.tflite", ExportOptions()).paths.model
+    keyboard = open_keyboard(path, cache=WordCache())
+    assert isinstance(keyboard, HybridKeyboard)
+    network = keyboard.network
+    for text in ("", "see ", "see y"):
+        before, after = network.strip_for(text).suggestions, keyboard.strip_for(text).suggestions
+        assert [word for word, _ in before] == [word for word, _ in after]
+    for _ in range(2):
+        keyboard.learn(["see", "zbigniew"])
+    assert "zbigniew" in [word for word, _ in keyboard.strip_for("see z").suggestions]
+    keyboard.cache.forget(["zbigniew"])
+    assert "zbigniew" not in [word for word, _ in keyboard.strip_for("see z").suggestions]
+
+
 def test_packed_into_one_file(tmp_path):
     path = hybrid_export.export_hybrid(tmp_path, pack=True)
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [path.name]

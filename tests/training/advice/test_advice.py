@@ -21,13 +21,25 @@ PRIVATE = [
 ]
 
 
-def card(people=500, messages=40_000, words=600_000, oov_rate=0.05, options=None, **vocabulary):
+def card(
+    people=500,
+    messages=40_000,
+    words=600_000,
+    oov_rate=0.05,
+    options=None,
+    held_out=50,
+    **vocabulary,
+):
     train = {"clients": people, "messages": messages, "words": words, "oov_rate": oov_rate}
     low = 1 << ((messages // people).bit_length() - 1)
     train["messages_per_client"] = {"bins": {f"{low}-{2 * low - 1}": people}}
     prepared = {"card_format": 1, "vocabulary_size": 10_000, "min_word_count": 1}
     return {
-        "populations": {"train": train, "validation": train | {"clients": 400}},
+        "populations": {
+            "train": train,
+            "validation": train | {"clients": 400},
+            "held_out": {"clients": held_out, "words": 900 * held_out},
+        },
         "vocabulary": {"rows": 10_000, "min_word_users": 2} | vocabulary,
         "options": prepared | (options or {}),
     }
@@ -64,6 +76,7 @@ def test_text_is_trained_with_the_options_of_its_recipe(words, recipe):
     assert config.train.max_sampling_ratio == TrainConfig.max_sampling_ratio
     assert config.server.schedule.rounds == 0  # those of the training
     assert config.evaluation.every == config.train.rounds // 10
+    assert config.train.final_model == "best"
 
 
 LITTLE = {"words": 400_000}

@@ -21,6 +21,8 @@ MUCH_OUT = {"oov_rate": 0.2}
         (card(words=300_000), "--set=model.initial_model=RUN"),
         (card(people=99), "99 train clients"),
         (card(**MUCH_OUT), "20% of the train words"),
+        (card(held_out=4), "4 clients with 3,600 words are held out"),
+        (card(held_out=1), "raise `data.held_out_fraction`"),
     ],
 )
 def test_warnings_of_a_card(given, says):

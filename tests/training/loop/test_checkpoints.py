@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.support import strange_files
 from tests.support.examples import examples
 from tff_keyboard.storage import in_progress
 from tff_keyboard.training.loop import checkpoints, errors
@@ -215,6 +216,21 @@ def test_cleans_up_after_a_kill(tmp_path):
     manager = checkpoints.CheckpointManager(tmp_path)
     assert not list(tmp_path.iterdir())
     assert load_latest(manager, state()) == (None, 0)
+
+
+@pytest.mark.parametrize("kind", strange_files.KINDS)
+def test_a_pipe_or_device_is_not_read_as_a_checkpoint(manager, kind):
+    save(manager, state(1), 1)
+    strange_files.put_strange_file(manager.path(1), kind)
+    with strange_files.limited(), pytest.raises(errors.RunDirectoryError, match="Cannot read"):
+        load_latest(manager, state())
+
+
+def test_a_checkpoint_that_is_far_too_large_is_not_read(manager):
+    with manager.path(1).open("wb") as file:
+        file.truncate(2**31)
+    with strange_files.limited(), pytest.raises(errors.RunDirectoryError, match=r"more than 1,07"):
+        load_latest(manager, state())
 
 
 def test_checkpoints_after_lost_metrics_are_skipped_and_replaceable(manager):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -248,6 +249,81 @@ def test_rejected_rounds_are_counted_and_bounded(tmp_path):
     assert len(rows(tmp_path / "b")) == 5
 
 
+def test_a_run_whose_rounds_were_all_rejected_fails_at_its_end(tmp_path):
+    for _ in range(2):  # the second time it resumes a finished run
+        with pytest.raises(errors.ProgramError, match="2 rounds in a row, up to round 2"):
+            train(tmp_path / "a", process=Rejecting({1, 2}), total_rounds=2)
+    result = train(tmp_path / "a", process=Rejecting({1, 2}), total_rounds=3)
+    assert result.loop_state.rejected_rounds == 2
+
+
+PARTS = {"aggregation.rule.type": "a.py:Nan", "model.type": "m.py:Net"}
+
+
+@pytest.mark.parametrize(
+    ("refused", "clients", "parts", "words"),
+    [
+        (
+            0,
+            3,
+            PARTS,
+            r"3 of 3 clients were finite, .* `aggregation\.rule\.type` = 'a\.py:Nan'\.",
+        ),
+        (1, 3, PARTS, r"2 of 3 clients were finite"),
+        (3, 3, PARTS, r"update of each client was NaN .* is `model\.type` = 'm\.py:Net'\."),
+        (3, 3, {}, r"update of each client was NaN or infinite\. Lower the learning rates"),
+        (0, 0, PARTS, r"no client had data\. Lower `train\.dropout_rate`"),
+        (None, 3, {"the process of the program": ""}, "likely cause is the process of the program"),
+    ],
+)
+def test_the_cause_of_rejected_rounds_is_named(tmp_path, refused, clients, parts, words):
+    class Refusing(Rejecting):
+        def next(self, state, datasets):
+            new_state, metrics = super().next(state, datasets)
+            if refused is not None:
+                metrics["aggregator"] = {"refused_non_finite": np.int32(refused)}
+            return fakes.NumpyOutput(new_state, metrics)
+
+    def cohort(round_num):
+        found = fakes.numpy_cohort(round_num)
+        return found._replace(facts={**found.facts, "clients": clients})
+
+    options = {"process": Refusing({1, 2, 3}), "cohort_source": cohort, "own_parts": parts}
+    with pytest.raises(errors.ProgramError, match=words) as error:
+        train(tmp_path / "public", **options, max_rejected_in_a_row=3)
+    assert "\n" not in str(error.value)
+    with pytest.raises(errors.ProgramError, match="at all clients or in their aggregate"):
+        train(tmp_path / "private", **options, max_rejected_in_a_row=3, is_private=True)
+
+
+@pytest.mark.parametrize("first_nan", [1, 3])
+def test_weights_that_are_nan_end_a_run_without_a_usable_round(tmp_path, first_nan):
+    """Round 2 is the first one with a validation."""
+
+    class Diverging(fakes.NumpyProcess):
+        def next(self, state, datasets):
+            new_state, metrics = super().next(state, datasets)
+            if new_state.rounds >= first_nan:
+                new_state = new_state._replace(weights=np.full(3, np.nan))
+            return fakes.NumpyOutput(new_state, metrics)
+
+        def get_model_weights(self, state):
+            return SimpleNamespace(trainable=[state.weights], non_trainable=[])
+
+    def evaluate(round_num, weights):
+        return {"size": float(np.linalg.norm(weights.trainable[0]))}
+
+    options = {"process": Diverging(), "evaluate": evaluate, "own_parts": {"server.type": "s.py:o"}}
+    if first_nan == 1:
+        with pytest.raises(errors.ProgramError, match=r"after round 2, and .* `server\.type` = 's"):
+            train(tmp_path, **options)
+        assert len(rows(tmp_path)) == 2
+    else:
+        result = train(tmp_path, **options)
+        assert result.loop_state.best_round == 2
+        assert np.isfinite(result.best_model_weights.trainable[0]).all()
+
+
 @pytest.mark.parametrize("name", ["evaluation", "privacy"])
 def test_a_process_cannot_return_metrics_of_the_loop(tmp_path, name):
     class Named(fakes.NumpyProcess):
@@ -422,6 +498,65 @@ def test_timings_add_up(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("of_start", "stopped_at", "best"), [(99.0, 4, 0), (99.0, None, 0), (1.0, None, 4)]
+)
+def test_the_start_is_kept_if_no_round_is_better(tmp_path, of_start, stopped_at, best):
+    """Also by a run that is resumed, which evaluates it again only if it is saved."""
+    values = {0: of_start, 2: 3.0, 4: 5.0, 6: 4.0, 7: 4.5}
+    starts = []
+
+    class Valued(Recorder):
+        def evaluate(self, round_num, weights):
+            self.note("evaluate", round_num)
+            return {"value": values[round_num]}
+
+    options = dict(
+        best_metric=best_round.BestMetric("evaluation/value"),
+        evaluate_start=True,
+        show_start=starts.append,
+    )
+    if stopped_at:
+        recorder = Valued(crash_at=("progress", stopped_at))
+        with pytest.raises(Crash):
+            train(tmp_path, recorder, **options, evaluate=recorder.evaluate)
+    recorder = Valued()
+    result = train(tmp_path, recorder, **options, evaluate=recorder.evaluate)
+    assert starts == [{"evaluation/value": of_start}]
+    assert (("evaluate", 0) in recorder.calls) == (stopped_at is None or best == 0)
+    assert result.loop_state.keeps_start == (best == 0)
+    assert result.loop_state.best_round == best
+    process = fakes.NumpyProcess()
+    state = process.initialize()
+    for round_num in range(1, best + 1):
+        state, _ = process.next(state, fakes.numpy_cohort(round_num).datasets)
+    np.testing.assert_array_equal(result.best_model_weights, state.weights)
+    assert [row["round"] for row in rows(tmp_path)] == [*range(1, ROUNDS + 1)]
+
+
+def test_a_start_that_is_another_model_by_now_is_not_saved(tmp_path):
+    def values(of_start):
+        return lambda round_num, weights: {"value": of_start if round_num == 0 else 1.0}
+
+    options = dict(best_metric=best_round.BestMetric("evaluation/value"), evaluate_start=True)
+    recorder = Recorder(crash_at=("progress", 4))
+    with pytest.raises(Crash):
+        train(tmp_path, recorder, **options, evaluate=values(2.0))
+    with pytest.raises(errors.ProgramError, match=r"is 2\.5 now, and was 2 when the training"):
+        train(tmp_path, **options, evaluate=values(2.5))
+    assert train(tmp_path, **options, evaluate=values(2.0)).loop_state.keeps_start
+
+
+def test_a_start_that_is_nan_is_never_kept(tmp_path):
+    result = train(
+        tmp_path,
+        evaluate_start=True,
+        evaluate=lambda round_num, weights: {"size": 1.0 if round_num else math.nan},
+    )
+    assert not result.loop_state.keeps_start
+    assert result.loop_state.best_round == 2
+
+
+@pytest.mark.parametrize(
     "options, name",
     [
         ({"total_rounds": 0}, "total_rounds"),
@@ -430,6 +565,7 @@ def test_timings_add_up(tmp_path):
         ({"max_rejected_in_a_row": 0}, "max_rejected_in_a_row"),
         ({"evaluate": None}, "evaluate_every"),
         ({"evaluate_every": 0}, "best_metric"),
+        ({"evaluate_every": 0, "best_metric": None, "evaluate_start": True}, "evaluate_start"),
     ],
 )
 def test_rejects(tmp_path, options, name):

@@ -126,8 +126,8 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
 
         def next_fn(state, value, weight):
             clients = tff.federated_zip((value, weight))
-            found = tff.federated_aggregate(clients, zero(), accumulate, merge, report)
-            return state, found[0], found[1]
+            aggregate = tff.federated_aggregate(clients, zero(), accumulate, merge, report)
+            return state, aggregate[0], aggregate[1]
 
         return build_process(no_state, next_fn, value_type, weight_type)
 
@@ -150,7 +150,7 @@ def client_accumulator(value: Any, scores: tf.Tensor, counts: tf.Tensor) -> Accu
     """
     present = tf.fill(tf.shape(scores), tf.cast(counts, tf.float64))
     # Unlike `tf.where`, a condition does not copy the update of a client that counts.
-    kept = tf.cond(counts, lambda: value, lambda: tf.nest.map_structure(tf.zeros_like, value))
+    update = tf.cond(counts, lambda: value, lambda: tf.nest.map_structure(tf.zeros_like, value))
     return collections.OrderedDict(
         maximum=tf.where(
             counts, scores, tf.fill(tf.shape(scores), tf.constant(_LOWEST, tf.float64))
@@ -158,7 +158,7 @@ def client_accumulator(value: Any, scores: tf.Tensor, counts: tf.Tensor) -> Accu
         total=present,
         score_total=tf.zeros_like(scores),
         clients=tf.cast(counts, tf.int32),
-        value=kept,
+        value=update,
     )
 
 

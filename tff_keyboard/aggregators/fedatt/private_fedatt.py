@@ -34,7 +34,7 @@ from tff_keyboard.aggregators.guards.update_guard import all_finite
 from tff_keyboard.aggregators.private.noised_sum import NoisedSumQuery
 from tff_keyboard.aggregators.registry.private_fedatt import PrivateFedAttConfig
 from tff_keyboard.parts.tables import documented_by
-from tff_keyboard.privacy.mechanisms import mechanism
+from tff_keyboard.privacy.registry.gaussian import Gaussian
 from tff_keyboard.storage.checks import NOT_NEGATIVE, POSITIVE
 
 
@@ -144,7 +144,10 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
 
     @property
     def noise_facts(self) -> Mapping[str, float | str]:
-        """The options that determine the size of the noise; see `with_noise`."""
+        """Name -> value: everything in this factory that its noise depends on.
+
+        `algorithms.with_noise` binds the noise key to these values; see `PrivateMeanFactory`.
+        """
         return {
             "noise_multiplier": self._noise_multiplier,
             "layer_clip_norm": self._clip_norm,
@@ -157,10 +160,10 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
 
     def noise_mechanism(
         self, *, rounds: int, min_separation_rounds: int = 1, momentum: float = 0.0
-    ) -> mechanism.Mechanism:
+    ) -> Gaussian:
         """Returns the mechanism whose noise the rounds need; see `with_noise`."""
         del rounds, min_separation_rounds, momentum  # the rounds are independent
-        return mechanism.Gaussian()
+        return Gaussian()
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
         """Creates the process for these types."""

@@ -225,10 +225,10 @@ def _exchange(buffer: Clients, candidate: Clients) -> tuple[Clients, Clients]:
     both = _map(lambda a, b: tf.concat([a, b], 0), _keys(weakest), _keys(candidate))
 
     def candidate_stays():
-        kept = _map(
+        update = _map(
             lambda rows, row: tf.tensor_scatter_nd_update(rows, [[lowest]], row), buffer, candidate
         )
-        return kept, weakest
+        return update, weakest
 
     # A condition copies the buffer only if it changes.
     return tf.cond(tf.equal(_ascending(both)[0], 0), candidate_stays, lambda: (buffer, candidate))

@@ -125,8 +125,8 @@ def _row_norms(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     norms = []
     for tensor in tensors:
         flat = tf.reshape(tensor, [-1])
-        whole = flat.shape[0] // ROW * ROW
-        for part, width in ((flat[:whole], ROW), (flat[whole:], flat.shape[0] - whole)):
+        full_rows = flat.shape[0] // ROW * ROW
+        for part, width in ((flat[:full_rows], ROW), (flat[full_rows:], flat.shape[0] - full_rows)):
             if part.shape[0]:
                 rows = tf.reshape(part, [-1, width])
                 norms.append(tf.math.reduce_euclidean_norm(rows, axis=1))

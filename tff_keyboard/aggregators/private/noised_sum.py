@@ -71,15 +71,16 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
       denominator: Divides the noisy sum: the report goal for a mean, 1 for a sum. It must not
         depend on the participants.
       adaptive: How the clip norm follows a quantile; None keeps it constant.
-      grid_bits: If not 0, records are rounded towards zero, which lengthens none, to multiples of
-        the noise's standard deviation / 2^grid_bits, and summed as integers. The draws of noise
-        must be multiples of 2^-grid_bits. Not with `adaptive`; requires noise.
+      steps_per_stddev: If not 0, records are rounded towards zero, which lengthens none, to
+        multiples of the noise's standard deviation / `steps_per_stddev`, and summed as integers
+        (`privacy/mechanisms/sum_grid.py`). With discrete noise, draws must be multiples of
+        1 / `steps_per_stddev`. Not with `adaptive`; requires noise.
       draws_noise: Whether TensorFlow draws independent normal noise in a round whose state contains
         none. If False, such a round fails. TensorFlow's generator is not cryptographic, and no key
         repeats the draws.
       takes_sums: Whether records are parts of a sum of clipped updates instead of updates, in whole
         steps of the grid, as a secure sum returns it. Nothing is clipped then. Requires
-        `grid_bits`.
+        `steps_per_stddev`.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         event: dp_accounting.DpEvent,
         denominator: float = 1.0,
         adaptive: AdaptiveClip | None = None,
-        grid_bits: int = 0,
+        steps_per_stddev: float = 0.0,
         draws_noise: bool = False,
         takes_sums: bool = False,
     ):
@@ -102,7 +103,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         self._adaptive = adaptive
         self._draws_noise = draws_noise
         self._takes_sums = takes_sums
-        self._grid = float(2**grid_bits) if grid_bits else 0.0  # steps per standard deviation
+        self._grid = steps_per_stddev
         self._count_stddev = 0.0
         self._multiplier = noise_multiplier
         if adaptive is not None and noise_multiplier:

@@ -8,7 +8,7 @@ noise of a round (independent, from a tree, or correlated) is put into the state
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import dp_accounting
 import tensorflow_federated as tff
@@ -16,21 +16,12 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregators.layers import require_float_tensors
 from tff_keyboard.aggregators.private import adaptive_clip
 from tff_keyboard.aggregators.private.noised_sum import NoisedSumQuery
-from tff_keyboard.privacy.mechanisms import mechanism as mechanisms
+from tff_keyboard.parts.privacy_mechanism import MechanismConfig, mechanism_configs
+from tff_keyboard.privacy.mechanisms import sum_grid
 from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
-from tff_keyboard.storage.checks import NOT_NEGATIVE, POSITIVE, require, require_one_of
-
-# The arguments that only one mechanism has, with their default values
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "gaussian": {"distribution": "continuous"},
-    "gaussian_adaptive": {
-        "target_unclipped_quantile": 0.5,
-        "clip_learning_rate": 0.2,
-        "clipped_count_noise": 0.05,
-    },
-    "tree": {},
-    "blt": {"buffers": 2},
-}
+from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
+from tff_keyboard.privacy.registry.gaussian_adaptive import GaussianAdaptiveConfig
+from tff_keyboard.storage.checks import require, require_one_of
 
 
 class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
@@ -58,22 +49,16 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
       clip_norm: L2 bound on one client's update, > 0. With "gaussian_adaptive", the bound of the
         first round.
       mechanism: "gaussian" (fresh noise in every round), "gaussian_adaptive" (also, the clip norm
-        follows a noisy quantile), "tree" or "blt" (correlated noise).
-      distribution: Only with "gaussian": "continuous" (the default), or "discrete": clients round
-        their clipped updates to a grid, and sums are of integers.
-      target_unclipped_quantile: Only with "gaussian_adaptive": share of clients that are not
-        clipped, in (0, 1). Default: 0.5.
-      clip_learning_rate: Only with "gaussian_adaptive": speed of the clip norm, > 0. Default: 0.2.
-      clipped_count_noise: Only with "gaussian_adaptive": standard deviation of the noise on the
-        count of unclipped clients, divided by `clients_per_round`. Must be > 0 if the noise
-        multiplier is. Default: 0.05.
-      buffers: Only with "blt": number of noise buffers, 1..4. Default: 2.
+        follows a noisy quantile), "tree" or "blt" (correlated noise), as in
+        `aggregation.privacy.type`.
       noise_cohort_size: 0, or the clients per round of a larger federation whose noise is
         simulated, >= `clients_per_round`.
       draws_noise: Whether TensorFlow draws the noise of a round if `with_noise` does not supply it.
         If False, such a round fails. TensorFlow never draws correlated or discrete noise.
-      takes_sums: Whether the inputs are parts of a secure sum (`noised_sum.py`); only with
-        `distribution` "discrete".
+      takes_sums: Whether the inputs are parts of a secure sum (`noised_sum.py`), in steps of
+        `sum_grid.sum_step`. Requires noise, and a clip norm that does not adapt.
+      **options: Options of the mechanism, as in `[aggregation.privacy]`, such as
+        `distribution="discrete"` or `buffers=3`.
 
     Raises:
       ValueError: If an argument is out of range, or adaptive clipping would use up all noise.
@@ -86,45 +71,40 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         clients_per_round: int,
         noise_multiplier: float,
         clip_norm: float = 1.0,
-        mechanism: Literal["gaussian", "gaussian_adaptive", "tree", "blt"] = "gaussian",
-        distribution: Literal["continuous", "discrete"] | None = None,
-        target_unclipped_quantile: float | None = None,
-        clip_learning_rate: float | None = None,
-        clipped_count_noise: float | None = None,
-        buffers: int | None = None,
+        mechanism: str = "gaussian",
         noise_cohort_size: int = 0,
         draws_noise: bool = True,
         takes_sums: bool = False,
+        **options: Any,
     ):
         require(clients_per_round >= 1, "clients_per_round", "must be >= 1", clients_per_round)
-        NOT_NEGATIVE.check("noise_multiplier", noise_multiplier)
-        POSITIVE.check("clip_norm", clip_norm)
-        require_one_of("mechanism", mechanism, _OPTIONS)
-        given = {
-            "distribution": distribution,
-            "target_unclipped_quantile": target_unclipped_quantile,
-            "clip_learning_rate": clip_learning_rate,
-            "clipped_count_noise": clipped_count_noise,
-            "buffers": buffers,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
-        for name in given:
-            if name not in _OPTIONS[mechanism]:
+        configs = mechanism_configs()
+        require_one_of("mechanism", mechanism, configs)
+        defaults = configs[mechanism]().own_options()
+        for name in options:
+            if name not in defaults:
                 raise TypeError(f"`{name}` has no effect with `mechanism` = {mechanism!r}.")
-        options = _OPTIONS[mechanism] | given
-        self._mechanism = mechanism
-        self._buffers: int = options.get("buffers", 1)
-        self._is_discrete = options.get("distribution") == "discrete"
-        if mechanism == "gaussian":
-            known = ("continuous", "discrete")
-            require_one_of("distribution", options["distribution"], known)
-        if self._is_discrete:  # the grid is a fraction of the noise
-            POSITIVE.check("noise_multiplier", noise_multiplier)
-        elif takes_sums:
-            raise ValueError("`takes_sums` needs `distribution` = 'discrete': sums of integers.")
+        config = configs[mechanism].of_arguments(
+            clip_norm=clip_norm, noise_multiplier=noise_multiplier, **options
+        )
+        if takes_sums and config.is_adaptive:
+            raise ValueError(
+                f"`takes_sums` needs a fixed clip norm, got `mechanism` = {mechanism!r}: the norm "
+                "would follow the number of unclipped updates, which no sum of updates contains."
+            )
+        if takes_sums:
+            require(noise_multiplier > 0, "noise_multiplier", "must be > 0", noise_multiplier)
+        self._config: MechanismConfig = config
         adaptive = None
-        if mechanism == "gaussian_adaptive":
-            adaptive = _adaptive_clip(noise_multiplier, clients_per_round, **options)
+        if isinstance(config, GaussianAdaptiveConfig):
+            adaptive = adaptive_clip.AdaptiveClip(
+                target_quantile=config.target_unclipped_quantile,
+                learning_rate=config.clip_learning_rate,
+                count_stddev=config.clipped_count_noise * clients_per_round,
+                expected_clients=float(clients_per_round),
+            )
+            # raises here instead of later in `create`
+            adaptive_clip.delta_noise_multiplier(noise_multiplier, adaptive.count_stddev)
         multiplier = float(noise_multiplier)
         if noise_cohort_size:
             require(
@@ -136,7 +116,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             multiplier = noise_multiplier * clients_per_round / noise_cohort_size
         # TFF has no event for correlated noise with participation limits; the ledger has it.
         event: dp_accounting.DpEvent = dp_accounting.UnsupportedDpEvent()
-        is_independent = mechanism in ("gaussian", "gaussian_adaptive")
+        is_independent = Mechanism.REGISTRY[mechanism].is_independent
         if is_independent:
             event = dp_accounting.GaussianDpEvent(multiplier)
         self._arguments: dict[str, Any] = {
@@ -145,37 +125,40 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "event": event,
             "denominator": float(clients_per_round),
             "adaptive": adaptive,
-            "grid_bits": BITS if self._is_discrete else 0,
-            "draws_noise": draws_noise and is_independent and not self._is_discrete,
+            "steps_per_stddev": (
+                sum_grid.steps_per_stddev(multiplier, is_discrete=config.is_discrete)
+                if config.is_discrete or takes_sums
+                else 0.0
+            ),
+            "draws_noise": draws_noise and is_independent and not config.is_discrete,
             "takes_sums": takes_sums,
         }
 
     @property
     def noise_facts(self) -> Mapping[str, float | str]:
-        """The options that determine the size of the noise; see `with_noise`."""
+        """Name -> value: everything in this factory that its noise depends on.
+
+        `algorithms.with_noise` binds the noise key to these values, so that a factory with another
+        clip norm, mechanism or denominator never gets the same noise. `noise_multiplier` is the one
+        in use, after `noise_cohort_size`; `clients_per_round` is the denominator.
+        """
         adaptive = self._arguments["adaptive"]
         return {
-            "mechanism_name": self._mechanism,
+            "mechanism_name": self._config.type,
             "noise_multiplier": self._arguments["noise_multiplier"],
             "clip_norm": self._arguments["clip_norm"],
             "clients_per_round": self._arguments["denominator"],
-            "grid_bits": self._arguments["grid_bits"],
+            "grid_bits": BITS if self._config.is_discrete else 0,
             "takes_sums": self._arguments["takes_sums"],
             "adaptive": "" if adaptive is None else repr(adaptive),
         }
 
     def noise_mechanism(
         self, *, rounds: int, min_separation_rounds: int = 1, momentum: float = 0.0
-    ) -> mechanisms.Mechanism:
+    ) -> Mechanism:
         """Returns the mechanism whose noise the rounds need; see `with_noise`."""
-        if self._mechanism == "gaussian":
-            return mechanisms.Gaussian(is_discrete=self._is_discrete)
-        return mechanisms.optimal_mechanism(
-            self._mechanism,
-            rounds=rounds,
-            min_separation=min_separation_rounds,
-            buffers=self._buffers,
-            momentum=momentum,
+        return self._config.mechanism(
+            rounds=rounds, min_separation_rounds=min_separation_rounds, momentum=momentum
         )
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
@@ -184,30 +167,3 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         query = NoisedSumQuery(specs=specs, **self._arguments)
         return tff.aggregators.DifferentiallyPrivateFactory(query).create(value_type)
-
-
-def _adaptive_clip(
-    noise_multiplier: float,
-    clients_per_round: int,
-    *,
-    target_unclipped_quantile: float,
-    clip_learning_rate: float,
-    clipped_count_noise: float,
-) -> adaptive_clip.AdaptiveClip:
-    require(
-        0 < target_unclipped_quantile < 1,
-        "target_unclipped_quantile",
-        "must be in (0, 1)",
-        target_unclipped_quantile,
-    )
-    POSITIVE.check("clip_learning_rate", clip_learning_rate)
-    NOT_NEGATIVE.check("clipped_count_noise", clipped_count_noise)
-    adaptive = adaptive_clip.AdaptiveClip(
-        target_quantile=target_unclipped_quantile,
-        learning_rate=clip_learning_rate,
-        count_stddev=clipped_count_noise * clients_per_round,
-        expected_clients=float(clients_per_round),
-    )
-    # raises here instead of later in `create`
-    adaptive_clip.delta_noise_multiplier(noise_multiplier, adaptive.count_stddev)
-    return adaptive

@@ -12,7 +12,8 @@ runs these in TFF's own native context. It starts a server process, which listen
 interfaces of the machine, without a password, until this process ends.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent import futures
 from typing import Any
 
 import tensorflow as tf
@@ -20,6 +21,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.algorithms.client_packing import load_balancing
 from tff_keyboard.algorithms.client_packing.round_form import CannotPackError, RoundForm, make_pack
+from tff_keyboard.data import elements
 from tff_keyboard.execution import threading_options
 from tff_keyboard.execution.engine import Engine, LocalEngine
 from tff_keyboard.execution.graph_function import GraphFunction, leaf_types, leaves_of, pack_as
@@ -45,6 +47,7 @@ class LocalContext(tff.framework.SyncContext):
 
     def __init__(self, engine: Engine | None = None, *, allow_tff_server: bool = False):
         self._engine = engine or LocalEngine()
+        self._threads = getattr(self._engine, "threads", 1)
         self._allow_tff_server = allow_tff_server
         self._compiled: dict[int, tuple[tff.Computation, Callable[[Any], Any]]] = {}
         self._native: tff.framework.SyncContext | None = None
@@ -73,12 +76,12 @@ class LocalContext(tff.framework.SyncContext):
 
     def _function(self, comp: tff.Computation) -> Callable[[Any], Any]:
         # By identity, because comparing two computations takes as long as serializing them.
-        found = self._compiled.get(id(comp))
-        if found is None:
+        compiled = self._compiled.get(id(comp))
+        if compiled is None:
             while len(self._compiled) >= _KEPT:
                 del self._compiled[next(iter(self._compiled))]
-            found = self._compiled[id(comp)] = comp, self._compile(comp)
-        return found[1]
+            compiled = self._compiled[id(comp)] = comp, self._compile(comp)
+        return compiled[1]
 
     def _compile(self, comp: tff.Computation) -> Callable[[Any], Any]:
         try:
@@ -104,7 +107,7 @@ class LocalContext(tff.framework.SyncContext):
             server, clients = form.split(arg)
             if form.element_spec is None:
                 return form(self._engine, server, clients)
-            held = [_elements(sequence) for (sequence,) in clients]
+            held = _elements_of([sequence for (sequence,) in clients], self._threads)
             groups = load_balancing.balance_load(
                 [len(each) for each in held], load_balancing.num_packs(len(held), 0)
             )
@@ -167,7 +170,18 @@ def _tensorflow(computation: tff.Computation, signature: tff.Computation) -> Cal
     return run
 
 
-def _elements(sequence: Any) -> list[Any]:
-    if isinstance(sequence, tf.data.Dataset):
-        return list(sequence.as_numpy_iterator())
-    return list(sequence)
+def _elements_of(sequences: Sequence[Any], threads: int) -> list[Sequence[Any]]:
+    """Returns the elements of each client, which hold a dataset or a sequence of elements.
+
+    Several threads read datasets, because starting an iterator takes longer than a short training.
+    """
+
+    def elements_of(sequence: Any) -> Sequence[Any]:
+        if isinstance(sequence, tf.data.Dataset):
+            return elements.numpy_elements(sequence)
+        return list(sequence)
+
+    if all(not isinstance(s, tf.data.Dataset) or elements.is_known(s) for s in sequences):
+        return list(map(elements_of, sequences))
+    with futures.ThreadPoolExecutor(threads, thread_name_prefix="reader") as pool:
+        return list(pool.map(elements_of, sequences))

@@ -122,7 +122,7 @@ class RoundForm:
         self.element_spec = _element_spec(self._columns.client_type)
         form = _map_reduce_form(computation, self._columns)
         self._prepare = GraphFunction.from_computation(form.prepare)
-        self._merge = GraphFunction.from_computation(form.merge)
+        self._merge = _merge_function(GraphFunction.from_computation(form.merge))
         self._report = GraphFunction.from_computation(form.report)
         self._zero = GraphFunction.from_computation(form.zero)()
         _, self._output_type = form.update.type_signature.result
@@ -181,7 +181,7 @@ class RoundForm:
 
     def _merged(self, first: list[np.ndarray], second: list[np.ndarray]) -> list[np.ndarray]:
         start = time.perf_counter()
-        merged = self._merge(*first, *second)
+        merged = self._merge(first, second)
         self._aggregation_seconds += time.perf_counter() - start
         return merged
 
@@ -216,6 +216,30 @@ def pack_specs(spec: elements_lib.Spec) -> list[tf.TensorSpec]:
         )
     ]
     return [*leaves, tf.TensorSpec([None], tf.int64)]
+
+
+def _merge_function(
+    merge: GraphFunction,
+) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+    """Returns the function of the sums of two packs: `merge`, or NumPy if it only adds.
+
+    A call of TensorFlow copies all sums into its session and out of it, which takes several times
+    as long as adding them.
+    """
+    if not merge.adds_halves():
+        return lambda first, second: merge(*first, *second)
+    last: list[Any] = []  # the previous result, whose arrays are only used here
+
+    def add(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+        nonlocal last
+        is_ours = first is last  # other arrays may share memory with TensorFlow
+        last = [
+            np.add(x, y, out=x) if is_ours and np.ndim(x) else np.add(x, y)
+            for x, y in zip(first, second, strict=True)
+        ]
+        return last
+
+    return add
 
 
 class _Columns:
@@ -340,15 +364,17 @@ def _pack_loop(
         feeds |= work.make_variables()
 
         def work_on(client, *sums, shared_results):
-            own = reader.client(client)
+            client_leaves = reader.client(client)
             # Clients run one after the other, because they share the variables.
             with tf.control_dependencies(sums):
-                own = [(tf.identity(v), tf.identity(e), tf.identity(s)) for v, e, s in own]
+                client_leaves = [
+                    (tf.identity(v), tf.identity(e), tf.identity(s)) for v, e, s in client_leaves
+                ]
             inputs = dict(feeds)
             if reads_tensors:
-                inputs[data] = dataset_reads.client_as_optional(own)
+                inputs[data] = dataset_reads.client_as_optional(client_leaves)
             else:
-                inputs[data] = tf.data.experimental.to_variant(reader.dataset(own))
+                inputs[data] = tf.data.experimental.to_variant(reader.dataset(client_leaves))
             inputs |= shared_results
             updates = work(inputs)[:num_updates]
             arguments = zip(accumulate.parameters, [*sums, *updates], strict=True)
@@ -400,8 +426,8 @@ class _Clients:
         self._spec, self._leaf_specs = spec, tf.nest.flatten(spec)
 
     def client(self, index: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
-        own = slice(self._starts[index], self._ends[index])
-        return [(values, ends[own], shapes[own]) for values, ends, shapes in self._leaves]
+        rows = slice(self._starts[index], self._ends[index])
+        return [(values, ends[rows], shapes[rows]) for values, ends, shapes in self._leaves]
 
     def dataset(self, client) -> tf.data.Dataset:
         places = tuple((ends, shapes) for _, ends, shapes in client)

@@ -95,7 +95,12 @@ class RowGroups:
         return tf.where(is_in_row, tf.gather(self._values, tf.minimum(cells, last)), 0)
 
     def _find_starts(self) -> tf.Tensor:
-        """Returns the first result of each client, and the number of all results."""
+        """Returns where each client's results begin in the results of the pack.
+
+        The result is int32 [clients + 1]; its last entry is the number of all results. A row has
+        one result for each target, that is, for each number other than 0 after its first
+        (`row_work.of_rows`).
+        """
         # The targets of a client's first batch: cells other than 0 outside of the first column.
         rows, widths = self._rows, self._widths
         cells = rows * widths

@@ -48,8 +48,8 @@ class Rehearsal:
 
         A client gets no message twice, so the size of the corpus is the upper limit.
         """
-        wanted = round(num_own * self._portion / (1 - self._portion))
-        return min(wanted, len(self._ends))
+        num_general = round(num_own * self._portion / (1 - self._portion))
+        return min(num_general, len(self._ends))
 
     def messages(self, num_own: int, seed: Sequence[int]) -> list[np.ndarray]:
         """Draws the messages for a client with `num_own` messages: int32 ids, [words] each.
@@ -57,9 +57,9 @@ class Rehearsal:
         `seed` are numbers >= 0 that identify run, round and client.
         """
         rng = np.random.default_rng([*seed, _REHEARSE])
-        chosen = rng.choice(len(self._ends), size=self.num_messages(num_own), replace=False)
-        starts = self._ends[chosen - 1] * (chosen > 0)
-        ends = self._ends[chosen]
+        indices = rng.choice(len(self._ends), size=self.num_messages(num_own), replace=False)
+        starts = self._ends[indices - 1] * (indices > 0)
+        ends = self._ends[indices]
         return [self._words[start:end] for start, end in zip(starts, ends, strict=True)]
 
     def num_bytes(self, messages: Sequence[np.ndarray]) -> int:

@@ -1,4 +1,6 @@
-"""Optimizers of clients, of the server and of central training from their config tables.
+"""Optimizers of clients and of central training, and Adam of the server.
+
+The other server optimizers are in `registry/`.
 
 Adam and Yogi are TFF's. With t from 1, m and v from 0,
 
@@ -17,9 +19,9 @@ from typing import Protocol, TypeAlias
 
 import tensorflow_federated as tff
 
-from tff_keyboard.algorithms.optimizers.accumulating import AdagradOptimizer, NesterovSGD
 from tff_keyboard.algorithms.optimizers.local_sgd import ClippedOptimizer, LocalSgd
-from tff_keyboard.config.sections import learning_config as tables
+from tff_keyboard.config.sections.central_config import CentralConfig, CentralSgd
+from tff_keyboard.parts.server_optimizer import AdamOptions
 
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
@@ -48,40 +50,18 @@ def build_client_optimizer(config: LocalSgdOptions) -> Optimizer:
     return _clipped(sgd, config.gradient_clip_norm)
 
 
-def build_server_optimizer(config: tables.ServerConfig) -> Optimizer:
-    """The optimizer named by `server.type`, at the full learning rate of its schedule."""
-    library = tff.learning.optimizers
-    match config:
-        case tables.FedAvgServer():
-            return library.build_sgdm(config.learning_rate)
-        case tables.FedAvgM(nesterov=True) if config.momentum:
-            return NesterovSGD(config.learning_rate, config.momentum)
-        case tables.FedAvgM():
-            return library.build_sgdm(config.learning_rate, config.momentum or None)
-        case tables.OwnServer():
-            optimizer = config.call({})
-            is_optimizer = isinstance(optimizer, tff.learning.optimizers.Optimizer)
-            config.must_be(is_optimizer, "a `tff.learning.optimizers.Optimizer`", optimizer)
-            return optimizer
-        case _:
-            return _adaptive(config)
-
-
-def build_central_optimizer(config: tables.CentralConfig, client: LocalSgdOptions) -> Optimizer:
+def build_central_optimizer(config: CentralConfig, client: LocalSgdOptions) -> Optimizer:
     """The optimizer named by `central.type`; gradients are clipped as on a client."""
-    if isinstance(config, tables.CentralSgd):
+    if isinstance(config, CentralSgd):
         return build_client_optimizer(client)
-    return _clipped(_adaptive(config), client.gradient_clip_norm)
+    return _clipped(build_adam(config), client.gradient_clip_norm)
 
 
-def _adaptive(config: tables.Adam | tables.FedAdagrad) -> Optimizer:
-    if isinstance(config, tables.FedAdagrad):
-        return AdagradOptimizer(config.learning_rate, config.epsilon)
-    library = tff.learning.optimizers
-    arguments = (config.learning_rate, config.beta_1, config.beta_2, config.epsilon)
-    if isinstance(config, tables.FedYogi):
-        return library.build_yogi(*arguments, initial_preconditioner_value=0.0)
-    return library.build_adam(*arguments)
+def build_adam(options: AdamOptions) -> Optimizer:
+    """Returns TFF's Adam; the module docstring has its equations."""
+    return tff.learning.optimizers.build_adam(
+        options.learning_rate, options.beta_1, options.beta_2, options.epsilon
+    )
 
 
 def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:

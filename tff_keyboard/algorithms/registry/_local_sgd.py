@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from tff_keyboard.config.sections.schedule_config import Constant, Schedule
 from tff_keyboard.parts.client_algorithm import ClientAlgorithm, ProcessParts
+from tff_keyboard.parts.schedule import Constant, Schedule
 from tff_keyboard.storage.checks import Fraction, FromOne, NotNegative, Positive
 
 

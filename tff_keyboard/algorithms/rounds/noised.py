@@ -319,16 +319,18 @@ def _with_slot(state: Any, round_num: int, values: np.ndarray) -> Any:
 
 
 def _query_state(state: Any) -> NoisedSumState:
-    found: list[NoisedSumState] = []
+    query_states: list[NoisedSumState] = []
 
     def note(query: NoisedSumState) -> NoisedSumState:
-        found.append(query)
+        query_states.append(query)
         return query
 
     map_query_states(state, note)
-    if len(found) != 1:
-        raise ValueError(f"The process has {len(found)} private sums in its state; 1 is needed.")
-    return found[0]
+    if len(query_states) != 1:
+        raise ValueError(
+            f"The process has {len(query_states)} private sums in its state; 1 is needed."
+        )
+    return query_states[0]
 
 
 def _replaced(output: Any, state: Any) -> Any:

@@ -7,13 +7,8 @@ explains it, such as `aggregators/fedatt/aggregator.py`.
 import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.sections.privacy_config import (
-    GaussianConfig,
-    MechanismConfig,
-    NoPrivacy,
-    Privacy,
-)
 from tff_keyboard.parts.aggregator import AGGREGATORS, Aggregator
+from tff_keyboard.parts.privacy_mechanism import MECHANISMS, MechanismConfig, PrivacyOptions
 from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import OpenShare, Positive, Range, between
 
@@ -141,6 +136,10 @@ class FedSubAvgConfig(Table, path="aggregation.row_correction"):
     largest_factor: Annotated[float, Range("in (1, 1e6)", lambda x: 1 < x < 1e6)] = 10.0
 
 
+def _no_privacy() -> PrivacyOptions:
+    return MECHANISMS["none"]()
+
+
 def _mean() -> Aggregator:
     return AGGREGATORS["mean"]()
 
@@ -169,7 +168,7 @@ class AggregationConfig(Table, path="aggregation"):
 
     client_weighting: Literal["tokens", "examples", "uniform"] = "tokens"
     rule: Aggregator = dataclasses.field(default_factory=_mean)
-    privacy: Privacy = dataclasses.field(default_factory=NoPrivacy)
+    privacy: PrivacyOptions = dataclasses.field(default_factory=_no_privacy)
     protection: Protection = dataclasses.field(default_factory=AutoProtection)
     compression: Compression = dataclasses.field(default_factory=NoCompression)
     row_correction: RowCorrection = dataclasses.field(default_factory=AllRows)
@@ -183,7 +182,7 @@ class AggregationConfig(Table, path="aggregation"):
                 f"`aggregation.rule.type` = {self.rule.type!r} needs `aggregation.privacy.type` "
                 f"= {required!r}, got {self.privacy.type!r}: {self.rule.required_privacy_reason}"
             )
-        discrete = isinstance(self.privacy, GaussianConfig) and self.privacy.is_discrete
+        discrete = isinstance(self.privacy, MechanismConfig) and self.privacy.is_discrete
         if discrete and not self.rule.is_mean:
             raise ValueError(
                 "`aggregation.privacy.distribution` = 'discrete' needs `aggregation.rule.type` = "
@@ -214,7 +213,7 @@ class AggregationConfig(Table, path="aggregation"):
                 f"'mean', got {self.rule.type!r}: only the noise of a mean decreases with the "
                 "cohort size."
             )
-        if size and self.privacy.type.endswith("_adaptive"):
+        if size and self.privacy.is_adaptive:
             raise ValueError(
                 f"`aggregation.privacy.noise_cohort_size` = {size} needs a fixed clip norm, got "
                 f"{self.privacy.type!r}: it would use the count of unclipped clients of the "

@@ -1,12 +1,18 @@
 """`[train]` and `[evaluation]`: rounds, cohorts, checkpoints, stopping and evaluation."""
 
 import dataclasses
+import inspect
 import math
-from typing import Annotated, Literal
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal
 
+from tff_keyboard.parts.own_part import OwnPart
 from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import Fraction, FromOne, FromZero, at_least
+from tff_keyboard.storage.errors import ConfigError
 
+_NAME = re.compile("[a-z][a-z0-9_]*")
 MAX_SAMPLING_RATIO = 100.0  # with a larger factor, 1 % of the accounts could fill a cohort
 
 
@@ -50,7 +56,7 @@ class TrainConfig(Table, path="train"):
       early_stop_patience: Number of consecutive evaluations without improvement after which the
         training ends; 0 never ends it early.
       max_rejected_rounds: Number of consecutive rounds without a usable update after which the
-        training fails.
+        training fails. It also fails at its end if no round had a usable update.
     """
 
     rounds: FromOne = 100
@@ -100,6 +106,38 @@ def selected_clients(clients: int, over_selection: float) -> int:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class OwnMetric(OwnPart, path="evaluation.metrics"):
+    """A metric of the user (docs/own_parts.md): a function with the parameter `scored`.
+
+    Attributes:
+      kind: "percent": a share between 0 and 1, printed in percent. "number": any ratio.
+        "perplexity": exp of the ratio.
+      better: Which values are better: "higher", "lower", or "" if the metric is a property of the
+        text. Comparisons and the choice of the best round need it.
+      label: A few words for tables. With "", its name.
+    """
+
+    GROUP: ClassVar[str] = "tff_keyboard.metrics"
+    RUN_VALUES: ClassVar[tuple[str, ...]] = ("scored",)
+    READS_TEXT: ClassVar[bool] = True
+
+    kind: Literal["percent", "number", "perplexity"] = "percent"
+    better: Literal["higher", "lower", ""] = "higher"
+    label: str = ""
+
+    def function(self) -> Callable[..., Any]:
+        """Returns the part with its options: a function of `scored`.
+
+        Raises:
+          ConfigError: If the part cannot be loaded, or has no parameter `scored`.
+        """
+        function = self._load().part
+        if "scored" not in inspect.signature(function).parameters:
+            raise ConfigError(f"`{self.key}` = {self.type!r} must have the parameter `scored`.")
+        return lambda scored: function(scored=scored, **self.settings)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(Table, path="evaluation"):
     """Federated evaluation on clients that were not trained on.
 
@@ -110,9 +148,22 @@ class EvaluationConfig(Table, path="evaluation"):
         evaluation; they are drawn by seed. 0 uses all.
       max_examples: Maximum number of messages per client, drawn by seed; 0 uses all messages.
       batch_size: Number of messages in a batch. It affects the speed, not the results.
+      metrics: Metrics of the user by name, each a table: `[evaluation.metrics.long_words]` with
+        `type` = "file.py:function", the options of the function, and `kind`, `better` and `label`
+        (docs/own_parts.md). A name has small letters, digits and underscores.
     """
 
     every: FromOne = 10
     clients: FromZero = 0
     max_examples: FromZero = 0
     batch_size: FromOne = 64
+    metrics: dict[str, OwnMetric] = dataclasses.field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.metrics:
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"`evaluation.metrics.{name}`: a name of a metric must have small letters, "
+                    "digits and underscores only, and begin with a letter."
+                )

@@ -82,7 +82,9 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
     if card is not None:
         return Prepared(card, True)
     try:
-        with directories.new_directory(out, mode=directories.PRIVATE) as work:
+        with directories.new_directory(
+            out, replaces=(*_DATA_FILES, names.DATA_CARD), mode=directories.PRIVATE
+        ) as work:
             card = _write_store(config, source, given, work, identity)
             for file, recorded in zip(source.files, identity["inputs"], strict=True):
                 if sources.file_sha256(file) != recorded["sha256"]:

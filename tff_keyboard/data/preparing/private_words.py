@@ -33,9 +33,13 @@ class PrivateWords:
         self._counts.add_client(w for w in words if not is_mask(w) and not is_identifier(w))
 
     def vocabulary(self, rules: NormalisationRules) -> Vocabulary:
-        """Returns the chosen words, with the largest weights first.
+        """Releases the vocabulary. Call it once: each call draws new noise, and `facts` covers one.
 
-        Raises `DataError` if no word passes the threshold.
+        A word's weight is the sum over clients of 1 / sqrt(number of the client's counted words),
+        plus Gaussian noise. Words below the mechanism's threshold are left out. The rest are sorted
+        by noisy weight, at most `data.vocabulary_size` rows including the special ones.
+
+        Raises `DataError` if no word reaches the threshold.
         """
         weights = self._counts.released(self._mechanism, private_vocabulary.fresh_normal)
         if not weights:

@@ -22,7 +22,7 @@ import numpy as np
 from tff_keyboard.data.sources.messages import POPULATIONS
 from tff_keyboard.data.store import example_bytes, forms_file, store_card, store_writer
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.storage import errors, names
+from tff_keyboard.storage import errors, files, names
 
 _PSEUDONYMS = b"tff-keyboard pseudonyms 1"
 
@@ -141,7 +141,7 @@ class ClientStore:
     @property
     def vocabulary_text(self) -> str:
         """The file of the vocabulary."""
-        return (self.directory / names.VOCABULARY).read_text(encoding="utf-8")
+        return files.content(self.directory / names.VOCABULARY, follow_link=True).decode("utf-8")
 
     def client_ids(self, population: str) -> list[str]:
         """Returns all clients of a population, sorted.
@@ -322,7 +322,7 @@ def _mapped(path: pathlib.Path) -> np.ndarray:
     """
     start = len(_head(0))
     head = _head((path.stat().st_size - start) // 4)
-    with path.open("rb") as file:
+    with files.open_regular(path, follow_link=True) as file:
         if file.read(len(head)) != head:
             raise ValueError("another head than ours")
     return np.asarray(np.memmap(path, "<i4", "r", start))  # slices are cheap views

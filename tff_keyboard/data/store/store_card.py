@@ -2,13 +2,21 @@
 
 import hashlib
 import pathlib
+from collections.abc import Mapping
 from typing import Any, cast
 
 from typing_extensions import NotRequired, TypedDict
 
-from tff_keyboard.storage import directories, errors, json_text, names
+from tff_keyboard.storage import directories, errors, files, json_text, names
 
 CARD_FORMAT = 1
+
+_COUNTABLE = {"bot", "event", "header", "line", "poll", "reaction"}  # words of reasons
+
+# Held-out text that an export is judged on. With less, the figures of a broken file may be perfect
+# by chance.
+MIN_HELD_OUT_WORDS = 1_000
+MIN_HELD_OUT_CLIENTS = 5
 
 
 class Histogram(TypedDict):
@@ -102,7 +110,7 @@ def read_card(directory: pathlib.Path) -> Card:
     directories.restore(directory)
     path = directory / names.DATA_CARD
     try:
-        card = json_text.parse(path.read_bytes())
+        card = json_text.parse(files.content(path, follow_link=True))
     except (FileNotFoundError, NotADirectoryError):
         if not directory.exists():
             raise errors.DataError(
@@ -131,12 +139,25 @@ def read_card(directory: pathlib.Path) -> Card:
 
 def card_hash(directory: pathlib.Path) -> str:
     """Returns the SHA-256 of the card's bytes in hex, which identifies the data of a run."""
-    return hashlib.sha256((directory / names.DATA_CARD).read_bytes()).hexdigest()
+    return hashlib.sha256(files.content(directory / names.DATA_CARD, follow_link=True)).hexdigest()
 
 
 def rate(part: int, total: int) -> float:
     """Returns a share in [0, 1], rounded to six digits as in cards; 0 if `total` is 0."""
     return round(part / total, 6) if total else 0.0
+
+
+def remark_on_held_out(populations: Mapping[str, Any]) -> str:
+    """Returns a sentence if a model could not be judged on the held-out clients, otherwise ""."""
+    held_out = populations.get("held_out", {"clients": 0, "words": 0})
+    if held_out["clients"] >= MIN_HELD_OUT_CLIENTS and held_out["words"] >= MIN_HELD_OUT_WORDS:
+        return ""
+    return (
+        f"{held_out['clients']} clients with {held_out['words']:,} words are held out, but an "
+        f"export needs at least {MIN_HELD_OUT_CLIENTS} clients and {MIN_HELD_OUT_WORDS:,} words to "
+        "judge the model. Before you train, add clients, or raise `data.held_out_fraction` and run "
+        "`prepare` again."
+    )
 
 
 def summary(card: Card) -> str:
@@ -164,11 +185,21 @@ def summary(card: Card) -> str:
         lines.append(_case_line(card["truecase"]))
     for title, counts in (("skipped", card["skipped_lines"]), ("dropped", card["dropped"])):
         if counts:
-            listed = ", ".join(
-                f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.items()
-            )
+            listed = ", ".join(_counted(count, reason) for reason, count in counts.items())
             lines.append(f"{title}: {listed}")
     return "\n".join(lines)
+
+
+def _counted(count: int, reason: str) -> str:
+    """Returns a number of skipped lines with their reason.
+
+    >>> _counted(1, "header"), _counted(39, "line_of_whatsapp"), _counted(2, "no_words")
+    ('1 header', '39 lines of whatsapp', '2 no words')
+    """
+    words = reason.split("_")
+    if count != 1:
+        words = [f"{word}s" if word in _COUNTABLE else word for word in words]
+    return f"{count:,} {' '.join(words)}"
 
 
 def _clients_line(card: Card) -> str:

@@ -14,8 +14,10 @@ import numpy as np
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.counts.positions import Batch, Positions, score
 from tff_keyboard.evaluation.counts.slices import FAMILIES, SLICE_SUMS
+from tff_keyboard.evaluation.metrics import own_metrics
 from tff_keyboard.evaluation.metrics.keystrokes import keystrokes_with_selection
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, STRIP
+from tff_keyboard.evaluation.metrics.own_metrics import CountedMetric
 from tff_keyboard.predictors.prefix_index import PrefixIndex
 
 _POSITIONS_AT_ONCE = 2**16  # positions of a part in memory before they are added up: 9 MB
@@ -27,7 +29,8 @@ SliceSums = dict[str, dict[str, dict[str, np.ndarray]]]  # family -> slice -> su
 class Counts:
     """The sums of a model on a text, per client."""
 
-    sums: dict[str, np.ndarray]  # every name of `HOST_SUMS` -> [clients], int64 or float64
+    # Every name of `HOST_SUMS`, and of the user's metrics -> [clients], int64 or float64
+    sums: dict[str, np.ndarray]
     # Family -> slice -> every name of `SLICE_SUMS` -> [clients], without slices that have no
     # positions
     slices: SliceSums
@@ -45,12 +48,13 @@ class PartCounts:
 class Counter:
     """The sums of one model over the positions added so far."""
 
-    def __init__(self, vocabulary: Vocabulary, clients: int):
+    def __init__(self, vocabulary: Vocabulary, clients: int, metrics: Sequence[CountedMetric] = ()):
         self._vocabulary = vocabulary
+        self._kinds = {**HOST_SUMS, **dict.fromkeys(own_metrics.sum_names(metrics), float)}
         self._num_clients = clients
         self._waiting: list[Positions] = []
         self._sums: dict[str, np.ndarray] = {
-            name: np.zeros(clients, kind) for name, kind in HOST_SUMS.items()
+            name: np.zeros(clients, kind) for name, kind in self._kinds.items()
         }
         self._slices: dict[str, dict[str, np.ndarray]] = {
             family: {
@@ -101,8 +105,10 @@ class Counter:
         positions = Positions.concatenate(self._waiting)
         self._waiting = []
         columns = _columns(positions)
+        columns |= zip(list(self._kinds)[len(HOST_SUMS) :], positions.own.T, strict=True)
         for name, values in columns.items():
-            self._sums[name] += _total(values, positions.owner, self._num_clients, HOST_SUMS[name])
+            kind = self._kinds[name]
+            self._sums[name] += _total(values, positions.owner, self._num_clients, kind)
         for family, table in self._slices.items():
             slice_ids = FAMILIES[family].index(positions)  # [positions], -1 outside all slices
             inside = slice_ids >= 0
@@ -135,6 +141,7 @@ def count_positions(
     scored_positions: Iterable[Positions],
     first_client: int = 0,
     scored: Callable[[int], None] = lambda targets: None,
+    metrics: Sequence[CountedMetric] = (),
 ) -> PartCounts:
     """Counts the positions of one part of a text.
 
@@ -143,6 +150,7 @@ def count_positions(
       scored_positions: The positions of the part, in pieces.
       first_client: Position in the text of the client with `owner` 0.
       scored: Called with the number of targets after each piece.
+      metrics: Metrics of the user, which are counted in the positions.
     """
     pieces = []
     for positions in scored_positions:
@@ -150,7 +158,7 @@ def count_positions(
         scored(len(positions))
     joined = Positions.concatenate(pieces)
     clients, owner = np.unique(joined.owner, return_inverse=True)
-    counter = Counter(vocabulary, len(clients))
+    counter = Counter(vocabulary, len(clients), metrics)
     counter.add_positions(dataclasses.replace(joined, owner=owner))
     return PartCounts(clients + first_client, counter.counts(), len(joined))
 

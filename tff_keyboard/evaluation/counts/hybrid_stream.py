@@ -12,15 +12,17 @@ the strip. A word of the lexicon has a name too, but is on no strip before its f
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD, Vocabulary, is_mask
 from tff_keyboard.evaluation.counts.positions import Positions, extended_vocabulary, longest_target
 from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics import own_metrics
 from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
+from tff_keyboard.evaluation.metrics.own_metrics import CountedMetric, ScoredWords
 from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
 from tff_keyboard.predictors.hybrid import mixture
 from tff_keyboard.predictors.hybrid.hybrid_predictor import CacheTable, HybridPredictor
@@ -58,6 +60,7 @@ def positions(
     *,
     max_length: int = 0,
     reference: Vocabulary | None = None,
+    metrics: Sequence[CountedMetric] = (),
 ) -> Iterator[Positions]:
     """Yields every position of a text, client by client, scored before anything after it is learnt.
 
@@ -78,10 +81,10 @@ def positions(
             scores.append(_scores(message, hybrid.weights, extended))
             oov.append(_oov_of_models(message, hybrid.weights))
             if sum(map(len, scores)) * len(extended) >= _SCORES_AT_ONCE:
-                yield _score(waiting, scores, oov, hybrid, strip, reference)
+                yield _score(waiting, scores, oov, hybrid, strip, reference, metrics)
                 waiting, scores, oov = [], [], []
         if waiting:
-            yield _score(waiting, scores, oov, hybrid, strip, reference)
+            yield _score(waiting, scores, oov, hybrid, strip, reference, metrics)
 
 
 def fit_weights(
@@ -296,6 +299,7 @@ def _score(
     hybrid: HybridPredictor,
     strip: _WordsOnStrip,
     reference: Vocabulary | None,
+    metrics: Sequence[CountedMetric],
 ) -> Positions:
     """Scores messages like `positions.score`, but with one row of scores per target.
 
@@ -306,6 +310,7 @@ def _score(
       hybrid: The model.
       strip: The words that the strip may offer.
       reference: Vocabulary whose ids are ordered by frequency.
+      metrics: Metrics of the user.
     """
     scores = np.concatenate(score_parts)
     size = len(hybrid.vocabulary)
@@ -343,9 +348,24 @@ def _score(
         k=STRIP,
         word_ranks=ranks.words[has_word],
     )
+    index_in_message = np.concatenate([np.arange(len(m.targets)) for m in messages])
+    own = np.zeros([len(targets), 0])
+    if metrics:
+        with np.errstate(divide="ignore"):
+            log_probabilities = np.log(scores[:, :size])
+        scored = ScoredWords(
+            words=np.array(words, object),
+            targets=targets,
+            index_in_message=index_in_message,
+            vocabulary=hybrid.vocabulary.words,
+            log_probabilities=log_probabilities,
+            strip_scores=scores,
+            further_words=strip.vocabulary.words[size:],
+        )
+        own = own_metrics.counts(metrics, scored)
     return Positions(
         owner=np.repeat([m.owner for m in messages], [len(m.targets) for m in messages]),
-        index_in_message=np.concatenate([np.arange(len(m.targets)) for m in messages]),
+        index_in_message=index_in_message,
         message_words=np.repeat(
             [len(m.words) for m in messages], [len(m.targets) for m in messages]
         ),
@@ -360,6 +380,7 @@ def _score(
         rank_of_all=rank_of_all,
         typed=typed,
         confidence=scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64),
+        own=own,
     )
 
 

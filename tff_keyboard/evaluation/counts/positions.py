@@ -13,8 +13,10 @@ import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD, Vocabulary, is_mask
 from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics import own_metrics
 from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
+from tff_keyboard.evaluation.metrics.own_metrics import CountedMetric, ScoredWords
 from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
 from tff_keyboard.predictors.prefix_index import PrefixIndex
 
@@ -35,6 +37,7 @@ class Batch:
     ids: np.ndarray  # [rows, time + 1] int32: BOS + words + EOS, cut, PAD on the right
     owner: np.ndarray  # [rows], the message's client
     message_words: np.ndarray  # [rows], words of the whole message
+    words: Sequence[Sequence[str]]  # of each row, cut
     # [rows, time + 1] int32, characters of each word; 0 for BOS, EOS, PAD and masks
     lengths: np.ndarray
     masked: np.ndarray  # [rows, time + 1] bool, whether the word is a mask
@@ -76,6 +79,7 @@ class Positions:
     rank_of_all: np.ndarray  # rank with nothing masked
     typed: np.ndarray  # characters typed until the word is on the strip
     confidence: np.ndarray  # probability of the first suggestion, float64
+    own: np.ndarray  # [n, sums of the user's metrics], float64
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -193,8 +197,8 @@ def _batch(
     tail_ids = {word: i for i, word in enumerate(tail_words, start=len(vocabulary))}
     lengths = np.zeros([len(rows), width], np.int32)
     masked = np.zeros([len(rows), width], bool)
-    for row, (_, words) in enumerate(rows):
-        words = words[: width - 1]
+    cut_words = [words[: width - 1] for _, words in rows]
+    for row, words in enumerate(cut_words):
         end = [EOS] if len(words) < width - 1 else []
         ids[row, : len(words) + 1 + len(end)] = [BOS, *vocabulary.encode(words), *end]
         if reference is not None:
@@ -209,6 +213,7 @@ def _batch(
         ids=ids,
         owner=np.array([owner for owner, _ in rows]),
         message_words=np.array([len(words) for _, words in rows]),
+        words=cut_words,
         lengths=lengths,
         masked=masked,
         reference=ids if reference is None else in_reference,
@@ -222,6 +227,7 @@ def score(
     index: PrefixIndex,
     tail: "TailLexicon | None" = None,
     before: np.ndarray | None = None,
+    metrics: Sequence[CountedMetric] = (),
 ) -> Positions:
     """Reduces the scores of a batch to the properties of its targets.
 
@@ -232,6 +238,7 @@ def score(
       tail: The lexicon of the strip, which only offers completions.
       before: [n, V], the scores before the first letter (`predictor.next_word_scores`), if they
         differ.
+      metrics: Metrics of the user.
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]
@@ -257,6 +264,17 @@ def score(
         k=STRIP,
         word_ranks=rank[has_word],
     )
+    own = np.zeros([len(targets), 0])
+    if metrics:
+        scored = ScoredWords(
+            words=_words_of(batch, real),
+            targets=targets,
+            index_in_message=index_in_message,
+            vocabulary=index.vocabulary.words[: scores.shape[1]],
+            log_probabilities=scores,
+            strip_scores=scores if before is None else before,
+        )
+        own = own_metrics.counts(metrics, scored)
     return Positions(
         owner=batch.owner[rows],
         index_in_message=index_in_message,
@@ -272,7 +290,18 @@ def score(
         rank_of_all=ranks.all_ids,
         typed=typed,
         confidence=np.exp(scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)),
+        own=own,
     )
+
+
+def _words_of(batch: Batch, real: np.ndarray) -> np.ndarray:
+    """Returns the word of each position, [n] strings; "" for EOS."""
+    words = [
+        word
+        for row_words, positions in zip(batch.words, real.sum(axis=1), strict=True)
+        for word in [*row_words, ""][:positions]
+    ]
+    return np.array(words, object)
 
 
 @dataclasses.dataclass(frozen=True)

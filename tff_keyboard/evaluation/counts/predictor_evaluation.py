@@ -22,6 +22,8 @@ from tff_keyboard.evaluation.counts.counter import (
 )
 from tff_keyboard.evaluation.counts.positions import batch_targets, longest_target
 from tff_keyboard.evaluation.counts.typed_text import TypedText, some_clients
+from tff_keyboard.evaluation.metrics import own_metrics
+from tff_keyboard.evaluation.metrics.own_metrics import CountedMetric
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.predictor import Predictor
 
@@ -50,6 +52,7 @@ def evaluate(
     reference: Vocabulary | None = None,
     progress: Callable[[int, int], None] | None = None,
     compute: Compute | None = None,
+    metrics: Sequence[CountedMetric] = (),
 ) -> Counts:
     """Returns the counts per client of any model. A `HybridPredictor` learns during the evaluation.
 
@@ -60,6 +63,7 @@ def evaluate(
       reference: As for `text_batches`.
       progress: Called with (targets scored, total number of targets).
       compute: Counts the parts; None counts them here, one after the other.
+      metrics: Metrics of the user, which are only counted here: `compute` must be None.
     """
     sizes = _sizes(predictor, text, max_length)
     done = 0
@@ -70,10 +74,11 @@ def evaluate(
         if progress is not None:
             progress(done, sum(sizes))
 
-    counter = Counter(predictor.vocabulary, len(text.clients))
+    counter = Counter(predictor.vocabulary, len(text.clients), metrics)
     waiting: dict[int, PartCounts] = {}
     following = 0
-    results = (compute or one_by_one)(
+    assert compute is None or not metrics
+    results = (compute or functools.partial(one_by_one, metrics=metrics))(
         predictor, text, parts_of(sizes), max_length=max_length, reference=reference, scored=scored
     )
     for part_index, part_counts in results:
@@ -81,7 +86,9 @@ def evaluate(
         while following in waiting:
             counter.add_part(waiting.pop(following))
             following += 1
-    return counter.counts()
+    counts = counter.counts()
+    own_metrics.check_shares(metrics, counts.sums)
+    return counts
 
 
 def count_part(
@@ -92,20 +99,33 @@ def count_part(
     max_length: int,
     reference: Vocabulary | None,
     scored: Callable[[int], None] = lambda targets: None,
+    metrics: Sequence[CountedMetric] = (),
 ) -> PartCounts:
-    """Counts a part of a text: batches of `text_batches`, or clients if the model learns.
+    """Returns the sums of one part of a text, for each client that occurs in it.
 
-    `scored` is called with the number of targets after each step.
+    Args:
+      predictor: The predictor.
+      text: The text.
+      part: For a `HybridPredictor`, which learns as it reads: the clients start:stop of `text`.
+        Otherwise the batches start:stop of `text_batches`, each with messages of many clients.
+      max_length: As for `text_batches`.
+      reference: As for `text_batches`.
+      metrics: Metrics of the user, whose sums are counted, too.
+      scored: Called after each piece of work with its number of targets, for progress.
     """
     if isinstance(predictor, HybridPredictor):
         positions = hybrid_stream.positions(
-            predictor, some_clients(text, part), max_length=max_length, reference=reference
+            predictor,
+            some_clients(text, part),
+            max_length=max_length,
+            reference=reference,
+            metrics=metrics,
         )
-        return count_positions(predictor.vocabulary, positions, part.start, scored)
+        return count_positions(predictor.vocabulary, positions, part.start, scored, metrics)
     positions = batch_evaluation.scored_batches(
-        predictor, text, part, max_length=max_length, reference=reference
+        predictor, text, part, max_length=max_length, reference=reference, metrics=metrics
     )
-    return count_positions(predictor.vocabulary, positions, scored=scored)
+    return count_positions(predictor.vocabulary, positions, scored=scored, metrics=metrics)
 
 
 def one_by_one(
@@ -116,10 +136,17 @@ def one_by_one(
     max_length: int,
     reference: Vocabulary | None,
     scored: Callable[[int], None],
+    metrics: Sequence[CountedMetric] = (),
 ) -> Iterator[tuple[int, PartCounts]]:
     """Counts all parts on this machine, one after the other. A `Compute`."""
     count = functools.partial(
-        count_part, predictor, text, max_length=max_length, reference=reference, scored=scored
+        count_part,
+        predictor,
+        text,
+        max_length=max_length,
+        reference=reference,
+        scored=scored,
+        metrics=metrics,
     )
     return enumerate(map(count, parts))
 

@@ -100,7 +100,7 @@ class Metric:
       below: Denominator, in the same form.
       label: A few words for a table.
       meaning: Description of numerator and denominator.
-      kind: "percent", "perplexity" (exp of the ratio), "nats" or "ratio".
+      kind: "percent", "perplexity" (exp of the ratio), "nats", "ratio" (a share), or "number".
       better: "higher", "lower", or "" for a property of the text instead of the model.
       headline: Whether printed tables show it; files contain all metrics.
     """
@@ -215,6 +215,11 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}
 """
 
 HEADLINES = tuple(metric for metric in _ROWS if metric.headline)
+
+
+def metric_of(metric: str | Metric) -> Metric:
+    """Returns the metric of this package with a name; a `Metric` as it is."""
+    return METRICS[metric] if isinstance(metric, str) else metric
 
 
 def computable(sums: Collection[str]) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from tff_keyboard.evaluation.counts.positions import longest_target
-from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, METRICS, Metric
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.results.comparison import Comparison, Difference
 from tff_keyboard.evaluation.results.result import Evaluation, TextFacts
 from tff_keyboard.evaluation.statistics.jackknife import Interval
@@ -29,9 +29,16 @@ def describe_text(evaluation: Evaluation) -> str:
     if text.pseudo_users:
         clients = f"{len(text.people)} blocks of lines of {text.name} as pseudo-clients"
         over = "blocks"
+    elif text.unit:
+        clients, over = f"{len(text.people)} {text.unit} of '{text.name}'", text.unit
     else:
         clients, over = f"{len(text.people)} clients of '{text.name}'", "clients"
     effective = evaluation.effective_clients
+    if math.isnan(effective):
+        return (
+            f"{clients}, but no word counts, so all values are unknown. If noise was added, it is "
+            "larger than the counts: more devices must take part."
+        )
     return (
         f"{clients} (effective number {effective:.1f}), {text.words:,} words typed"
         f"{_left_out(text)}. 95 % jackknife intervals over {over}. In percent, except perplexity."
@@ -55,14 +62,19 @@ def first_rows(comparison: Comparison) -> str:
     models = comparison.evaluations
     about = describe_text(comparison.first)
     rows = [["", *comparison.names]] if len(models) > 1 else []
-    for metric in (METRICS[name] for name in FIRST_METRICS):
+    own = [metric for metric in comparison.headlines if metric.name not in METRICS]
+    for metric in (*(METRICS[name] for name in FIRST_METRICS), *own):
         rows.append([metric.label, *(_cell(model, metric) for model in models)])
-    said = [
+    verdicts = [
         _verdict_line(model.model.name, comparison.first.model.name, differences)
         for model, differences in zip(models[1:], comparison.differences, strict=True)
     ]
-    sentences = "\n".join(said) if said else _strip_line(comparison.first)
-    return joined([about, TextTable(rows), sentences])
+    parts: list[str | TextTable] = [about, TextTable(rows)]
+    if verdicts:
+        parts.append("\n".join(verdicts))
+    elif not comparison.text.unit:  # groups of clients say nothing about the worst-served client
+        parts.append(_strip_line(comparison.first))
+    return joined(parts)
 
 
 def _strip_line(evaluation: Evaluation) -> str:
@@ -78,17 +90,17 @@ def _strip_line(evaluation: Evaluation) -> str:
 
 def _verdict_line(name: str, first: str, differences: Mapping[str, Difference]) -> str:
     """Compares a model with the first one in a sentence that begins with the strip's recall."""
-    said: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for metric in (METRICS[each] for each in _FIRST_DIFFERENCES if each in differences):
         difference = differences[metric.name]
         if difference.verdict:
             unit = " points" if metric.kind == "percent" else ""
-            how_much = "" if said else f" ({shown(difference.interval, signed(metric))}{unit})"
-            said.setdefault(difference.verdict, []).append(f"{metric.label}{how_much}")
-    if not said:
+            how_much = "" if lines else f" ({shown(difference.interval, signed(metric))}{unit})"
+            lines.setdefault(difference.verdict, []).append(f"{metric.label}{how_much}")
+    if not lines:
         return f"{name} and {first}: too few clients for a verdict."
     parts: list[str] = []
-    for verdict, labels in said.items():
+    for verdict, labels in lines.items():
         relation = _SAID.get(verdict, f"{verdict} from")
         parts.append(f"{relation} {'it' if parts else first} in {', '.join(labels)}")
     return f"{name} is {'; '.join(parts)}."
@@ -97,7 +109,7 @@ def _verdict_line(name: str, first: str, differences: Mapping[str, Difference]) 
 def evaluation_table(evaluation: Evaluation) -> TextTable:
     """Returns the headline metrics over all words, over clients, and for the worst-served tenth."""
     rows = [["", "", "all words", "mean of clients", "worst tenth"]]
-    for metric in HEADLINES:
+    for metric in evaluation.headlines:
         if metric.name not in evaluation.metrics:
             continue
         value, spread = evaluation.metrics[metric.name], evaluation.spreads[metric.name]
@@ -111,9 +123,8 @@ def comparison_table(comparison: Comparison) -> str:
     """Returns the values of all models, then the differences to the first with verdicts."""
     models = comparison.evaluations
     rows = [["", *comparison.names]]
-    for metric in HEADLINES:
-        if any(metric.name in model.metrics for model in models):
-            rows.append([metric.label, *(_cell(model, metric) for model in models)])
+    for metric in comparison.headlines:
+        rows.append([metric.label, *(_cell(model, metric) for model in models)])
     parts: list[str | TextTable] = [TextTable(rows)]
     if comparison.differences:
         parts += [
@@ -126,7 +137,7 @@ def comparison_table(comparison: Comparison) -> str:
 
 def _difference_rows(comparison: Comparison) -> list[list[str]]:
     rows = [["", *comparison.names[1:]]]
-    for metric in HEADLINES:
+    for metric in comparison.headlines:
         if metric.better:
             cells = [
                 difference_cell(metric, differences[metric.name])

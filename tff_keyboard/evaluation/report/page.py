@@ -82,6 +82,13 @@ def _sections(report: Report) -> list[Section]:
     return [*parts, *report.privacy]
 
 
+def counts_private_text(report: Report) -> bool:
+    """Whether the page has exact counts of text on which a private run was trained."""
+    texts = [one.text.name for one in report.comparison.evaluations] if report.comparison else []
+    is_private = any(run.is_private for run in report.runs)
+    return is_private and any(name in PRIVATE_POPULATIONS for name in texts)
+
+
 def _details(run: RunRecord) -> dict[str, Any]:
     """Returns the values of a run for the template."""
     command = run.environment.get("command")

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from tff_keyboard.evaluation.counts.slices import FAMILIES
-from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, METRICS, Metric
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.report import charts
 from tff_keyboard.evaluation.report.comparison_text import signed
 from tff_keyboard.evaluation.report.example_strips import Example
@@ -105,8 +105,7 @@ def _results(comparison: Comparison) -> Section:
             ],
             metric.meaning,
         )
-        for metric in HEADLINES
-        if any(metric.name in model.metrics for model in models)
+        for metric in comparison.headlines
     ]
     note = "In percent, except perplexity and MRR. Brackets: 95 % interval."
     if len(models) > 1:

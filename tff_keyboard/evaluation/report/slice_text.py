@@ -133,5 +133,5 @@ def difference_tables(comparison: Comparison) -> str:
 def _difference_cell(sums: Sums, first: Sums, name: str) -> str:
     metric = METRICS[name]
     interval = metric_difference(sums, first, name)
-    said = verdict(interval, better=metric.better, neutral=metric.neutral)
-    return f"{shown(interval, signed(metric))} {said}".rstrip()
+    label = verdict(interval, better=metric.better, neutral=metric.neutral)
+    return f"{shown(interval, signed(metric))} {label}".rstrip()

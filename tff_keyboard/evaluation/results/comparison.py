@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, Metric, computable
+from tff_keyboard.evaluation.metrics.metric_table import Metric
 from tff_keyboard.evaluation.results.result import Evaluation, TextFacts, pooled_sums
 from tff_keyboard.evaluation.statistics.clients import share_better
 from tff_keyboard.evaluation.statistics.jackknife import Interval
@@ -80,9 +80,9 @@ def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral
 
 def difference(first: Sums, second: Sums, metric: Metric) -> Difference:
     """Returns the difference of the first model to the second, on the same clients."""
-    interval = metric_difference(first, second, metric.name)
-    said = verdict(interval, better=metric.better, neutral=metric.neutral)
-    return Difference(interval, said, share_better(first, second, metric.name))
+    interval = metric_difference(first, second, metric)
+    label = verdict(interval, better=metric.better, neutral=metric.neutral)
+    return Difference(interval, label, share_better(first, second, metric))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,10 +132,27 @@ class Comparison:
 
     def comparable(self, model: Evaluation) -> list[Metric]:
         """Returns the headline metrics in which this model can be compared with the first."""
-        both = set(computable(model.sums)) & set(computable(self.first.sums))
         same_words = model.model.vocabulary_fingerprint == self.first.model.vocabulary_fingerprint
-        headlines = [metric for metric in HEADLINES if metric.name in both and metric.better]
-        return [metric for metric in headlines if same_words or not metric.is_perplexity]
+        own, of_first = model.own_metrics, self.first.own_metrics
+        return [
+            metric
+            for metric in self.first.headlines
+            if metric.better
+            and metric.name in model.metrics
+            and metric.name in self.first.metrics
+            and (same_words or not metric.is_perplexity)
+            and own.get(metric.name) == of_first.get(metric.name)
+        ]
+
+    @property
+    def headlines(self) -> list[Metric]:
+        """The metrics of printed tables that at least one model has."""
+        rows = {metric.name: metric for model in self.evaluations for metric in model.headlines}
+        return [
+            metric
+            for name, metric in rows.items()
+            if any(name in model.metrics for model in self.evaluations)
+        ]
 
     def to_json(self) -> dict[str, object]:
         """Returns plain values, from which `from_json` builds an equal comparison."""

@@ -10,6 +10,7 @@ order.
      "text":   name, people, words, words_left_out, max_length, pseudo_users, store, store_path
      "model":  name, kind, source, vocabulary_rows, vocabulary_fingerprint, details
      "metrics": name -> value, low, high
+     "own_metrics": name -> label, kind, better, source of each metric of the user
      "sums":   name -> list over clients
      "slices": family -> slice -> name -> list over clients
      "seconds"
@@ -24,14 +25,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS, computable
+from tff_keyboard.evaluation.metrics import own_metrics
+from tff_keyboard.evaluation.metrics.metric_table import (
+    HEADLINES,
+    HOST_SUMS,
+    METRICS,
+    Metric,
+    computable,
+)
 from tff_keyboard.evaluation.statistics import sums as sums_lib
 from tff_keyboard.evaluation.statistics.breakdown import Part, breakdown
 from tff_keyboard.evaluation.statistics.clients import Spread, spread
 from tff_keyboard.evaluation.statistics.jackknife import Interval, effective_number
 from tff_keyboard.evaluation.statistics.reliability import Bin, reliability
 from tff_keyboard.evaluation.statistics.sums import Sums
-from tff_keyboard.storage import json_text
+from tff_keyboard.storage import files, json_text
 from tff_keyboard.storage.errors import DataError
 
 FORMAT = "tff-keyboard evaluation 4"
@@ -54,10 +62,15 @@ class TextFacts:
     pseudo_users: bool = False  # whether the clients are blocks of lines of one text
     store: str | None = None  # hash of the client store's card; None for a text file
     store_path: str | None = None
+    # The unit of `people` if they are not clients, such as "groups of devices"; "" otherwise
+    unit: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Returns plain values."""
-        return {**dataclasses.asdict(self), "people": list(self.people)}
+        content = {**dataclasses.asdict(self), "people": list(self.people)}
+        if not self.unit:
+            del content["unit"]
+        return content
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "TextFacts":
@@ -80,6 +93,23 @@ class ModelFacts:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class OwnMetricFacts:
+    """Facts about a metric of the user: two evaluations with equal facts can be compared."""
+
+    label: str
+    kind: str
+    better: str
+    # Reference, version, SHA-256 and options of its code (`own_metrics.CountedMetric`)
+    source: Mapping[str, Any]
+
+    def metric(self, name: str) -> Metric:
+        """Returns the row of the metric table."""
+        return own_metrics.own_metric(
+            name, label=self.label, kind=self.kind, better=self.better, source=self.source
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """The result of one model on one text.
 
@@ -89,10 +119,11 @@ class Evaluation:
     Attributes:
       model: The model.
       text: The text.
-      sums: Name -> [clients], for all or some names in `HOST_SUMS`.
+      sums: Name -> [clients], for all or some names in `HOST_SUMS`, and of the user's metrics.
       slices: Family -> slice -> name -> [clients]; empty if a file has none.
       seconds: Duration of the evaluation.
       general: Result of the same model on the general corpus, if there is one.
+      own_metrics: Name -> facts of the user's metrics.
     """
 
     model: ModelFacts
@@ -101,16 +132,30 @@ class Evaluation:
     slices: Slices = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
     general: "Evaluation | None" = None
+    own_metrics: Mapping[str, OwnMetricFacts] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def table(self) -> dict[str, Metric]:
+        """The rows of the metric table that its sums are enough for, and of the user's metrics."""
+        rows = {name: METRICS[name] for name in computable(self.sums)}
+        return rows | {name: facts.metric(name) for name, facts in self.own_metrics.items()}
+
+    @property
+    def headlines(self) -> list[Metric]:
+        """The metrics of printed tables."""
+        return [*HEADLINES, *(self.table[name] for name in self.own_metrics)]
 
     @functools.cached_property
     def metrics(self) -> dict[str, Interval]:
         """Every metric that its sums are enough for, with its interval over clients."""
-        return {name: sums_lib.metric_interval(self.sums, name) for name in computable(self.sums)}
+        return {
+            name: sums_lib.metric_interval(self.sums, metric) for name, metric in self.table.items()
+        }
 
     @functools.cached_property
     def spreads(self) -> dict[str, Spread]:
         """Every metric over clients with equal weights."""
-        return {name: spread(self.sums, name) for name in self.metrics}
+        return {name: spread(self.sums, metric) for name, metric in self.table.items()}
 
     @functools.cached_property
     def parts(self) -> dict[str, dict[str, Part]]:
@@ -136,10 +181,12 @@ class Evaluation:
 
     def body_to_json(self) -> dict[str, object]:
         """Returns all but format, text and general corpus, which a comparison writes once."""
+        own = {name: dataclasses.asdict(facts) for name, facts in self.own_metrics.items()}
         return {
             "model": dataclasses.asdict(self.model),
             "seconds": self.seconds,
             "metrics": {name: interval.to_json() for name, interval in self.metrics.items()},
+            **({"own_metrics": own} if own else {}),
             "sums": _lists(self.sums),
             "slices": {
                 family: {label: _lists(sums) for label, sums in slices.items()}
@@ -165,10 +212,15 @@ class Evaluation:
     def body_from_json(cls, content: Mapping[str, Any], text: TextFacts) -> "Evaluation":
         """Reads the result of `body_to_json`."""
         clients = len(text.people)
+        own = {
+            name: OwnMetricFacts(**facts) for name, facts in content.get("own_metrics", {}).items()
+        }
+        own_sums = [name for each in own for name in own[each].metric(each).sums]
         return cls(
             model=ModelFacts(**content["model"]),
             text=text,
-            sums=arrays(content["sums"], clients),
+            own_metrics=own,
+            sums=arrays(content["sums"], clients, own_sums),
             slices={
                 family: {label: arrays(sums, clients) for label, sums in slices.items()}
                 for family, slices in content["slices"].items()
@@ -192,15 +244,20 @@ def pooled_sums(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
     }
 
 
-def arrays(lists: Mapping[str, Sequence[float]], num_clients: int) -> dict[str, np.ndarray]:
+def arrays(
+    lists: Mapping[str, Sequence[float]], num_clients: int, own_sums: Sequence[str] = ()
+) -> dict[str, np.ndarray]:
     """Checks and converts the sums in a file: name -> [clients]. Ignores unknown names.
+
+    `own_sums` are names of sums of the user's metrics.
 
     Raises `ValueError` if a sum does not have a finite number for each client.
     """
     sums: dict[str, np.ndarray] = {}
+    kinds = {**HOST_SUMS, **dict.fromkeys(own_sums, float)}
     for name, values in lists.items():
-        if name in HOST_SUMS:
-            sums[name] = np.asarray(values, np.float64).astype(HOST_SUMS[name])
+        if name in kinds:
+            sums[name] = np.asarray(values, np.float64).astype(kinds[name])
             if sums[name].shape != (num_clients,) or not np.isfinite(sums[name]).all():
                 raise ValueError(f"{name} does not have one number per client")
     return sums
@@ -212,7 +269,7 @@ def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], agai
     Raises `DataError` if the file cannot be read, is damaged, or has an unknown version.
     """
     try:
-        return parse(json_text.parse(path.read_bytes()))
+        return parse(json_text.parse(files.content(path, follow_link=True)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
             f"{path}: this version cannot read these results. Run `{again}` again."

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from tff_keyboard.evaluation.metrics.metric_table import METRICS
+from tff_keyboard.evaluation.metrics.metric_table import Metric, metric_of
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
 from tff_keyboard.evaluation.statistics.sums import Sums, parts
 
@@ -42,21 +42,22 @@ def who_counts(sums: Sums, min_words: int = MIN_WORDS) -> np.ndarray:
     return enough if np.count_nonzero(enough) >= _MIN_CLIENTS else words_typed(sums) > 0
 
 
-def values_of_clients(sums: Sums, name: str) -> np.ndarray:
+def values_of_clients(sums: Sums, metric: str | Metric) -> np.ndarray:
     """Returns a metric of each client, [clients]; nan if the denominator is 0."""
-    above, below = parts(sums, METRICS[name])
+    metric = metric_of(metric)
+    above, below = parts(sums, metric)
     ratio = np.divide(above, below, out=np.full(len(below), math.nan), where=below > 0)
     with np.errstate(over="ignore"):
-        return np.exp(ratio) if METRICS[name].is_perplexity else ratio
+        return np.exp(ratio) if metric.is_perplexity else ratio
 
 
-def spread(sums: Sums, name: str) -> Spread:
+def spread(sums: Sums, metric: str | Metric) -> Spread:
     """Returns the mean, deciles and worst tenth of a metric over the clients that count.
 
     A perplexity is averaged in nats, so its mean is the geometric mean.
     """
-    metric = METRICS[name]
-    values = values_of_clients(sums, name)[who_counts(sums)]
+    metric = metric_of(metric)
+    values = values_of_clients(sums, metric)[who_counts(sums)]
     values = np.log(values) if metric.is_perplexity else values
     values = np.sort(values[np.isfinite(values)])
     if not len(values):
@@ -75,12 +76,13 @@ def spread(sums: Sums, name: str) -> Spread:
     return Spread(mean, tuple(float(np.exp(d)) for d in deciles), float(np.exp(worst.mean())))
 
 
-def share_better(first: Sums, second: Sums, name: str) -> Interval:
+def share_better(first: Sums, second: Sums, metric: str | Metric) -> Interval:
     """Returns the share of clients for which the first model is better; a tie counts half."""
-    one, other = values_of_clients(first, name), values_of_clients(second, name)
+    metric = metric_of(metric)
+    one, other = values_of_clients(first, metric), values_of_clients(second, metric)
     counted = who_counts(first) & np.isfinite(one) & np.isfinite(other)
     gain = np.sign(one[counted] - other[counted])
-    if METRICS[name].better == "lower":
+    if metric.better == "lower":
         gain = -gain
     return ratio_interval((1 + gain) / 2, np.ones(len(gain)))
 

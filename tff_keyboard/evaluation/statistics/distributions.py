@@ -86,7 +86,11 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """Evaluates the continued fraction of I_x(a, b), two terms at a time."""
+    """Returns the continued fraction K in I_x(a, b) = x^a (1 - x)^b / (a B(a, b)) * K.
+
+    K = 1 / (1 + d_1 / (1 + d_2 / ...)), as in 26.5.8, with two terms per iteration. It converges
+    fast for x <= (a + 1) / (a + b + 2); the caller mirrors larger x.
+    """
 
     def large(value: float) -> float:
         """Replaces values near zero, as Lentz's method requires."""

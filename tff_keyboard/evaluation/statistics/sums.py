@@ -13,10 +13,10 @@ import numpy as np
 
 from tff_keyboard.evaluation.metrics.metric_table import (
     FEDERATED_METRICS,
-    METRICS,
     OPTIONAL_SUMS,
     Metric,
     Signs,
+    metric_of,
 )
 from tff_keyboard.evaluation.statistics.jackknife import (
     Interval,
@@ -48,7 +48,7 @@ def parts(sums: Mapping[str, Any], metric: Metric) -> tuple[np.ndarray, np.ndarr
     return combine(sums, metric.above), combine(sums, metric.below)
 
 
-def metric_value(sums: Mapping[str, Any], name: str) -> float:
+def metric_value(sums: Mapping[str, Any], metric: str | Metric) -> float:
     """Returns a metric over all clients; nan if its denominator is 0.
 
     >>> sums = {"hits_at_3": [4, 6], "tokens": [12, 22], "eos_tokens": [2, 2]}
@@ -57,9 +57,9 @@ def metric_value(sums: Mapping[str, Any], name: str) -> float:
 
     Args:
       sums: The sums that the metric needs, by name, each a scalar or an array over clients.
-      name: Name in the metric table.
+      metric: Name in the metric table, or a metric.
     """
-    metric = METRICS[name]
+    metric = metric_of(metric)
     names = {*metric.above, *metric.below}
     totals = {key: np.sum(np.asarray(sums[key], np.float64)) for key in names if key in sums}
     above, below = (float(part) for part in parts(totals, metric))
@@ -67,7 +67,7 @@ def metric_value(sums: Mapping[str, Any], name: str) -> float:
     return _exp(ratio) if metric.is_perplexity else ratio
 
 
-def metric_interval(sums: Sums, name: str) -> Interval:
+def metric_interval(sums: Sums, metric: str | Metric) -> Interval:
     """Returns a metric over all clients, with its 95 % jackknife interval.
 
     The interval of a share is clipped to [0, 1].
@@ -80,9 +80,9 @@ def metric_interval(sums: Sums, name: str) -> Interval:
 
     Args:
       sums: The sums that the metric needs, by name, [clients] each.
-      name: Name in the metric table.
+      metric: Name in the metric table, or a metric.
     """
-    metric = METRICS[name]
+    metric = metric_of(metric)
     interval = ratio_interval(*parts(sums, metric))
     if metric.is_perplexity:
         return _exponential(interval)
@@ -92,7 +92,11 @@ def metric_interval(sums: Sums, name: str) -> Interval:
 
 
 def metric_difference(
-    first: Sums, second: Sums, name: str, *, seeds: Sequence[tuple[Sums, Sums]] = ()
+    first: Sums,
+    second: Sums,
+    metric: str | Metric,
+    *,
+    seeds: Sequence[tuple[Sums, Sums]] = (),
 ) -> Interval:
     """Returns the paired difference `first - second` on the same clients.
 
@@ -107,17 +111,19 @@ def metric_difference(
     Args:
       first: Sums of a model; for a method with several seeds, the sums over them.
       second: Sums of the other model, on the same clients.
-      name: Name of the metric.
+      metric: Name in the metric table, or a metric.
       seeds: Sums of both models for each seed, if the interval should cover other seeds, too.
     """
-    metric = METRICS[name]
+    metric = metric_of(metric)
     interval = difference_interval(*parts(first, metric), *parts(second, metric))
     alone = [difference_interval(*parts(a, metric), *parts(b, metric)).value for a, b in seeds]
     interval = with_seeds(interval, alone)
     return _exponential(interval) if metric.is_perplexity else interval
 
 
-def federated_metrics(sums: Mapping[str, Any]) -> dict[str, float]:
+def federated_metrics(
+    sums: Mapping[str, Any], own_metrics: Sequence[Metric] = ()
+) -> dict[str, float]:
     """Returns the metrics of a federated validation.
 
         metrics = federated_metrics(sums)  # one array over clients for each name in FEDERATED_SUMS
@@ -125,11 +131,13 @@ def federated_metrics(sums: Mapping[str, Any]) -> dict[str, float]:
 
     Args:
       sums: Every name in `FEDERATED_SUMS`, each a scalar or an array over clients, which is summed.
+      own_metrics: Further metrics, whose sums are among `sums`.
 
     Returns:
-      Every name in `FEDERATED_METRICS`; nan if a denominator is 0.
+      Every name in `FEDERATED_METRICS`, and of the further metrics; nan if a denominator is 0.
     """
-    return {name: metric_value(sums, name) for name in FEDERATED_METRICS}
+    metrics = [*map(metric_of, FEDERATED_METRICS), *own_metrics]
+    return {metric.name: metric_value(sums, metric) for metric in metrics}
 
 
 def _exp(value: float) -> float:

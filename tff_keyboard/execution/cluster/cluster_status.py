@@ -28,12 +28,12 @@ def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
         names = ray_client.live_nodes(ray)
         asked = {node_id: ray_client.ask_for_facts(ray, node_id, files) for node_id in names}
         free = ray_client.free_nodes(ray)
-        own = node_facts.facts(files)
+        driver_facts = node_facts.facts(files)
         return [
             NodeStatus(
                 name,
                 "-" if node_id in free else "a training",
-                _differences(ray, own, asked[node_id]),
+                _differences(ray, driver_facts, asked[node_id]),
             )
             for node_id, name in sorted(names.items(), key=lambda item: item[1])
         ]
@@ -41,11 +41,11 @@ def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
         ray.shutdown()
 
 
-def _differences(ray: Any, own: Mapping[str, str], reference: Any) -> tuple[str, ...]:
+def _differences(ray: Any, driver_facts: Mapping[str, str], reference: Any) -> tuple[str, ...]:
     try:
         other = ray.get(reference, timeout=ray_client.ANSWER_SECONDS)
     except ray.exceptions.GetTimeoutError:
         return (f"no answer within {ray_client.ANSWER_SECONDS:g} s",)
     except ray.exceptions.RayError as error:
         return (f"cannot answer: {(str(error).splitlines() or [''])[-1][:200]}",)
-    return tuple(node_facts.differences(own, other, lenient=False))
+    return tuple(node_facts.differences(driver_facts, other, lenient=False))

@@ -29,26 +29,26 @@ def facts(files: Mapping[str, str]) -> dict[str, str]:
       files: Name -> path of the required files. The digest of a file that `place_of` does not find
         is "missing".
     """
-    found = {"python": platform.python_version()}
-    found |= {name: _version(name) for name in ("ray", *PACKAGES)}
-    found["code"] = _code_digest()
-    found["processor"] = _instruction_set()
-    found[CORES] = str(len(os.sched_getaffinity(0)))
-    return found | {name: _digest(place_of(path)) for name, path in files.items()}
+    facts = {"python": platform.python_version()}
+    facts |= {name: _version(name) for name in ("ray", *PACKAGES)}
+    facts["code"] = _code_digest()
+    facts["processor"] = _instruction_set()
+    facts[CORES] = str(len(os.sched_getaffinity(0)))
+    return facts | {name: _digest(place_of(path)) for name, path in files.items()}
 
 
-def differences(own: Mapping[str, str], other: Mapping[str, str], *, lenient: bool) -> list[str]:
+def differences(driver: Mapping[str, str], node: Mapping[str, str], *, lenient: bool) -> list[str]:
     """Returns the differences that exclude a node, one phrase for each.
 
     Args:
-      own: The facts of the driver.
-      other: The facts of the node.
+      driver: The facts of the driver.
+      node: The facts of the node.
       lenient: Whether differences that only change the last bits of results are allowed.
     """
     return [
-        f"{name}: {_short(other.get(name, 'unknown'))} instead of {_short(value)}"
-        for name, value in own.items()
-        if name != CORES and other.get(name) != value and not (lenient and name in _MAY_DIFFER)
+        f"{name}: {_short(node.get(name, 'unknown'))} instead of {_short(value)}"
+        for name, value in driver.items()
+        if name != CORES and node.get(name) != value and not (lenient and name in _MAY_DIFFER)
     ]
 
 
@@ -84,9 +84,9 @@ def _code_digest() -> str:
 def _instruction_set() -> str:
     lines = _CPU_FACTS.read_text().splitlines() if _CPU_FACTS.exists() else []
     flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
-    found = sorted(flag for flag in flags.split() if flag.startswith(_VECTOR_FLAGS))
+    extensions = sorted(flag for flag in flags.split() if flag.startswith(_VECTOR_FLAGS))
     switches = [f"{name}={os.environ[name]}" for name in _ONEDNN if name in os.environ]
-    return " ".join([*found, *switches])
+    return " ".join([*extensions, *switches])
 
 
 def _digest(path: pathlib.Path) -> str:

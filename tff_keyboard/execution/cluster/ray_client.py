@@ -89,8 +89,8 @@ def free_nodes(ray: Any) -> set[str]:
     """Returns the ids of nodes that no training uses."""
     from ray._private import state  # the public function returns only the sum over nodes
 
-    found = state.available_resources_per_node()
-    return {node_id for node_id, left in found.items() if left.get(RESOURCE, 0) >= 1}
+    resources = state.available_resources_per_node()
+    return {node_id for node_id, left in resources.items() if left.get(RESOURCE, 0) >= 1}
 
 
 def ask_for_facts(ray: Any, node_id: str, files: Mapping[str, str]) -> Any:

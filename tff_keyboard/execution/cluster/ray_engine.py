@@ -159,31 +159,35 @@ class RayEngine:
                 "checkpoint."
             )
 
-    def _gather(self, wanted: int) -> None:
-        """Takes available nodes, and waits until there are at least `wanted`."""
+    def _gather(self, min_nodes: int) -> None:
+        """Takes available nodes, and waits until there are at least `min_nodes`."""
         deadline = time.monotonic() + self._cluster.wait_seconds
         while True:
             self._look_for_nodes()
-            if len(self._members) >= wanted or self._is_closed:
+            if len(self._members) >= min_nodes or self._is_closed:
                 return
             if time.monotonic() > deadline:
                 refused = " ".join(sorted(self._refused.values()))
-                found = (
-                    f"{len(self._members)} of {wanted} nodes were ready within "
+                problem = (
+                    f"{len(self._members)} of {min_nodes} nodes were ready within "
                     f"`execution.cluster.wait_seconds` = {self._cluster.wait_seconds:g}."
                 )
-                raise ClusterError(f"{found} {refused}".rstrip())
+                raise ClusterError(f"{problem} {refused}".rstrip())
             time.sleep(_WAIT_SECONDS)
 
     def _look_for_nodes(self) -> None:
-        most = self._cluster.max_nodes
-        there = ray_client.live_nodes(self._ray)
-        for node in self._refused.keys() - there.keys():
+        max_nodes = self._cluster.max_nodes
+        live_nodes = ray_client.live_nodes(self._ray)
+        for node in self._refused.keys() - live_nodes.keys():
             del self._refused[node]  # it may return without the difference
-        known = {*self._members, *self._refused}
-        free = ray_client.free_nodes(self._ray) if there.keys() - known else set()
-        for node, name in there.items():
-            if node in known or node not in free or (most and len(self._members) >= most):
+        old_nodes = {*self._members, *self._refused}
+        free = ray_client.free_nodes(self._ray) if live_nodes.keys() - old_nodes else set()
+        for node, name in live_nodes.items():
+            if (
+                node in old_nodes
+                or node not in free
+                or (max_nodes and len(self._members) >= max_nodes)
+            ):
                 continue
             refusal = self._take(node, name)
             if refusal:

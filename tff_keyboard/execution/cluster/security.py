@@ -86,7 +86,7 @@ def is_loopback(host: str) -> bool:
     (True, True, False)
     """
     try:
-        found = socket.getaddrinfo(host.strip("[]"), None)
+        addresses = socket.getaddrinfo(host.strip("[]"), None)
     except OSError:
         return False
-    return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in found)
+    return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in addresses)

@@ -88,8 +88,8 @@ def run(
         def gradient(d_outputs):
             d_pre, rights = _backward(cell, before, saved, d_outputs, weights, steps, pre.shape[-1])
             kept_before = _concat(before, cell.state_sizes)
-            kept = _concat(saved, cell.saved_sizes)
-            return d_pre, *cell.weight_gradients(kept_before, kept, d_pre, rights)
+            saved_columns = _concat(saved, cell.saved_sizes)
+            return d_pre, *cell.weight_gradients(kept_before, saved_columns, d_pre, rights)
 
         return _concat([outputs], cell.state_sizes[:1])[0], gradient
 

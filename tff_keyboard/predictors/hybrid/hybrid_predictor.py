@@ -2,7 +2,8 @@
 
     p(w) = lambda_1 p_network(w) + lambda_2 p_ngram(w) + lambda_3 p_cache(w)
 
-with the weights of the position's bucket (`mixture.py`). The two models use a fixed table in which
+with the weights of the position's bucket (`mixture.py`). Without an n-gram, lambda_2 is 0 and the
+weights are `mixture.WITHOUT_NGRAM`. The two models use a fixed table in which
 all other words are one row, OOV; the cache contains words by name. The strip may therefore offer a
 word that is not in the table with probability lambda_3 p_cache(w). The row OOV of
 `log_probabilities` is the sum of its probability in the models and the probabilities of all such
@@ -32,7 +33,8 @@ from tff_keyboard.predictors.predictor import Predictor, Suggestion, best_with_p
 from tff_keyboard.predictors.prefix_index import PrefixIndex, range_of
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, completed
 
-_KEPT_CONTEXTS = 4  # a strip needs a sentence, and the sentence with one or two more words
+# A strip needs a sentence, the sentence without its last words, and others in their place.
+_KEPT_CONTEXTS = 8
 OFFERED_FROM = 2  # number of uses; a typing error that was made once is not offered
 
 
@@ -111,7 +113,8 @@ class HybridPredictor:
 
     Args:
       network: A Keras model or an exported file.
-      ngram: An n-gram with the same words as the network, in any order, or a `ValueError`.
+      ngram: An n-gram with the same words as the network, in any order, or a `ValueError`; None for
+        the network and the cache alone.
       weights: The weights of the mixture.
       cache: The owner's cache, which may change at any time.
       index: An index of the network's vocabulary, if there is one already.
@@ -122,7 +125,7 @@ class HybridPredictor:
     def __init__(
         self,
         network: Network,
-        ngram: NGramPredictor,
+        ngram: NGramPredictor | None,
         weights: mixture.MixtureWeights,
         cache: WordCache | None = None,
         *,
@@ -138,7 +141,7 @@ class HybridPredictor:
         self.cache = cache if cache is not None else WordCache()
         self.offered_from = offered_from
         self._index = index if index is not None else PrefixIndex(self.vocabulary)
-        self._to_ngram = rows_in(self.vocabulary, ngram.vocabulary)
+        self._to_ngram = None if ngram is None else rows_in(self.vocabulary, ngram.vocabulary)
         self._table: CacheTable | None = None
         self._table_changes = -1
         # For recent contexts: the result of `next_word`, and the models' part of it.
@@ -147,13 +150,19 @@ class HybridPredictor:
         self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # context of the n-gram
 
     @locked
-    def learn(self, message: Sequence[str | None], exempt_words: Iterable[str] = ()) -> None:
+    def learn(
+        self,
+        message: Sequence[str | None],
+        exempt_words: Iterable[str] = (),
+        forms: Sequence[str | None] = (),
+    ) -> None:
         """Learns the normalised words of a sent message, except words that are never learnt.
 
         None in `message` is a gap. The owner rejected a correction of each of the `exempt_words`.
+        `forms` are the words as they were written, see `WordCache.observe`.
         """
         learnable = [word if word and may_be_learnt(word) else None for word in message]
-        self.cache.observe(learnable, exempt_words)
+        self.cache.observe(learnable, exempt_words, forms)
 
     @locked
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
@@ -185,16 +194,18 @@ class HybridPredictor:
         cached = self._lately.get(tuple(words))
         if cached is not None:
             return cached[0]
-        nodes = self._ngram_nodes(words)
+        nodes = None if self.ngram is None else self._ngram_nodes(self.ngram, words)
         previous = words[-1] if words else EDGE
-        weights = self._weights(int(mixture.matched_orders(nodes)), previous)
+        order = 0 if nodes is None else int(mixture.matched_orders(nodes))
+        weights = self._weights(order, previous)
         scores = np.zeros(len(self.vocabulary) + len(self.table.extras), np.float32)
         table_part = scores[: len(self.vocabulary)]
         np.multiply(self.network.next_word(words), np.float32(weights[0]), out=table_part)
-        ngram = self._ngram_distribution(nodes)
-        table_part += np.float32(weights[1]) * (
-            ngram if self._to_ngram is None else ngram[self._to_ngram]
-        )
+        if self.ngram is not None and nodes is not None:
+            ngram = _ngram_distribution(self.ngram, nodes)
+            table_part += np.float32(weights[1]) * (
+                ngram if self._to_ngram is None else ngram[self._to_ngram]
+            )
         models = table_part.copy()
         if weights[2] > 0:
             self.table.add_to(scores, previous, float(weights[2]))
@@ -238,9 +249,12 @@ class HybridPredictor:
 
         Returns:
           `(network, ngram, matched orders)`: [positions, V] float32 probabilities, twice, and
-          [positions] int64.
+          [positions] int64. Without an n-gram, the network's stand for it, and the orders are 0.
         """
         real = ids != PAD
+        if self.ngram is None:
+            network = np.exp(self.network.log_probabilities(ids))
+            return network, network, np.zeros(len(network), np.int64)
         ngram_ids = ids if self._to_ngram is None else self._to_ngram[ids]
         nodes = self.ngram.model.context_nodes(ngram_ids)[real]
         ngram = self.ngram.model.probabilities(nodes)
@@ -276,24 +290,25 @@ class HybridPredictor:
             return EDGE
         return None if word_id == OOV else self.vocabulary.words[word_id]
 
-    def _ngram_nodes(self, words: list[str]) -> np.ndarray:
-        model = self.ngram.model
+    def _ngram_nodes(self, ngram: NGramPredictor, words: list[str]) -> np.ndarray:
+        model = ngram.model
         before, contexts = self._contexts
         if isinstance(model, CompactNGram) and words and words[:-1] == before:
-            contexts = model.step(contexts, self.ngram.vocabulary.id_of(words[-1]))
+            contexts = model.step(contexts, ngram.vocabulary.id_of(words[-1]))
             self._contexts = (words, contexts)
             return np.array(contexts, np.int64)
-        ids = context_ids(self.ngram.vocabulary, words[-model.order :])[-max(model.order - 1, 1) :]
+        ids = context_ids(ngram.vocabulary, words[-model.order :])[-max(model.order - 1, 1) :]
         if isinstance(model, CompactNGram):
             self._contexts = (words, model.contexts(ids))
             return np.array(self._contexts[1], np.int64)
         return model.context_nodes(np.array([ids]))[0, -1]
 
-    def _ngram_distribution(self, nodes: np.ndarray) -> np.ndarray:
-        model = self.ngram.model
-        if isinstance(model, CompactNGram):
-            return model.distribution(nodes.tolist())
-        return model.probabilities(nodes[np.newaxis])[0]
+
+def _ngram_distribution(ngram: NGramPredictor, nodes: np.ndarray) -> np.ndarray:
+    model = ngram.model
+    if isinstance(model, CompactNGram):
+        return model.distribution(nodes.tolist())
+    return model.probabilities(nodes[np.newaxis])[0]
 
 
 def rows_in(outside: Vocabulary, inside: Vocabulary) -> np.ndarray | None:

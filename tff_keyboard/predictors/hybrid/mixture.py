@@ -109,6 +109,20 @@ def _equal() -> np.ndarray:
 EQUAL = MixtureWeights(_equal())  # the weights before a fit
 
 
+def _without_ngram() -> np.ndarray:
+    table = np.zeros([BUCKETS, len(COMPONENTS)])
+    for bucket in range(BUCKETS):
+        table[bucket, CACHE] = _CACHE_ALONE[bucket % FAMILIARITIES]
+    table[:, 0] = 1 - table[:, CACHE]
+    return table
+
+
+# Weight of the cache by familiarity, for an export without an n-gram, whose weights nobody fitted:
+# that of models/base, on average over the n-gram's contexts.
+_CACHE_ALONE = (0.0, 0.019, 0.063, 0.177)
+WITHOUT_NGRAM = MixtureWeights(_without_ngram())
+
+
 def fit(
     probabilities: np.ndarray, buckets: np.ndarray, *, steps: int = 200, tolerance: float = 1e-7
 ) -> tuple[MixtureWeights, list[float]]:

@@ -11,8 +11,9 @@ word's count: a message multiplies every count by the same factor, rounded down,
 its own words. A cache that forgets a word is therefore bit for bit the cache that would exist if
 the word had been a gap in all messages. A gap lets time pass, but starts and ends no pair.
 
-In addition to its count, each remembered word has two facts that do not decay: how often it was
-typed (`uses`), and whether its owner rejected a correction of it (`exempt_words`).
+In addition to its count, each remembered word has three facts that do not decay: how often it was
+typed (`uses`), whether its owner rejected a correction of it (`exempt_words`), and how often it was
+written in which way (`forms`), if it was ever written with a capital.
 
 A count below `floor` occurrences is dropped, and all counts together are at most 1 / (1 - 2^(-1 /
 half_life)), so fewer than 1.45 half_life / floor words (and as many pairs) are stored.
@@ -66,6 +67,7 @@ class WordCache:
       pairs: Counts of the words after each word; `EDGE` as a first word is the start of a message.
       uses: How often each word was typed since it is remembered, without `EDGE`.
       exempt_words: Words for which the owner rejected a correction.
+      forms: Word -> how often it was written in each way, from the first capital on.
       lock: Held while the content changes. Hold it while you read several attributes.
       changes: Incremented whenever the content changes, so that derived values can be cached.
 
@@ -86,6 +88,7 @@ class WordCache:
         self.pairs: dict[str, Counts] = {}
         self.uses: Counts = {}
         self.exempt_words: set[str] = set()
+        self.forms: dict[str, Counts] = {}
         self._total = 0
         self.changes = 0
 
@@ -95,22 +98,33 @@ class WordCache:
         return self._total / UNIT
 
     @locked
-    def observe(self, message: Sequence[str | None], exempt_words: Iterable[str] = ()) -> None:
+    def observe(
+        self,
+        message: Sequence[str | None],
+        exempt_words: Iterable[str] = (),
+        forms: Sequence[str | None] = (),
+    ) -> None:
         """Learns the normalised words of a sent message; None is a gap.
 
         Masks, empty words and words longer than `LONGEST_WORD` are treated as gaps. The owner
-        rejected a correction of each of the `exempt_words`.
+        rejected a correction of each of the `exempt_words`. `forms` are the words as they were
+        written, or None where that says nothing about a word; empty if it says nothing of any.
         """
         events = [*(self._learnable(word) for word in message), EDGE]
+        written = [*(forms or [None] * len(message)), None]
         self._decay(len(events))
         before: str | None = EDGE
-        for age, event in zip(range(len(events) - 1, -1, -1), events, strict=True):
+        ages = range(len(events) - 1, -1, -1)
+        for age, event, form in zip(ages, events, written, strict=True):
             # The first words of a long message may decay before its end.
             count = (UNIT * self._factor(age)) >> _PRECISION
             if event is not None and count >= self._smallest:
                 self.words[event] = self.words.get(event, 0) + count
                 if event != EDGE:
                     self.uses[event] = self.uses.get(event, 0) + 1
+                    if form is not None and (form != event or event in self.forms):
+                        counts = self.forms.setdefault(event, {})
+                        counts[form] = counts.get(form, 0) + 1
                 if before is not None:
                     row = self.pairs.setdefault(before, {})
                     row[event] = row.get(event, 0) + count
@@ -125,6 +139,7 @@ class WordCache:
             self.words.pop(word, None)
             self.uses.pop(word, None)
             self.exempt_words.discard(word)
+            self.forms.pop(word, None)
             self.pairs.pop(word, None)
             for row in self.pairs.values():
                 row.pop(word, None)
@@ -135,7 +150,20 @@ class WordCache:
     def forget_all(self) -> None:
         """Removes everything from the cache."""
         self.words, self.pairs, self.uses, self.exempt_words = {}, {}, {}, set()
+        self.forms = {}
         self._changed()
+
+    def form(self, word: str) -> str:
+        """Returns the form in which a word was written most often; of two, the one with capitals.
+
+        >>> cache = WordCache()
+        >>> for form in ("Kagi", "kagi", "KAGI", "Kagi"):
+        ...     cache.observe(["kagi"], forms=[form])
+        >>> cache.form("kagi"), cache.form("home")
+        ('Kagi', 'home')
+        """
+        counts = self.forms.get(word, {})
+        return max(counts, key=lambda form: (counts[form], form != word, form), default=word)
 
     def __eq__(self, other: object) -> bool:
         """Compares counts and parameters exactly."""
@@ -144,13 +172,19 @@ class WordCache:
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
-        return (self.half_life, self.floor, self.words, self.pairs, self.uses, self.exempt_words)
+        facts = (self.uses, self.exempt_words, self.forms)
+        return (self.half_life, self.floor, self.words, self.pairs, *facts)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     @locked
     def restore(
-        self, words: Counts, pairs: dict[str, Counts], uses: Counts, exempt_words: Iterable[str]
+        self,
+        words: Counts,
+        pairs: dict[str, Counts],
+        uses: Counts,
+        exempt_words: Iterable[str],
+        forms: dict[str, Counts] | None = None,
     ) -> None:
         """Replaces the content by counts from a file, without words that must not be learnt.
 
@@ -181,8 +215,18 @@ class WordCache:
             raise ValueError("its words and their counts do not match")
         if not all(type(number) is int and number >= 1 for number in uses.values()):
             raise ValueError("a word or a count is out of range")
+        forms = {} if forms is None else forms
+        if not all(
+            counts
+            and all(type(number) is int and number >= 1 for number in counts.values())
+            and sum(counts.values()) <= uses.get(word, 0)
+            and all(len(form) == len(word) and may_be_learnt(form) for form in counts)
+            for word, counts in forms.items()
+        ):
+            raise ValueError("a form of a word does not match the word")
         self.words, self.pairs = dict(words), {first: dict(row) for first, row in pairs.items()}
         self.uses, self.exempt_words = dict(uses), exempt_words
+        self.forms = {word: dict(counts) for word, counts in forms.items()}
         self.forget(word for word in uses if not may_be_learnt(word))
 
     @property
@@ -208,6 +252,7 @@ class WordCache:
         self.words = decayed(self.words)
         self.uses = {word: uses for word, uses in self.uses.items() if word in self.words}
         self.exempt_words &= self.uses.keys()
+        self.forms = {word: counts for word, counts in self.forms.items() if word in self.uses}
         rows = {first: decayed(row) for first, row in self.pairs.items()}
         self.pairs = {first: row for first, row in rows.items() if row}
 

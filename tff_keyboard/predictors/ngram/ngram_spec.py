@@ -66,7 +66,7 @@ def of_file(size: str) -> NGramSpec:
     >>> of_file("1.44MB").num_bytes
     1440000
     """
-    rule = f"{size}: must be a size in bytes, such as 500kB or 1.44MB."
+    rule = f"{size}: must be a size with its unit, such as 500kB or 1.44MB."
     try:
         spec = parse(f"ngram:{size}")
     except ValueError:

@@ -18,7 +18,6 @@ https://arxiv.org/abs/1605.02065; Kairouz et al. 2021 (DP-FTRL), https://arxiv.o
 Xu et al. 2023 (Gboard), https://arxiv.org/abs/2305.18465.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable
 
@@ -26,6 +25,7 @@ import dp_accounting
 from dp_accounting import rdp
 from scipy import optimize, special
 
+from tff_keyboard.privacy.accounting.guarantee import Guarantee
 from tff_keyboard.privacy.mechanisms import toeplitz
 from tff_keyboard.privacy.mechanisms.blt import Blt
 from tff_keyboard.privacy.mechanisms.tree_sensitivity import tree_sensitivity_squared
@@ -35,29 +35,6 @@ ZERO_OUT_ONE = "zero out one client's contributions"
 
 _TOLERANCE = 1e-3  # relative, of a calibrated noise multiplier
 _CERTAIN = 9.0  # standard deviations: Phi(9) is 1 in float64
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Guarantee:
-    """The (epsilon, delta) of one mechanism after some rounds.
-
-    >>> found = unsampled_gaussian(noise_multiplier=4.0, participations=1, delta=1e-6)
-    >>> f"epsilon = {found.epsilon:.2f}, {found.method}"
-    'epsilon = 1.06, zCDP, exact Gaussian'
-
-    Attributes:
-      epsilon: Epsilon of the statement; infinite without noise.
-      delta: Delta of the statement, in (0, 1).
-      rho: zCDP parameter; None for sampled Gaussians, which have no useful one.
-      adjacency: The meaning of "neighbouring", in words.
-      method: The computation of epsilon: "RDP", "zCDP, RDP conversion", ...
-    """
-
-    epsilon: float
-    delta: float
-    adjacency: str
-    method: str
-    rho: float | None = None
 
 
 def fixed_size_gaussian(

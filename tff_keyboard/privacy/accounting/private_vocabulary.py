@@ -108,9 +108,9 @@ class BoundedCounts:
         The most frequent words count; ties are broken alphabetically.
         """
         counted = collections.Counter(words)
-        most = sorted(counted, key=lambda word: (-counted[word], word))[: self._max_words]
-        for word in most:
-            self._weights[word] += 1 / math.sqrt(len(most))
+        frequent = sorted(counted, key=lambda word: (-counted[word], word))[: self._max_words]
+        for word in frequent:
+            self._weights[word] += 1 / math.sqrt(len(frequent))
 
     def released(self, mechanism: VocabularyMechanism, normal: Normal) -> dict[str, float]:
         """Returns word -> noisy weight for the words that reach the threshold.
@@ -128,8 +128,8 @@ class BoundedCounts:
         words = sorted(self._weights)
         exact = np.array([self._weights[word] for word in words])
         noisy = exact + mechanism.sigma * normal(len(words))
-        kept = np.flatnonzero(noisy >= mechanism.threshold)
-        return {words[i]: float(noisy[i]) for i in kept}
+        released = np.flatnonzero(noisy >= mechanism.threshold)
+        return {words[i]: float(noisy[i]) for i in released}
 
 
 def fresh_normal(size: int) -> np.ndarray:

@@ -88,17 +88,19 @@ class LedgerAndClients:
         """Checks if clients of another run may be in the general corpus of this one."""
         if not self.rehearses or self.rehearsed is None or other.clients is None:
             return self.rehearses
-        own = other.rehearsed.digests if other.rehearsed else frozenset()
-        users = dataclasses.replace(other.clients, digests=other.clients.digests - own)
+        rehearsed = other.rehearsed.digests if other.rehearsed else frozenset()
+        users = dataclasses.replace(other.clients, digests=other.clients.digests - rehearsed)
         return self.rehearsed.overlap(users) != client_digests.NONE
 
     def may_have_validated_on(self, other: "LedgerAndClients") -> bool:
         """Checks if the text of train clients of another run may have chosen this run's model.
 
-        Clients of one store are clients of training or of validation.
+        Clients of one store are clients of training or of validation. Two ledgers with the id of
+        one run, such as the ledger of a lost directory and its restored backup, have one store.
         """
         is_same_store = self.store_sha256 and self.store_sha256 == other.store_sha256
-        if not self.validates or is_same_store:
+        is_same_run = self.header.run_id and self.header.run_id == other.header.run_id
+        if not self.validates or is_same_store or is_same_run:
             return False
         if self.validated is None or other.clients is None:
             return True
@@ -120,6 +122,7 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
             name
             for name, part in zip(group, listed, strict=True)
             if part.rehearsed_own
+            or part.header.changes_client_work
             or any(
                 part.may_have_rehearsed(other)
                 or part.may_have_validated_on(other)
@@ -145,11 +148,11 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
         releases = distinct(
             [r for part in listed for r in history(part.header, part.rounds, part.contents)]
         )
-        found = composed(releases)
+        guarantee = composed(releases)
         texts.append(
             f"Together, {names_text} are {len(releases)} releases for one population: epsilon "
-            f"{epsilon_in_words(found.epsilon)}, delta {found.delta:g} "
-            f"({found.adjacency}; {found.method})."
+            f"{epsilon_in_words(guarantee.epsilon)}, delta {guarantee.delta:g} "
+            f"({guarantee.adjacency}; {guarantee.method})."
         )
         caveats = [one for part in listed for one in unchecked_caveats(part.header)]
         texts += [f"* {caveat}" for caveat in dict.fromkeys(caveats)]

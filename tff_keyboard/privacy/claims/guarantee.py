@@ -16,9 +16,9 @@ import dp_accounting
 from dp_accounting import rdp
 
 from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.accounting.guarantee import Guarantee
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
-from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Release:
         return self.contents[earlier.rounds - 1 : earlier.rounds] == (earlier.last_content,)
 
 
-def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
+def guarantee_of(header: LedgerHeader, rounds: int) -> Guarantee:
     """Returns the guarantee after `rounds` recorded rounds of this run alone.
 
     Amplification by sampling is used only if the sampler meets its assumptions. A Gaussian run
@@ -69,35 +69,16 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
     is about the larger federation, and `method` says so.
     """
     if header.noise_cohort_size:
-        found = guarantee_of(header.projected, rounds)
-        method = f"PROJECTION to {header.noise_cohort_size} clients per round, {found.method}"
-        return dataclasses.replace(found, method=method)
+        projected = guarantee_of(header.projected, rounds)
+        method = f"PROJECTION to {header.noise_cohort_size} clients per round, {projected.method}"
+        return dataclasses.replace(projected, method=method)
     noise = header.noise_multiplier
-    mechanism = header.mechanism
-    matrix = mechanism.matrix()
-    if matrix is not None:
-        return accounting.matrix_gaussian(
-            noise=matrix,
+    if not _is_sampled(header):
+        return header.mechanism.guarantee(
             noise_multiplier=noise,
             rounds=rounds,
             delta=header.delta,
             min_separation=header.min_separation_rounds,
-        )
-    if isinstance(mechanism, Tree):
-        return accounting.tree_gaussian(
-            noise_multiplier=noise,
-            rounds=rounds,
-            delta=header.delta,
-            min_separation=header.min_separation_rounds,
-        )
-    if not header.amplifies:
-        most = -(-rounds // header.min_separation_rounds)
-        is_discrete = isinstance(mechanism, Gaussian) and mechanism.is_discrete
-        return accounting.unsampled_gaussian(
-            noise_multiplier=noise,
-            participations=most,
-            delta=header.delta,
-            method="RDP conversion" if is_discrete else "exact Gaussian",
         )
     return accounting.fixed_size_gaussian(
         noise_multiplier=noise,
@@ -112,12 +93,16 @@ def unclaimed(header: LedgerHeader) -> list[Ancestor]:
     """Returns the ancestors that may share clients with this run and have no guarantee for it.
 
     A simulation (`fixed_nonce`) has none, and a projection has none about its own models, so a real
-    run cannot continue them. A run of the same kind can: its own label says what it is.
+    run cannot continue them. A run of the same kind can: its own label says what it is. A run whose
+    client work a program changes has none, because the bound on one client may not hold.
     """
     return [
         one
         for one in header.ancestors
-        if one.shares_clients and (one.header is None or is_less_real(one.header, header))
+        if one.shares_clients
+        and (
+            one.header is None or one.header.changes_client_work or is_less_real(one.header, header)
+        )
     ]
 
 
@@ -162,17 +147,17 @@ def distinct(releases: Sequence[Release]) -> list[Release]:
     return runs
 
 
-def total_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee | None:
+def total_guarantee(header: LedgerHeader, rounds: int) -> Guarantee | None:
     """Returns the guarantee of the run and all earlier runs on its clients.
 
     Returns None if there is no guarantee.
     """
-    if unclaimed(header):
+    if header.changes_client_work or unclaimed(header):
         return None
     return composed(history(header, rounds))
 
 
-def composed(releases: Sequence[Release]) -> accounting.Guarantee:
+def composed(releases: Sequence[Release]) -> Guarantee:
     """Returns the joint guarantee of several runs on one population, including their vocabularies.
 
     A privately chosen vocabulary (`vocabulary_rho`, `vocabulary_delta` of the header) counts once
@@ -236,17 +221,26 @@ class _Parts:
             rho = guarantee_of(header, rounds).rho
             assert rho is not None
             self.add_rho(rho, replaced)
-            if isinstance(header.mechanism, Gaussian) and header.mechanism.is_discrete:
+            if header.mechanism.is_discrete:
                 self._method = "RDP conversion"  # only rho is known for a discrete Gaussian
         else:
             event = dp_accounting.GaussianDpEvent(noise / 2)
             one = dp_accounting.SampledWithoutReplacementDpEvent(header.population, drawn, event)
             self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
 
-    def guarantee(self, replaced: bool) -> accounting.Guarantee:
-        """Returns the guarantee of all parts together."""
+    def guarantee(self, replaced: bool) -> Guarantee:
+        """Returns the joint guarantee of everything that was added, at the constructor's delta.
+
+        If nothing that was added is sampled (or epsilon is infinite), rho adds up and
+        `Guarantee.rho` is set. Otherwise RDP adds up, and `rho` is None. The deltas of vocabularies
+        are not included.
+
+        Args:
+          replaced: Whether neighbours differ in one replaced client, instead of one client's
+            contributions set to zero. Must be the value that `add` and `add_rho` got.
+        """
         if math.isinf(self._rho) or not self._sampled:
-            return accounting.Guarantee(
+            return Guarantee(
                 epsilon=accounting.epsilon_of_zcdp(self._rho, self._delta, method=self._method),
                 delta=self._delta,
                 rho=self._rho,
@@ -259,7 +253,7 @@ class _Parts:
             accountant.compose(event)
         if self._rho:
             accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(2 * self._rho)))
-        return accounting.Guarantee(
+        return Guarantee(
             epsilon=accountant.get_epsilon(self._delta),
             delta=self._delta,
             adjacency=accounting.REPLACE_ONE,

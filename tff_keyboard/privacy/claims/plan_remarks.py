@@ -2,17 +2,17 @@
 
 import pathlib
 
+from tff_keyboard.privacy.claims.claim import claim_of
 from tff_keyboard.privacy.claims.delta_rule import delta_caveats
-from tff_keyboard.privacy.claims.guarantee import total_guarantee
-from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
 from tff_keyboard.privacy.claims.statement import (
     REHEARSED,
     epsilon_in_words,
     missing_claims,
+    server_rows,
     unchecked_caveats,
 )
 from tff_keyboard.privacy.ledger.ledger import read_ledger
-from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, EVALUATION, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -37,6 +37,7 @@ def plan_remarks(
             f"and divides by {header.clients_per_round}. The selected clients count for epsilon."
         )
     remarks += [f"* {words}" for words in (_sampling(header), _earlier_runs(header)) if words]
+    remarks += [f"* {name[0].upper()}{name[1:]}: {text}." for name, text in server_rows(header)]
     if header.noise_cohort_size:
         remarks.append(
             f"* PROJECTION: epsilon and error hold for a federation with "
@@ -113,17 +114,22 @@ def resumed_line(ledger_path: pathlib.Path, rounds: int) -> str:
       rounds: Total number of rounds, at least the number that was released.
 
     Raises:
-      UsageError: If the run has released more rounds.
+      UsageError: If the run has released more rounds, or is an evaluation on devices.
       RunDirectoryError: If there is no ledger, or it is damaged.
     """
     header, released = read_ledger(ledger_path)
+    if header.aggregator == EVALUATION:
+        raise UsageError(
+            f"--rounds is for trainings, but {ledger_path.parent} is an evaluation on devices, "
+            "whose epsilon does not depend on the number of groups. Leave --rounds out."
+        )
     if rounds < len(released):
         raise UsageError(
             f"--rounds must be >= {len(released)}, the rounds that {ledger_path.parent} has "
             f"released, got {rounds}."
         )
-    total = total_guarantee(header, rounds)
-    if total is None or rehearsed_own_clients(RunDirectory(ledger_path.parent), header):
+    total = claim_of(RunDirectory(ledger_path.parent), header, rounds)
+    if total is None:
         return f"Resumed with `train.rounds` = {rounds}: NO CLAIM."
     words = epsilon_in_words(total.epsilon, is_released=rounds > 0)
     projection = " (projection)" if header.noise_cohort_size else ""

@@ -18,29 +18,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.train_config import selected_clients
 from tff_keyboard.parts.aggregator import AGGREGATORS
+from tff_keyboard.parts.privacy_mechanism import MechanismConfig, mechanism_configs
 from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.accounting.guarantee import Guarantee
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.privacy.ledger.run_header import ledger_header
-from tff_keyboard.privacy.mechanisms import mechanism, noise_key, toeplitz
+from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.storage.checks import require_one_of
 from tff_keyboard.storage.errors import UsageError
 
-# Adaptive clipping costs the same: its multiplier is for update and count together.
-COMPARED = ("gaussian", "tree", "blt")
-_CONFIGS: Mapping[str, Callable[..., privacy_config.Privacy]] = {
-    "gaussian": privacy_config.GaussianConfig,
-    "gaussian_adaptive": privacy_config.GaussianAdaptiveConfig,
-    "tree": privacy_config.TreeConfig,
-    "blt": privacy_config.BltConfig,
-}
 _MOST_NOISE = 1e6  # largest noise multiplier of a plan
 _JUST_LESS = 1.003  # more than the tolerance of a calibration and the rounding of its result
 _DIGITS = 4  # of a printed noise multiplier, rounded up
@@ -149,7 +139,7 @@ class Plan:
     mechanism: str
     schedule: Schedule
     noise_multiplier: float
-    guarantee: accounting.Guarantee
+    guarantee: Guarantee
     error: float
 
 
@@ -158,8 +148,8 @@ def plan(
     schedule: Schedule,
     *,
     target_epsilon: float,
-    buffers: int = 2,
     momentum: float = 0.0,
+    **options: Any,
 ) -> Plan:
     """Finds the least noise of a mechanism that keeps epsilon at or below the target.
 
@@ -168,19 +158,18 @@ def plan(
     '7.4'
 
     Args:
-      name: One of `mechanism.NAMES`.
+      name: A mechanism, as in `aggregation.privacy.type`.
       schedule: The participation of clients.
       target_epsilon: The largest allowed epsilon, > 0.
-      buffers: Number of buffers of a BLT.
       momentum: Momentum of the server. A BLT is optimised for it, so its epsilon depends on it.
+      **options: Options of the mechanism, as in `[aggregation.privacy]`, such as `buffers`.
 
     Raises:
       UnreachableTargetError: If no noise reaches the target.
       ValueError: If an argument is out of range.
     """
-    require_one_of("name", name, _CONFIGS)
-    settings = {"buffers": buffers} if name == "blt" else {}
-    privacy = _CONFIGS[name](delta=schedule.delta, **settings)
+    require_one_of("name", name, mechanism_configs())
+    privacy = mechanism_configs()[name](delta=schedule.delta, **options)
     return plan_config(
         AggregationConfig(privacy=privacy, client_weighting="uniform"),
         schedule,
@@ -214,12 +203,12 @@ def plan_config(
     assert isinstance(privacy, MechanismConfig)
     header = planned_header(aggregation, schedule, momentum=momentum, origin=origin)
 
-    def guarantee(noise_multiplier: float) -> accounting.Guarantee:
+    def guarantee(noise_multiplier: float) -> Guarantee:
         one = dataclasses.replace(header, noise_multiplier=noise_multiplier)
         return planned_guarantee(one, schedule.rounds)
 
     noise, reached = _least_noise(guarantee, header, schedule, target_epsilon)
-    variance = float(iterate_variances(header.mechanism, schedule.rounds).mean())
+    variance = float(header.mechanism.iterate_variances(schedule.rounds).mean())
     return Plan(
         mechanism=privacy.type,
         schedule=schedule,
@@ -244,10 +233,10 @@ def planned_header(
     """
     privacy = aggregation.privacy
     assert isinstance(privacy, MechanismConfig)
-    source = noise_key.SECRET if privacy.noise_secret else noise_key.NONCE
-    key = noise_key.NoiseKey(
-        key=bytes(32), source=noise_key.FIXED_NONCE if privacy.fixed_nonce else source
-    )
+    source: noise_key.Source = noise_key.SECRET if privacy.noise_secret else noise_key.NONCE
+    if privacy.fixed_nonce:
+        source = noise_key.FIXED_NONCE
+    key = noise_key.NoiseKey(key=bytes(32), source=source)
     return dataclasses.replace(
         ledger_header(
             aggregation,
@@ -255,8 +244,7 @@ def planned_header(
             clients_per_round=schedule.cohort,
             selected_per_round=schedule.selected,
             min_separation_rounds=schedule.min_separation,
-            mechanism=mechanism.mechanism_of(
-                privacy,
+            mechanism=privacy.mechanism(
                 rounds=schedule.rounds,
                 min_separation_rounds=schedule.min_separation,
                 momentum=momentum,
@@ -270,7 +258,7 @@ def planned_header(
     )
 
 
-def planned_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
+def planned_guarantee(header: LedgerHeader, rounds: int) -> Guarantee:
     """Returns the guarantee of the finished run, or of this run alone if it has no claim."""
     return total_guarantee(header, rounds) or guarantee_of(header, rounds)
 
@@ -281,34 +269,35 @@ def mechanisms_to_compare(aggregation: AggregationConfig) -> dict[str, Aggregati
     They have the delta, the nonce and the simulated cohort of the config. Omits mechanisms that the
     config's aggregator does not support. A config without privacy is planned for a mean.
     """
-    own = aggregation.privacy
+    run_privacy = aggregation.privacy
     configs = {}
-    names = (*COMPARED, own.type) if isinstance(own, MechanismConfig) else COMPARED
-    for name in dict.fromkeys(names):
-        privacy = own
-        if own.type != name:
+    for name, options in mechanism_configs().items():
+        if not options.is_compared and name != run_privacy.type:
+            continue
+        privacy = run_privacy
+        if run_privacy.type != name:
             shared: dict[str, Any] = {}
-            if isinstance(own, MechanismConfig):
+            if isinstance(run_privacy, MechanismConfig):
                 fields = [field.name for field in dataclasses.fields(MechanismConfig)]
-                shared = {key: getattr(own, key) for key in fields if key != "type"}
-            privacy = _CONFIGS[name](**shared)
+                shared = {key: getattr(run_privacy, key) for key in fields if key != "type"}
+            privacy = options(**shared)
         rule = AGGREGATORS["mean"]() if aggregation.rule.privacy_problem else aggregation.rule
         try:
             configs[name] = AggregationConfig(
                 rule=rule, privacy=privacy, client_weighting="uniform"
             )
         except ValueError:
-            if own.type == name:
+            if run_privacy.type == name:
                 raise
     return configs
 
 
 def _least_noise(
-    guarantee: Callable[[float], accounting.Guarantee],
+    guarantee: Callable[[float], Guarantee],
     header: LedgerHeader,
     schedule: Schedule,
     target: float,
-) -> tuple[float, accounting.Guarantee]:
+) -> tuple[float, Guarantee]:
     """Returns the least noise multiplier for a target, rounded up, and its guarantee."""
     if not target > 0:
         raise ValueError(f"`target_epsilon` must be > 0, got {target!r}.")
@@ -341,21 +330,6 @@ def _rounded_up(number: float) -> float:
     return float(f"{digits}e{-exponent}")
 
 
-def iterate_variances(noise: mechanism.Mechanism, rounds: int) -> np.ndarray:
-    """Returns the noise variances of the sums of the first t rounds, in draws, [rounds] float64.
-
-    >>> iterate_variances(mechanism.Gaussian(), 3)
-    array([1., 2., 3.])
-    """
-    matrix = noise.matrix()
-    if matrix is not None:
-        return toeplitz.iterate_variances(matrix.inverse(rounds), toeplitz.prefix_sums(rounds))
-    if noise.is_independent:
-        return np.arange(1.0, rounds + 1)
-    assert isinstance(noise, mechanism.Tree)
-    return np.array([_honaker(t) for t in range(1, rounds + 1)])
-
-
 def schedules_around(schedule: Schedule) -> dict[str, list[Schedule]]:
     """Returns variants of the schedule with other rounds, cohorts and separations.
 
@@ -377,8 +351,8 @@ def schedules_around(schedule: Schedule) -> dict[str, list[Schedule]]:
         separation = max(1, round(factor * schedule.min_separation))
         if schedule.checks_in or separation * schedule.selected <= schedule.population:
             separations.append(replace(schedule, min_separation=separation))
-    found = {"rounds": rounds, "cohort": cohorts, "separation": separations}
-    return {name: list(dict.fromkeys(schedules)) for name, schedules in found.items()}
+    variants = {"rounds": rounds, "cohort": cohorts, "separation": separations}
+    return {name: list(dict.fromkeys(schedules)) for name, schedules in variants.items()}
 
 
 def plans_table(plans: Sequence[Plan | UnreachableTargetError]) -> str:
@@ -403,9 +377,3 @@ def plans_table(plans: Sequence[Plan | UnreachableTargetError]) -> str:
             f"{format(epsilon, '.3f' if epsilon >= 0.1 else '.3g'):>8} {one.error:10.3e}"
         )
     return "\n".join(lines)
-
-
-def _honaker(leaves: int) -> float:
-    """Returns the variance of Honaker's estimate of the sum of `leaves` leaves."""
-    heights = (h for h in range(leaves.bit_length()) if leaves >> h & 1)
-    return sum(1 / (2 - 2.0**-height) for height in heights)

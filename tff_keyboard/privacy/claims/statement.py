@@ -5,33 +5,28 @@ section 5.3, https://arxiv.org/abs/2303.00654): unit, adjacency, mechanism, samp
 accounting, parameters, and exclusions.
 """
 
-import dataclasses
 import math
 import pathlib
 from collections.abc import Sequence
 
-from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.parts.own_part import PROMISES, SENSITIVITY_PROMISE
+from tff_keyboard.privacy.accounting.guarantee import Guarantee
+from tff_keyboard.privacy.claims.claim import claim_of
 from tff_keyboard.privacy.claims.delta_rule import delta_caveats
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee, unclaimed
 from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
-from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
-from tff_keyboard.privacy.mechanisms import noise_key
-from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
+from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, EVALUATION, Ancestor, LedgerHeader
+from tff_keyboard.privacy.mechanisms import noise_key, sum_grid
 from tff_keyboard.storage.errors import printable
+from tff_keyboard.storage.part_reference import is_reference
 from tff_keyboard.storage.run_directory import RunDirectory
 
 # Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above 10 weak or none.
 REASONABLE_EPSILON = 10
 NO_PROTECTION_EPSILON = 100
 
-_MECHANISMS = {
-    "gaussian": "Gaussian mechanism, fixed clip norm, fresh noise every round",
-    "gaussian_adaptive": "Gaussian mechanism, clip norm follows a noisy quantile",
-    "tree": "DP-FTRL: tree aggregation, fixed clip norm",
-    "blt": "DP-FTRL: buffered linear Toeplitz noise, fixed clip norm",
-}
 _SECRET_COHORTS = (
     "Epsilon assumes that the sampled clients of each round stay secret. For an observer who knows "
     "the rounds of a client, from files or from watching devices, it is much larger. Files about "
@@ -63,13 +58,10 @@ def privacy_statement(path: pathlib.Path) -> str:
     """
     header, rounds = read_ledger(path)
     guarantee = guarantee_of(header, len(rounds))
-    total = total_guarantee(header, len(rounds))
     run = RunDirectory(path.parent)
-    rehearsed = rehearsed_own_clients(run, header)
-    if rehearsed:
-        total = None
+    total = claim_of(run, header, len(rounds))
     rows = [
-        ("initial model", _initial_model(header)),
+        *([] if header.aggregator == EVALUATION else [("initial model", _initial_model(header))]),
         ("unit", _unit(header)),
         ("adjacency", guarantee.adjacency),
         ("mechanism", _mechanism(header)),
@@ -78,6 +70,7 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("clip norm", _clip_norms(header, rounds)),
         ("rounds released", f"{len(rounds)}"),
         ("sampling", _sampling(header)),
+        *server_rows(header),
         ("accounting", guarantee.method),
         ("rho (zCDP)", "-" if guarantee.rho is None else _figure(guarantee.rho)),
         *_epsilons(guarantee, total, is_released=bool(rounds)),
@@ -85,7 +78,7 @@ def privacy_statement(path: pathlib.Path) -> str:
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {printable(value, max_characters=None)}" for name, value in rows]
     refused = [*missing_claims(header), *_projection(header, len(rounds))]
-    if rehearsed:
+    if rehearsed := rehearsed_own_clients(run, header):
         refused.insert(0, f"NO CLAIM: {rehearsed}. The figures below do not cover this.\n")
     caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
     caveats += [f"* {caveat}" for caveat in unchecked_caveats(header)]
@@ -102,23 +95,31 @@ def unchecked_caveats(header: LedgerHeader) -> list[str]:
         for one, earlier in header.private_ancestors
     ]
     return [
-        f"The figures hold only if the user's own part{of_run}, {printable(part)}, keeps the "
-        "sensitivity of the mean, which nobody has checked."
+        f"The figures hold only if the user's own part{of_run}, {printable(part)}, "
+        f"{PROMISES.get(part.partition(' = ')[0], SENSITIVITY_PROMISE)}, which nobody has checked."
         for of_run, header_of_run in runs
         for part in header_of_run.unchecked_parts
     ]
+
+
+def labels_of(header: LedgerHeader) -> tuple[str, ...]:
+    """Returns what a table must say next to an epsilon: why it is not a plain guarantee."""
+    headers = [header, *(earlier for _, earlier in header.private_ancestors)]
+    labels = []
+    if any(one.noise_source == noise_key.FIXED_NONCE for one in headers):
+        labels.append("simulation: no guarantee")
+    if any(one.noise_cohort_size for one in headers):
+        labels.append("projection")
+    if unchecked_caveats(header):
+        labels.append("own part, not checked")
+    return tuple(labels)
 
 
 def _projection(header: LedgerHeader, rounds: int) -> list[str]:
     """Returns the first lines of a statement about a simulated federation, otherwise []."""
     if not header.noise_cohort_size:
         return []
-    before = [
-        dataclasses.replace(one, header=one.header and one.header.unprojected)
-        for one in header.ancestors
-    ]
-    released = dataclasses.replace(header.unprojected, ancestors=tuple(before))
-    real = total_guarantee(released, rounds)
+    real = total_guarantee(header.unprojected, rounds)
     larger = header.projected
     return [
         f"PROJECTION: the epsilon below holds for a federation with {header.noise_cohort_size} "
@@ -128,13 +129,20 @@ def _projection(header: LedgerHeader, rounds: int) -> list[str]:
     ]
 
 
-def _of_released(guarantee: accounting.Guarantee, rounds: int) -> str:
+def _of_released(guarantee: Guarantee, rounds: int) -> str:
     return epsilon_in_words(guarantee.epsilon, is_released=rounds > 0)
 
 
 def missing_claims(header: LedgerHeader) -> list[str]:
     """Returns the first lines of a statement without a guarantee."""
-    return [
+    lines = []
+    if header.changes_client_work:
+        lines.append(
+            "NO CLAIM: a program changes the work of the clients of this run, such as `attack`. An "
+            "update may depend on the text of other clients, so one client may change a sum by "
+            "more than the figures below assume.\n"
+        )
+    return lines + [
         f"NO CLAIM: the initial model '{printable(one.model)}' {_why(one, header)}. The figures "
         "below are the privacy cost of this run alone. The initial model may reveal more.\n"
         for one in unclaimed(header)
@@ -143,9 +151,16 @@ def missing_claims(header: LedgerHeader) -> list[str]:
 
 def _why(one: Ancestor, header: LedgerHeader) -> str:
     if one.header is not None:
+        if one.header.changes_client_work:
+            return "is of a run whose client work a program changed, such as `attack`"
         if one.header.noise_source == noise_key.FIXED_NONCE != header.noise_source:
             return "is of a simulation: its noise can be computed from its config"
         return "is of a projection: its noise was simulated for a larger federation"
+    if one.people == client_digests.UNKNOWN and is_reference(one.model):
+        return (
+            "is code of yours, which may load weights that were trained on these clients. If it "
+            "draws them, set its attribute `draws_initial_weights` = True (docs/own_parts.md)"
+        )
     if one.people == client_digests.UNKNOWN and not one.validates_ours:
         return "has an unknown origin: it may have been trained on these clients without privacy"
     if one.validates_ours:
@@ -155,8 +170,9 @@ def _why(one: Ancestor, header: LedgerHeader) -> str:
 
 
 def _initial_model(header: LedgerHeader) -> str:
-    if not header.initial_model:
-        return "random weights"
+    if not header.ancestors:
+        own = [part for part in header.unchecked_parts if part.startswith("model.type")]
+        return f"weights drawn by {own[0].partition(' = ')[2]}" if own else "random weights"
     words = []
     for one in header.ancestors:
         if not one.shares_clients:
@@ -171,7 +187,7 @@ def _initial_model(header: LedgerHeader) -> str:
 
 
 def _epsilons(
-    alone: accounting.Guarantee, total: accounting.Guarantee | None, *, is_released: bool
+    alone: Guarantee, total: Guarantee | None, *, is_released: bool
 ) -> list[tuple[str, str]]:
     """Returns the rows with epsilon and delta, also for the run alone if other releases count."""
     if total is None:
@@ -190,10 +206,7 @@ def _epsilons(
 
 
 def _mechanism(header: LedgerHeader) -> str:
-    mechanism = header.mechanism
-    text = _MECHANISMS[mechanism.name]
-    if isinstance(mechanism, Gaussian) and mechanism.is_discrete:
-        text = f"discrete {text}; sums of integers"
+    text = header.mechanism.description
     if header.aggregator == "private_fedatt":
         return f"{text}, on the private FedAtt record (docs/privacy/private_fedatt.md)"
     return text
@@ -236,6 +249,57 @@ def _sampling(header: LedgerHeader) -> str:
     return f"fixed size, {drawn}, uniformly without replacement, with the run's secret key"
 
 
+def server_rows(header: LedgerHeader) -> list[tuple[str, str]]:
+    """Returns the rows about the server of a run with devices, as `(name, text)`; otherwise [].
+
+    The server adds the noise, so the guarantee is no protection from it. With secure sums, the rows
+    also give the bound on rounding (`mechanisms/sum_grid.py`).
+    """
+    if header.sampling != CHECK_IN:
+        return []
+    upload, grid = "update", ""
+    if header.aggregator == EVALUATION:
+        upload = "upload"
+    else:
+        step = sum_grid.sum_step(
+            clip_norm=header.clip_norm,
+            noise_multiplier=header.noise_multiplier,
+            is_discrete=header.mechanism.is_discrete,
+        )
+        grid = f", to multiples of {step:.3g}"
+    if not header.secure_sums:
+        return [("the server sees", f"the {upload} of each device, before it adds the noise")]
+    return [
+        (
+            "the server sees",
+            f"the exact sum of the {upload}s of a round, before it adds the noise; no single "
+            f"{upload} (secure sums)",
+        ),
+        (
+            "rounding",
+            f"towards zero{grid}, and sums do not wrap: adds 0 to the sensitivity, so epsilon is "
+            "the same as without secure sums",
+        ),
+    ]
+
+
+def _server_caveats(header: LedgerHeader) -> list[str]:
+    if header.sampling != CHECK_IN:
+        return []
+    released = "sums" if header.aggregator == EVALUATION else "models"
+    text = (
+        f"The guarantee is about readers of the released {released}. It is no protection from the "
+        "server, which adds the noise."
+    )
+    if not header.secure_sums:
+        return [f"{text} The server sees the upload of each device."]
+    return [
+        f"{text} The server learns the exact sum of each round, of at least as many devices as "
+        "docs/fleet/threat_model.md says. The guarantee also needs a server that adds the noise, "
+        "and devices that bound their uploads: nobody can check a masked upload."
+    ]
+
+
 def _figure(value: float) -> str:
     if math.isinf(value):
         return "infinite: no guarantee"
@@ -258,7 +322,7 @@ def epsilon_in_words(value: float, *, is_released: bool = True) -> str:
     return f"{_figure(value)}: no protection"
 
 
-def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee, *, delta: float) -> list[str]:
+def _caveats(header: LedgerHeader, guarantee: Guarantee, *, delta: float) -> list[str]:
     caveats = []
     if math.isinf(guarantee.epsilon):
         caveats.append("The noise multiplier is 0: updates were clipped, but there is no privacy.")
@@ -275,7 +339,7 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee, *, delta: fl
     headers = [header, *(earlier for _, earlier in header.private_ancestors)]
     if any(one.mechanism.is_independent and one.amplifies for one in headers):
         caveats.append(_SECRET_COHORTS)
-    caveats += _noise_caveats(header)
+    caveats += [*_noise_caveats(header), *_server_caveats(header)]
     caveats += _coverage(header)
     caveats += [
         f"The vocabulary of the earlier run {printable(one.model)} was not chosen privately."
@@ -286,6 +350,12 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee, *, delta: fl
 
 
 def _coverage(header: LedgerHeader) -> list[str]:
+    if header.aggregator == EVALUATION:
+        return [
+            "Covered: the sums of all groups, from which the table is computed. Not covered: the "
+            "models that were evaluated, and other evaluations on these devices, each of which "
+            "has its own cost."
+        ]
     vocabulary = (
         "The vocabulary was not chosen privately: a single client can be the reason why a word is "
         "in it, at an unbounded privacy cost. `data.vocabulary_epsilon` chooses it privately."

@@ -24,15 +24,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tff_keyboard.parts import tables
-from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import EVALUATION, LedgerHeader
 from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.storage import files, json_text, names
 from tff_keyboard.storage.errors import CheckFailed, ConfigError, RunDirectoryError
+from tff_keyboard.storage.model_description import check_root_of_run
 from tff_keyboard.storage.run_directory import RunDirectory
 
 FORMAT = 6
 
-RUN_ID = "run_id"  # key of `model.json`
+RUN_ID = "run_id"  # key of `model.json`, and of the settings of an evaluation
 CONTENT = "content"  # the tag of a round's data; only if the noise key does not determine the data
 
 # One line: "round", the numbers given to `record`, and `CONTENT`
@@ -46,7 +47,7 @@ class PrivacyLedger:
     header. Raises `RunDirectoryError` if the file is damaged, or was written for another header.
 
     >>> import tempfile
-    >>> from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
+    >>> from tff_keyboard.privacy.registry.gaussian import Gaussian
     >>> header = LedgerHeader(mechanism=Gaussian(), aggregator="mean", noise_multiplier=1.0,
     ...     clip_norm=0.5, delta=1e-6, population=100, clients_per_round=10,
     ...     selected_per_round=10, sampling="fixed_size", uniform_sampling=True,
@@ -186,15 +187,21 @@ def check_ledger_is_complete(path: pathlib.Path, num_rounds: int) -> None:
 def check_is_of_run(path: pathlib.Path, header: LedgerHeader) -> None:
     """Checks that a ledger, and the models next to it, are of the run in the same folder.
 
-    A folder without a run passes: a ledger may be kept alone, to count a lost run. Ledgers and
-    models of earlier versions have no id, so only the hash of the client store is compared.
+    A folder without a run passes if its models, if any, have the ledger's id: a ledger may be kept
+    alone, to count a lost run. Ledgers and models of earlier versions have no id, so only the hash
+    of the client store is compared.
 
     Raises `CheckFailed` otherwise: a statement would be about another run.
     """
+    check_root_of_run(path.parent)
     run = RunDirectory(path.parent)
-    if not run.exists():
-        return
-    run_id = id_of_run(run)
+    if header.aggregator == EVALUATION and (run.exists() or run.model.exists()):
+        raise CheckFailed(
+            f"{path} is the ledger of an evaluation on devices, which covers no model. Remove it "
+            "from the directory of the training."
+        )
+    _check_is_of_evaluation(path, header)
+    run_id = id_of_run(run) if run.exists() else header.run_id
     way_out = "Restore the files of this run from a copy, or use another run directory."
     if header.run_id and header.run_id != run_id:
         origin = f"{run.origin_path} has another id" if run_id else f"{run.origin_path} is missing"
@@ -212,6 +219,30 @@ def check_is_of_run(path: pathlib.Path, header: LedgerHeader) -> None:
                 f"{model / names.MODEL_DESCRIPTION} is the model of another run, so the ledger "
                 f"{path} does not cover it. {way_out}"
             )
+
+
+def _check_is_of_evaluation(path: pathlib.Path, header: LedgerHeader) -> None:
+    """Checks that the ledger and the settings of an evaluation on devices are of one evaluation.
+
+    Passes if there are neither settings nor results next to the ledger.
+    """
+    settings_path = path.parent / names.EVALUATION_ON_DEVICES
+    way_out = "Restore the files of this evaluation from a copy."
+    if not settings_path.is_file():
+        if header.aggregator == EVALUATION and RunDirectory(path.parent).newest_result()[1]:
+            raise CheckFailed(
+                f"{settings_path} is missing, so nothing shows that {path.name} is the ledger of "
+                f"this evaluation. {way_out}"
+            )
+        return
+    settings = files.read_json(settings_path)
+    recorded = settings if isinstance(settings, dict) else {}
+    expected = (EVALUATION, recorded.get(RUN_ID), recorded.get("noise_multiplier"))
+    if (header.aggregator, header.run_id, header.noise_multiplier) != expected:
+        raise CheckFailed(
+            f"{path} is not the ledger of the evaluation of {settings_path}: its id or its noise "
+            f"multiplier is another. {way_out}"
+        )
 
 
 def run_id_of_model(directory: pathlib.Path) -> str | None:
@@ -316,11 +347,11 @@ def _read(path: pathlib.Path) -> tuple[list[bytes], LedgerHeader]:
         ) from None
 
 
-def _difference(path: pathlib.Path, on_disk: LedgerHeader, wanted: LedgerHeader) -> str:
+def _difference(path: pathlib.Path, on_disk: LedgerHeader, expected: LedgerHeader) -> str:
     changed = [
-        f"{field.name} {getattr(on_disk, field.name)!r} -> {getattr(wanted, field.name)!r}"
+        f"{field.name} {getattr(on_disk, field.name)!r} -> {getattr(expected, field.name)!r}"
         for field in dataclasses.fields(LedgerHeader)
-        if getattr(on_disk, field.name) != getattr(wanted, field.name)
+        if getattr(on_disk, field.name) != getattr(expected, field.name)
     ]
     return (
         f"{path.name} was started with other privacy settings ({'; '.join(changed)}). "

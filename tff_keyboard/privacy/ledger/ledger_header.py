@@ -1,12 +1,17 @@
 """The first line of a privacy ledger: the constants of a run that its statement needs."""
 
 import dataclasses
+from typing import Final, Literal
 
+from tff_keyboard.parts.privacy_mechanism import NoiseMultiplier
+from tff_keyboard.parts.tables import Table
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
+from tff_keyboard.storage import checks
 
 # Values of `LedgerHeader.sampling`
-FIXED_SIZE = "fixed_size"  # the server draws cohorts of fixed size without replacement
-CHECK_IN = "check_in"  # devices check in by themselves
+FIXED_SIZE: Final = "fixed_size"  # the server draws cohorts of fixed size without replacement
+CHECK_IN: Final = "check_in"  # devices check in by themselves
+EVALUATION = "evaluation"  # `LedgerHeader.aggregator`: sums of devices that evaluate models
 NO_CLIENTS = "none"  # `Ancestor.people`: no client is in both runs
 
 
@@ -35,30 +40,30 @@ class Ancestor:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LedgerHeader:
-    """The constants of a run that its privacy statement needs."""
+class LedgerHeader(Table):
+    """The constants of a run that its privacy statement needs. Numbers out of range are refused."""
 
     mechanism: Mechanism  # with the coefficients from the run's start
     aggregator: str
-    noise_multiplier: float  # noise standard deviation / sensitivity of one client
-    clip_norm: float  # L2 bound on one client's update (the first one if it adapts)
-    delta: float
-    population: int
-    clients_per_round: int  # the report goal; the fixed denominator of the mean
-    selected_per_round: int  # clients drawn per round, with over-selection
-    sampling: str  # `FIXED_SIZE` or `CHECK_IN`
+    noise_multiplier: NoiseMultiplier  # noise standard deviation / sensitivity of one client
+    clip_norm: checks.Positive  # L2 bound on one client's update (the first one if it adapts)
+    delta: checks.OpenShare
+    population: checks.FromZero  # 0 if devices check in
+    clients_per_round: checks.FromOne  # the report goal; the fixed denominator of the mean
+    selected_per_round: checks.FromOne  # clients drawn per round, with over-selection
+    sampling: Literal["fixed_size", "check_in"]
     # Whether every cohort is drawn uniformly from the whole population. Not if there is a minimum
     # separation above 1 or a deterministic schedule
     uniform_sampling: bool
     # Whether cohorts were drawn with a secret key, not only with the config's seed
     secret_cohorts: bool
-    min_separation_rounds: int  # a client that joins round i joins none before i + this
-    # Origin of the key: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" without noise
-    noise_source: str = ""
+    min_separation_rounds: checks.FromOne  # a client that joins round i joins none before i + this
+    # Origin of the key, as in `noise_key.py`; "" without noise
+    noise_source: Literal["", "secret", "nonce", "fixed nonce"] = ""
     key_id: str = ""  # `NoiseKey.key_id`; "" without noise
     # 0, or the clients per round of a larger federation whose noise was simulated. Every epsilon of
     # this ledger is then a projection.
-    noise_cohort_size: int = 0
+    noise_cohort_size: checks.FromZero = 0
     run_id: str = ""  # `origin.json` of the run; "" for runs of earlier versions
     # SHA-256 of the client store, in runs of version 0.2.0. A reader of the ledger could test
     # guesses of a client's text with it, so it is "" now
@@ -67,12 +72,27 @@ class LedgerHeader:
     ancestors: tuple[Ancestor, ...] = ()  # the runs that led to the initial model (`lineage.py`)
     vocabulary_sha256: str = ""  # SHA-256 of the vocabulary's rows and rules
     vocabulary_choice: str = ""  # random id of its private choice; "" in earlier versions
-    vocabulary_rho: float = 0.0  # zCDP of its choice; 0 if it was not chosen privately
-    vocabulary_delta: float = 0.0  # bound on releasing a word of only one client
+    vocabulary_rho: checks.NotNegative = 0.0  # zCDP of its choice; 0 if it was not chosen privately
+    vocabulary_delta: checks.Fraction = 0.0  # bound on releasing a word of only one client
     # Number of words with a capitalised form, which an export contains
-    truecase_forms: int = 0
+    truecase_forms: checks.FromZero = 0
     # Own parts of the config that declare their sensitivity, as "key = reference"
     unchecked_parts: tuple[str, ...] = ()
+    # Whether devices masked their updates, so that the server got only the sum of each round. Runs
+    # that were started by earlier versions do not say so
+    secure_sums: bool = False
+    # Whether a program changes the work of the clients, such as `attack`: then nothing says that an
+    # update depends on one client only
+    changes_client_work: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sampling == FIXED_SIZE:
+            self.require(
+                self.selected_per_round <= self.population,
+                "selected_per_round",
+                f"must be at most `population` = {self.population}",
+            )
 
     @property
     def private_ancestors(self) -> list[tuple[Ancestor, "LedgerHeader"]]:
@@ -105,7 +125,13 @@ class LedgerHeader:
 
     @property
     def unprojected(self) -> "LedgerHeader":
-        """Header of the real release, with its own, smaller noise."""
+        """Header of the real release, with its own, smaller noise, as have its earlier runs."""
         size = self.noise_cohort_size or self.clients_per_round
         noise = self.noise_multiplier * self.clients_per_round / size
-        return dataclasses.replace(self, noise_multiplier=noise, noise_cohort_size=0)
+        ancestors = tuple(
+            dataclasses.replace(one, header=one.header and one.header.unprojected)
+            for one in self.ancestors
+        )
+        return dataclasses.replace(
+            self, noise_multiplier=noise, noise_cohort_size=0, ancestors=ancestors
+        )

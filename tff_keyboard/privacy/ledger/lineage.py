@@ -25,25 +25,55 @@ from tff_keyboard.privacy.ledger.ledger import Round, contents, read_ledger, run
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
 from tff_keyboard.privacy.ledger.origin import EarlierRun, Origin, id_of_run, read_origin
 from tff_keyboard.storage import files, names, toml, typed_json
-from tff_keyboard.storage.errors import SavedModelError
+from tff_keyboard.storage.errors import RunDirectoryError, SavedModelError
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
-def record_origin(run: RunDirectory) -> None:
+def record_origin(
+    run: RunDirectory, unknown_weights: str = "", *, changes_client_work: bool = False
+) -> None:
     """Writes `origin.json` of a run that begins, or was begun by an earlier version.
 
-    A directory without results begins anew, also if an earlier start has left a record.
+    A directory without results begins anew, also if an earlier start has left a record. A run that
+    is resumed keeps its id, and its record only gets worse: what an earlier start said about other
+    sources of weights and about validation stays.
 
-    Raises `RunDirectoryError` if the record of a private run is lost.
+    Args:
+      run: The run, with its config.
+      unknown_weights: As for `ancestors`.
+      changes_client_work: See `Origin`.
+
+    Raises:
+      RunDirectoryError: If the record of a private run is lost, or the run was begun with another
+        `changes_client_work`, so that other sums would have the noise of its rounds.
     """
-    if run.origin_path.exists() and run.has_begun:
-        return
-    if not run.origin_path.exists() and run.privacy_ledger.exists():
-        read_ledger(run.privacy_ledger)  # it has the id of its run
-    origin = Origin(run_id=secrets.token_hex(16), earlier_runs=earlier_runs(initial_model_of(run)))
-    text = json.dumps(typed_json.plain(origin), indent=2) + "\n"
-    files.write_atomically(run.origin_path, [text.encode()])
+    recorded = read_origin(run) if run.has_begun else None
+    origin = recorded
+    if origin is None:
+        if not run.origin_path.exists() and run.privacy_ledger.exists():
+            read_ledger(run.privacy_ledger)  # it has the id of its run
+        origin = Origin(
+            run_id=secrets.token_hex(16),
+            earlier_runs=earlier_runs(initial_model_of(run)),
+            changes_client_work=changes_client_work,
+        )
+    if origin.changes_client_work != changes_client_work:
+        change = "changes" if origin.changes_client_work else "does not change"
+        raise RunDirectoryError(
+            f"{run.path} is the run of a command that {change} the work of clients, unlike this "
+            "command (`attack` changes it). Continue it with the command that began it, or use "
+            "another run directory."
+        )
+    others = [one for one in _of_unknown(unknown_weights) if one not in origin.earlier_runs]
+    origin = dataclasses.replace(
+        origin,
+        earlier_runs=[*origin.earlier_runs, *others],
+        chosen_by_validation=origin.chosen_by_validation or _is_chosen_by_validation(run),
+    )
+    if origin != recorded:
+        text = json.dumps(typed_json.plain(origin), indent=2) + "\n"
+        files.write_atomically(run.origin_path, [text.encode()])
 
 
 def earlier_runs(initial_model: str) -> list[EarlierRun]:
@@ -83,13 +113,19 @@ def earlier_runs(initial_model: str) -> list[EarlierRun]:
     return runs
 
 
+def _of_unknown(weights: str) -> list[EarlierRun]:
+    return [EarlierRun(model=weights)] if weights else []
+
+
 def _is_model_of(run: RunDirectory, model: pathlib.Path) -> bool:
     """Checks whether the model in a run directory is of this run, by its id.
 
-    A model of an earlier version has no id, and counts as a model of the run.
+    A model without an id is of a run without an id, of an earlier version. A run with an id writes
+    it into its models, so another model was put there.
     """
     directory = model if model.name == names.LAST_MODEL else run.model
-    return (run_id_of_model(directory) or id_of_run(run)) == id_of_run(run)
+    model_id = run_id_of_model(directory)
+    return model_id is None or model_id == id_of_run(run)
 
 
 def ancestors(
@@ -97,6 +133,7 @@ def ancestors(
     *,
     ours: Sequence[client_digests.ClientDigests],
     store_sha256: str = "",
+    unknown_weights: str = "",
 ) -> tuple[Ancestor, ...]:
     """Returns the runs that led to a model, the most recent first.
 
@@ -106,18 +143,21 @@ def ancestors(
         they are unknown, as with devices.
       store_sha256: Hash of the client store of this run. Its clients of training are not clients of
         validation in an earlier run on the same store.
+      unknown_weights: A source of further initial weights that may have been trained on any
+        clients, such as a user's own model (`ModelOptions.unknown_weights`); "" for none.
 
     Raises:
       RunDirectoryError: If a ledger or a record of these runs is damaged.
       CheckFailed: If a ledger of these runs has lost lines.
     """
     recorded: dict[tuple[str, str], Ancestor] = {}  # by run id and path in the config
-    found: list[Ancestor] = []
-    for earlier in earlier_runs(initial_model):
-        known = _recorded_of(earlier, recorded)
+    ancestors: list[Ancestor] = []
+    runs = [*earlier_runs(initial_model), *_of_unknown(unknown_weights)]
+    for earlier in dict.fromkeys(runs):
+        recorded_ancestor = _recorded_of(earlier, recorded)
         run = _run_at(earlier)
         if run is None:
-            found.append(_unseen(earlier, known))
+            ancestors.append(_unseen(earlier, recorded_ancestor))
             continue
         one = Ancestor(
             model=earlier.model,
@@ -148,13 +188,13 @@ def ancestors(
                     one, rounds=len(rounds), header=header, last_content=tags[-1] if tags else ""
                 )
         one = _at_least_rounds(one, tags, earlier.rounds, earlier.last_content)
-        one = one if known is None else _at_least(one, tags, known)
+        one = one if recorded_ancestor is None else _at_least(one, tags, recorded_ancestor)
         if one.validates and ours and not one.same_store:
             overlap = _overlap(run.validation_client_digests, ours)
             if overlap != client_digests.NONE:
                 one = _without_claim(one)
-        found.append(one)
-    return tuple(found)
+        ancestors.append(one)
+    return tuple(ancestors)
 
 
 def _recorded_of(
@@ -174,11 +214,16 @@ def validates(run: RunDirectory) -> bool:
     Version 0.2.0 recorded no clients of validation, and no id in its ledgers. In later runs a
     missing record was removed, for example from a copy without the secret files.
     """
-    train = toml.parse(run.config_text()).get("train", {})
-    chooses = train.get("final_model", "best") == "best" or train.get("early_stop_patience", 0)
+    origin = read_origin(run)
+    chooses = _is_chosen_by_validation(run) or (origin is not None and origin.chosen_by_validation)
     if not chooses or run.validation_client_digests.exists():
-        return bool(chooses)
+        return chooses
     return run.privacy_ledger.exists() and bool(read_ledger(run.privacy_ledger)[0].run_id)
+
+
+def _is_chosen_by_validation(run: RunDirectory) -> bool:
+    train = toml.parse(run.config_text()).get("train", {})
+    return train.get("final_model", "best") == "best" or bool(train.get("early_stop_patience", 0))
 
 
 def _has_store(run: RunDirectory, store_sha256: str) -> bool:
@@ -190,30 +235,30 @@ def _without_claim(one: Ancestor) -> Ancestor:
     return dataclasses.replace(one, header=None, rounds=0, last_content="", validates_ours=True)
 
 
-def _unseen(earlier: EarlierRun, known: Ancestor | None) -> Ancestor:
+def _unseen(earlier: EarlierRun, ancestor: Ancestor | None) -> Ancestor:
     """Returns an ancestor that is not at its path any more, with the record of a later ledger."""
-    if known is None or known.rehearses:  # its rehearsed clients may be ours
+    if ancestor is None or ancestor.rehearses:  # its rehearsed clients may be ours
         return Ancestor(model=earlier.model, people=client_digests.UNKNOWN, run_id=earlier.run_id)
-    known = dataclasses.replace(known, people=client_digests.UNKNOWN, validates_ours=False)
-    if known.validates and not known.same_store:  # its validation clients may be ours
-        return _without_claim(known)
-    return _at_least_rounds(known, (), earlier.rounds, earlier.last_content)
+    ancestor = dataclasses.replace(ancestor, people=client_digests.UNKNOWN, validates_ours=False)
+    if ancestor.validates and not ancestor.same_store:  # its validation clients may be ours
+        return _without_claim(ancestor)
+    return _at_least_rounds(ancestor, (), earlier.rounds, earlier.last_content)
 
 
-def _at_least(one: Ancestor, tags: Sequence[str], known: Ancestor) -> Ancestor:
+def _at_least(one: Ancestor, tags: Sequence[str], ancestor: Ancestor) -> Ancestor:
     """Returns an ancestor that counts at least as much as the record of a later run's ledger.
 
     The directory may have been restored from a backup, or, in a run without an id, be another run.
     """
-    if known.header is None and not known.rehearses and not known.validates_ours:
-        is_same = known.run_id == one.run_id  # otherwise nothing tells whether it is this run
+    if ancestor.header is None and not ancestor.rehearses and not ancestor.validates_ours:
+        is_same = ancestor.run_id == one.run_id  # otherwise nothing tells whether it is this run
         people = one.people if is_same else client_digests.UNKNOWN
         return dataclasses.replace(one, people=people, header=None, rounds=0, last_content="")
-    if one.header is None or known.header is None:
+    if one.header is None or ancestor.header is None:
         return one
-    if one.header != known.header:
-        return dataclasses.replace(known, people=client_digests.UNKNOWN)
-    return _at_least_rounds(one, tags, known.rounds, known.last_content)
+    if one.header != ancestor.header:
+        return dataclasses.replace(ancestor, people=client_digests.UNKNOWN)
+    return _at_least_rounds(one, tags, ancestor.rounds, ancestor.last_content)
 
 
 def _at_least_rounds(
@@ -315,5 +360,7 @@ def _overlap(path: pathlib.Path, ours: Sequence[client_digests.ClientDigests]) -
     theirs = client_digests.read(path)
     if theirs is None:
         return client_digests.UNKNOWN
-    known = [own.overlap(theirs) for own in ours]
-    return next((word for word in known if word != client_digests.UNKNOWN), client_digests.UNKNOWN)
+    overlaps = [own.overlap(theirs) for own in ours]
+    return next(
+        (word for word in overlaps if word != client_digests.UNKNOWN), client_digests.UNKNOWN
+    )

@@ -32,10 +32,21 @@ class EarlierRun:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The content of `origin.json`."""
+    """The content of `origin.json`.
+
+    Attributes:
+      run_id: The random id of the run.
+      earlier_runs: The runs that led to the initial model, the newest first, and other sources of
+        initial weights.
+      chosen_by_validation: Whether metrics of validation could choose the model in any start of the
+        run, also if its config was changed later.
+      changes_client_work: Whether a program changes the work of its clients, such as `attack`.
+    """
 
     run_id: str
-    earlier_runs: list[EarlierRun] = dataclasses.field(default_factory=list)  # newest first
+    earlier_runs: list[EarlierRun] = dataclasses.field(default_factory=list)
+    chosen_by_validation: bool = False
+    changes_client_work: bool = False
 
 
 def read_origin(run: RunDirectory) -> Origin | None:

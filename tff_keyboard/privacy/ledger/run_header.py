@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import MechanismConfig
+from tff_keyboard.parts.privacy_mechanism import MechanismConfig
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, FIXED_SIZE, LedgerHeader
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 from tff_keyboard.privacy.mechanisms.noise_key import NoiseKey

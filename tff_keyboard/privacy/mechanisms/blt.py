@@ -119,8 +119,8 @@ def optimal_blt(
         return 0.5 * float(np.log(variance) + np.log(squared))
 
     toeplitz.reduced(workload, error)  # raises early for an unknown `error`
-    found = min((_search(loss, start, buffers) for start in _STARTS), key=lambda r: r.fun)
-    decays, scales = _unpacked(found.x)
+    best = min((_search(loss, start, buffers) for start in _STARTS), key=lambda r: r.fun)
+    decays, scales = _unpacked(best.x)
     # Rounded down, so that the sum is still at most 1.
     rounded = np.floor(np.array([decays, scales])[:, np.argsort(decays)] * 10**_DIGITS)
     decays, scales = (rounded / 10**_DIGITS).tolist()

@@ -30,7 +30,7 @@ import pathlib
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
@@ -42,9 +42,10 @@ from tff_keyboard.storage.errors import RunDirectoryError
 NONCE_BYTES = 16
 MIN_SECRET_BYTES = 16
 
-NONCE = "nonce"  # drawn for the run, kept in its directory
-SECRET = "secret"  # a nonce and a secret from outside the run directory
-FIXED_NONCE = "fixed nonce"  # from the config: reproducible, for simulations
+NONCE: Final = "nonce"  # drawn for the run, kept in its directory
+SECRET: Final = "secret"  # a nonce and a secret from outside the run directory
+FIXED_NONCE: Final = "fixed nonce"  # from the config: reproducible, for simulations
+Source: TypeAlias = Literal["nonce", "secret", "fixed nonce"]
 
 _HEX_NONCE = re.compile(r"[0-9a-f]{32}")
 _SALT = b"tff-keyboard noise key 1"
@@ -63,7 +64,7 @@ class NoiseKey:
     """A 256-bit key and its origin."""
 
     key: bytes = dataclasses.field(repr=False)  # 32 bytes; never printed
-    source: str  # `NONCE`, `SECRET` or `FIXED_NONCE`
+    source: Source  # `NONCE`, `SECRET` or `FIXED_NONCE`
 
     def __post_init__(self) -> None:
         if len(self.key) != 32:
@@ -156,15 +157,15 @@ def open_noise_key(
     return NoiseKey(key=key, source=SECRET if secret_bytes else NONCE)
 
 
-def read_secret(place: str) -> bytes:
+def read_secret(reference: str) -> bytes:
     """Returns the secret at "env:NAME" or "file:PATH", without surrounding white space.
 
     Returns b"" for "". Raises `NoiseKeyError` if the secret is missing or too short. The message
     never contains the secret.
     """
-    if not place:
+    if not reference:
         return b""
-    kind, _, name = place.partition(":")
+    kind, _, name = reference.partition(":")
     if kind not in ("env", "file") or not name:
         raise NoiseKeyError("The noise secret must be given as 'env:NAME' or 'file:PATH'.")
     if kind == "env":
@@ -177,7 +178,7 @@ def read_secret(place: str) -> bytes:
     content = content.strip()
     if len(content) < MIN_SECRET_BYTES:
         raise NoiseKeyError(
-            f"The noise secret {place} must have at least {MIN_SECRET_BYTES} bytes, got "
+            f"The noise secret {reference} must have at least {MIN_SECRET_BYTES} bytes, got "
             f"{len(content)}. Make one with `openssl rand -hex 32`."
         )
     return content

@@ -72,8 +72,10 @@ def sensitivity_squared(
     _require(min_separation >= 1, "min_separation", ">= 1 round", min_separation)
     _require(max_participations >= 0, "max_participations", ">= 0", max_participations)
     column = checked_column(column)[:rounds]
-    most = -(-rounds // min_separation)
-    participations = min(max_participations or most, most)
+    participations_of_separation = -(-rounds // min_separation)
+    participations = min(
+        max_participations or participations_of_separation, participations_of_separation
+    )
     total = np.zeros(rounds)
     for start in range(0, participations * min_separation, min_separation):
         reached = min(len(column), rounds - start)

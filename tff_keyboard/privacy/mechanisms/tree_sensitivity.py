@@ -64,9 +64,9 @@ def _complete_block(
 ) -> np.ndarray:
     """Returns the best sums of a block of 2^height leaves, [m, wait before, wait after]."""
     leaves = 1 << height
-    most = min(limit, -(-leaves // (waits + 1)))
+    participations = min(limit, -(-leaves // (waits + 1)))
     before, after = np.ogrid[: waits + 1, : waits + 1]
-    if most <= 1:  # no client fits twice: closed form
+    if participations <= 1:  # no client fits twice: closed form
         best = np.full([2, waits + 1, waits + 1], _IMPOSSIBLE)
         best[0][after >= np.maximum(0, before - leaves)] = 0.0
         # The earliest allowed leaf leaves the shortest wait. All leaves have the same value.
@@ -75,9 +75,9 @@ def _complete_block(
         )
         return best
     half = block(height - 1)
-    best = np.full([most + 1, waits + 1, waits + 1], _IMPOSSIBLE)
+    best = np.full([participations + 1, waits + 1, waits + 1], _IMPOSSIBLE)
     for left in range(len(half)):
-        rights = min(len(half), most + 1 - left)
+        rights = min(len(half), participations + 1 - left)
         counts = np.arange(left, left + rights, dtype=float)[:, np.newaxis, np.newaxis]
         target = best[left : left + rights]
         np.maximum(target, _max_plus(half[left], half[:rights]) + counts**2, out=target)

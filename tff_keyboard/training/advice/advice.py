@@ -24,10 +24,10 @@ from typing import Any
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.config.sections.model_config import CifgConfig
-from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.data.store.client_sizes import ClientSizes
 from tff_keyboard.host.machine_speed import Machine
+from tff_keyboard.models.registry.cifg import CifgConfig
+from tff_keyboard.privacy.registry.none import NoPrivacy
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.training.advice import reference
 from tff_keyboard.training.advice.warnings_of_card import LITTLE_TEXT_WORDS, warnings_of_card
@@ -147,6 +147,7 @@ def _config(
         f"train.rounds={rounds}",
         f"train.clients_per_round={clients}",
         f"evaluation.every={rounds // VALIDATIONS}",
+        "train.final_model=best",  # more passes than a corpus needs make the last one worse
     ]
     return config_lib.load(recipe, [*ours, *overrides])
 
@@ -160,7 +161,7 @@ def _base_helps(card: Mapping[str, Any], config: config_lib.RunConfig) -> bool:
     return (
         card["populations"]["train"]["words"] < LITTLE_TEXT_WORDS
         and isinstance(model, CifgConfig)
-        and model.units is model.embedding_size is None
+        and (model.units, model.embedding_size) == (CifgConfig.units, CifgConfig.embedding_size)
         and isinstance(config.aggregation.privacy, NoPrivacy)
         and data.mode == "words"
         and data.lowercase
@@ -169,8 +170,8 @@ def _base_helps(card: Mapping[str, Any], config: config_lib.RunConfig) -> bool:
 
 def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
     """Returns overrides that set [data] to the store's options, if its card has them."""
-    known = {field.name for field in dataclasses.fields(DataConfig)}
-    data = {key: value for key, value in card["options"].items() if key in known}
+    option_names = {field.name for field in dataclasses.fields(DataConfig)}
+    data = {key: value for key, value in card["options"].items() if key in option_names}
     data |= {"store": store, "input": []}
     return [config_lib.override(f"data.{key}", value) for key, value in data.items()]
 
@@ -187,7 +188,7 @@ def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -
     model, train, every = config.model, config.train, config.evaluation.every
     if not isinstance(model, CifgConfig):
         return None
-    units, width = model.units or 670, model.embedding_size or 96
+    units, width = model.units, model.embedding_size
     judged = card["populations"]["validation"]
     share = min(1.0, (config.evaluation.clients or math.inf) / max(judged["clients"], 1))
     models = 1 if isinstance(config.averaging, NoAverage) else 2

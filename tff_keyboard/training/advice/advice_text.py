@@ -45,6 +45,8 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
         else ""
     )
     run, store = shlex.quote(workdir), shlex.quote(advice.config.data.store)
+    start = advice.config.model.initial_model
+    compared = [workdir, *([start] if start else []), "ngram", f"hybrid:{workdir}"]
     return "\n\n".join(
         [
             sentence(advice, machine),
@@ -54,7 +56,7 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
             "model of an export with --ngram: network, n-gram, and the user's own words.",
             *(f"Note: {warning}" for warning in advice.warnings),
             f"Next:\n  tff-keyboard train --store={store} --workdir={run}\n"
-            f"  tff-keyboard compare {run} ngram {shlex.quote(f'hybrid:{workdir}')}",
+            f"  tff-keyboard compare {shlex.join(compared)}",
         ]
     )
 

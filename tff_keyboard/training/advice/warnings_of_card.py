@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tff_keyboard.data.store import store_card
+
 LITTLE_TEXT_WORDS = 500_000  # below, start from general text: 1.5 to 2 points more at 300,000
 _TOO_LITTLE_TEXT = 20_000
 _FEW_CLIENTS = 100
@@ -20,26 +22,28 @@ def warnings_of_card(
       is_fine_tuned: Whether the training starts from a model.
     """
     train = card["populations"]["train"]
-    found = []
+    warnings = []
     if train["words"] < _TOO_LITTLE_TEXT:
-        found.append("A network learns little from so little text." + _play(base))
+        warnings.append("A network learns little from so little text." + _play(base))
     elif train["words"] < LITTLE_TEXT_WORDS and not is_fine_tuned:
-        found.append(
+        warnings.append(
             "With so little text, start from a model of other text: "
             "--set=model.initial_model=RUN copies the rows of the words that both vocabularies "
             "have. Or prepare both texts as one store, as in configs/reference/messages.toml."
         )
     if train["clients"] < _FEW_CLIENTS:
-        found.append(
+        warnings.append(
             f"With {train['clients']} train clients, intervals will be wide, and differential "
             "privacy would cost most of the recall."
         )
+    if remark := store_card.remark_on_held_out(card["populations"]):
+        warnings.append(remark)
     if train["oov_rate"] > _MUCH_OOV:
-        found.append(
+        warnings.append(
             f"{train['oov_rate']:.0%} of the train words are not in the vocabulary, so the model "
             f"cannot suggest them: {_why_out(card, base)}"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _play(base: str | None) -> str:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.config.sections.train_config import OwnMetric, TrainConfig
 from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.training.loop import errors
 
@@ -29,9 +29,12 @@ class BestMetric:
             raise ValueError(f"`patience` must be >= 1 evaluations or None, got {self.patience}.")
 
     @classmethod
-    def of_config(cls, train: TrainConfig) -> "BestMetric":
-        """Returns the metric of a run."""
-        metric = metric_table.METRICS[train.best_metric.rpartition("/")[2]]
+    def of_config(
+        cls, train: TrainConfig, own_metrics: Mapping[str, OwnMetric] | None = None
+    ) -> "BestMetric":
+        """Returns the metric of a run, which may be one of the user."""
+        name = train.best_metric.rpartition("/")[2]
+        metric = (own_metrics or {}).get(name) or metric_table.METRICS[name]
         return cls(
             f"{EVALUATION_PREFIX}/{train.best_metric}",
             "min" if metric.better == "lower" else "max",
@@ -48,7 +51,8 @@ class LoopState(NamedTuple):
     """State of the loop between rounds, besides the process's state. It is checkpointed."""
 
     best_value: float = math.nan  # best value of the metric so far, NaN before the first
-    best_round: int = 0  # its round, 0 before the first
+    # Its round. 0 before the first, or if it is of the model before the first round
+    best_round: int = 0
     comparisons_since_best: int = 0
     rejected_rounds: int = 0
     rejected_in_a_row: int = 0
@@ -57,6 +61,11 @@ class LoopState(NamedTuple):
     def from_arrays(cls, arrays: "LoopState") -> "LoopState":
         """Returns the state with Python numbers instead of a checkpoint's NumPy arrays."""
         return cls(float(arrays[0]), *map(int, arrays[1:]))
+
+    @property
+    def keeps_start(self) -> bool:
+        """Whether no round was better than the model before the first one."""
+        return self.best_round == 0 and not math.isnan(self.best_value)
 
     def after_comparison(self, best: BestMetric, value: float, round_num: int) -> "LoopState":
         """Returns the state after a measured value of the metric.
@@ -105,5 +114,5 @@ def is_rejected(row: Mapping[str, float | int | str]) -> bool:
     It was if a metric named `.../update_non_finite` (TFF's finalizer) or `.../rejected` is not 0.
     """
     kinds = ("update_non_finite", "rejected")
-    found = (value for name, value in row.items() if name.rsplit("/", 1)[-1] in kinds)
-    return any(bool(value) for value in found if not isinstance(value, str))
+    values = (value for name, value in row.items() if name.rsplit("/", 1)[-1] in kinds)
+    return any(bool(value) for value in values if not isinstance(value, str))

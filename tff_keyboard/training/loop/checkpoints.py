@@ -47,7 +47,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
         self._keep_last = keep_last
         self._pinned: frozenset[int] = frozenset()
         self._replaceable: set[int] = set()  # damaged, or computed again later
-        files.make_directory(self._directory)
+        files.make_directory(self._directory, is_part=True)
         in_progress.remove_all_leftovers(self._directory)
 
     def pin(self, *versions: int) -> None:
@@ -85,7 +85,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
         """
         path = self.path(version)
         try:
-            content = path.read_bytes()
+            content = files.content(path, max_bytes=_max_bytes(structure))
         except FileNotFoundError:
             raise tff.program.ProgramStateNotFoundError(version) from None
         except OSError as error:
@@ -157,6 +157,11 @@ def _leaves(structure: Any) -> list[tuple[str, np.ndarray]]:
     return leaves
 
 
+def _max_bytes(structure: Any) -> int:
+    """Returns the size of a file that is far too large for a state like `structure`."""
+    return files.MAX_BYTES + 2 * sum(array.nbytes for _, array in _leaves(structure))
+
+
 def _specification(name: str, array: np.ndarray) -> dict[str, Any]:
     return {"name": name, "dtype": array.dtype.str, "shape": list(array.shape)}
 
@@ -204,15 +209,17 @@ def _any_bytes(leaf: dict) -> dict[str, Any]:
     return {"dtype": _BYTES_KIND, "shape": len(leaf["shape"])} if is_bytes else {}
 
 
-def _check_specifications(found: list[dict], expected: list[dict], path: pathlib.Path) -> None:
-    if found == expected:
+def _check_specifications(
+    specifications: list[dict], expected: list[dict], path: pathlib.Path
+) -> None:
+    if specifications == expected:
         return
     # Length and number of byte strings are part of the value.
-    found = [{**leaf, **_any_bytes(leaf)} for leaf in found]
+    specifications = [{**leaf, **_any_bytes(leaf)} for leaf in specifications]
     expected = [{**leaf, **_any_bytes(leaf)} for leaf in expected]
-    if found == expected:
+    if specifications == expected:
         return
-    found_by_name = {leaf["name"]: leaf for leaf in found}
+    found_by_name = {leaf["name"]: leaf for leaf in specifications}
     for leaf in expected:
         other = found_by_name.pop(leaf["name"], None)
         if other != leaf:

@@ -101,10 +101,10 @@ class MetricsRelease(RoundReleaseManager):
         return len(self.rows())
 
     def restart_after(self, round_num: int) -> None:
-        kept = self.rows()[:round_num]
-        lines = [metrics_rows.row_line(row) for row in kept]
+        rows = self.rows()[:round_num]
+        lines = [metrics_rows.row_line(row) for row in rows]
         files.write_atomically(self._jsonl_path, lines)
-        self._rewrite_csv(kept)
+        self._rewrite_csv(rows)
 
     async def release(self, value: Mapping[str, Value], key: int) -> None:
         row: Row = {ROUND: key, **value}
@@ -134,14 +134,14 @@ class TimingsRelease(RoundReleaseManager):
         self._columns = [ROUND, *columns]
 
     def restart_after(self, round_num: int) -> None:
-        kept = []
+        columns = []
         if self._path.exists():
             text = files.read_bytes(self._path).decode("utf-8", errors="replace")
             for line in text.split("\n")[1:-1]:  # text after the last line feed is incomplete
                 row = dict(zip(self._columns, next(csv.reader([line]), [""]), strict=False))
                 if row.get(ROUND, "").isdigit() and int(row[ROUND]) <= round_num:
-                    kept.append(row)
-        content = _csv_lines(kept, self._columns, header=True)
+                    columns.append(row)
+        content = _csv_lines(columns, self._columns, header=True)
         files.write_atomically(self._path, [content], mode=self._mode)
 
     async def release(self, value: Mapping[str, Value], key: int) -> None:
@@ -164,10 +164,10 @@ class TensorBoardRelease(RoundReleaseManager):
 
     def restart_after(self, round_num: int) -> None:
         self.close()
-        files.make_directory(self._directory)
+        files.make_directory(self._directory, is_part=True)
         name = f"events.out.tfevents.{time.time_ns() // 1000:020d}.{socket.gethostname()}"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = open(os.open(self._directory / name, flags, self._mode), "ab")  # noqa: PTH123, SIM115
         except OSError as error:
             raise files.cannot_write(self._directory / name, error) from error

@@ -10,6 +10,7 @@ TIMING_COLUMNS = (
     "evaluation_seconds",
     "saving_seconds",  # rows and checkpoint
     "round_seconds",  # all of the round
+    "round_cpu_seconds",  # CPU time of all threads of this process during the round
 )
 
 
@@ -18,6 +19,7 @@ class RoundClock:
 
     def __init__(self) -> None:
         self._start = self._last = time.perf_counter()
+        self._cpu_start = time.process_time()
         self._seconds: dict[str, float] = {}
 
     def restart(self) -> None:
@@ -42,7 +44,10 @@ class RoundClock:
 
     def seconds(self) -> dict[str, float | None]:
         """Returns seconds by `TIMING_COLUMNS`, rounded to microseconds; None if not measured."""
-        total = {"round_seconds": time.perf_counter() - self._start}
+        total = {
+            "round_seconds": time.perf_counter() - self._start,
+            "round_cpu_seconds": time.process_time() - self._cpu_start,
+        }
         measured = self._seconds | total
         return {
             name: round(measured[name], 6) if name in measured else None for name in TIMING_COLUMNS

@@ -61,12 +61,12 @@ class WithholdingRelease(RoundReleaseManager):
     def rounds_on_disk(self) -> int:
         """Returns the number of rounds that are complete in all files."""
         rounds = [manager.rounds_on_disk() for manager in self._released]
-        known = [number for number in rounds if number is not None]
-        return min([len(metrics_rows.read_sound_rows(self._path)), *known])
+        numbers = [number for number in rounds if number is not None]
+        return min([len(metrics_rows.read_sound_rows(self._path)), *numbers])
 
     def restart_after(self, round_num: int) -> None:
-        kept = metrics_rows.read_sound_rows(self._path)[:round_num]
-        lines = [metrics_rows.row_line(row) for row in kept]
+        rows = metrics_rows.read_sound_rows(self._path)[:round_num]
+        lines = [metrics_rows.row_line(row) for row in rows]
         files.write_atomically(self._path, lines, mode=files.OWNER_ONLY)
         for manager in self._released:
             manager.restart_after(round_num)

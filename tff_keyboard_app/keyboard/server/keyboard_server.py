@@ -7,9 +7,10 @@
                           "kept" its words of which a correction was taken back
     GET  /api/words       the learnt words
     POST /api/forget      {"words": ...} or {"all": true} -> the remaining words
+    POST /api/add         {"words": ...}, one word -> the learnt words, with this one
     POST /api/events      {"message": ..., "model": ..., "strips": [...]} -> number of logged strips
 
-Learning and forgetting need an export with an n-gram (`hybrid_keyboard`). Events (`strip_events`)
+Learning and forgetting need an owner (`user_history`). Events (`strip_events`)
 need a server with a log; its strips also have a "cursor".
 
 The server listens on the loopback interface only, and answers only its owner (`server_access`). It
@@ -51,10 +52,11 @@ _CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascr
 
 @dataclasses.dataclass(frozen=True)
 class _Wish:
-    """A request to forget some words, or everything."""
+    """A request to add some words, or to forget some or everything."""
 
     all: bool
     words: str
+    adds: bool = False
 
 
 class KeyboardApplication:
@@ -88,6 +90,7 @@ class KeyboardApplication:
                 routing.Rule("/api/suggest", endpoint="suggest", methods=["POST"]),
                 routing.Rule("/api/words", endpoint="words", methods=["GET"]),
                 routing.Rule("/api/forget", endpoint="forget", methods=["POST"]),
+                routing.Rule("/api/add", endpoint="add", methods=["POST"]),
                 routing.Rule("/api/events", endpoint="events", methods=["POST"]),
             ]
         )
@@ -125,8 +128,8 @@ class KeyboardApplication:
             return _json({"models": self._strips(*_texts_of(request))})
         if endpoint == "events":
             return _json({"logged": self._log(_body_of(request))})
-        if endpoint in ("words", "forget"):
-            return _json(self._words(_wish_of(request) if endpoint == "forget" else None))
+        if endpoint in ("words", "forget", "add"):
+            return _json(self._words(_wish_of(request, endpoint)))
         path = PAGE / endpoint
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
@@ -170,15 +173,20 @@ class KeyboardApplication:
                 raise exceptions.BadRequest(f"The events were not logged: {error}.") from None
 
     def _words(self, wish: _Wish | None) -> dict[str, object]:
-        """Grants a request to forget, if any, and returns the words in the owner's cache."""
+        """Grants a request to add or forget, and returns the words in the owner's cache."""
         if self._owner is None:
             if wish is not None:
                 raise exceptions.Conflict(
-                    "This keyboard does not learn: its models have no n-gram."
+                    "This keyboard does not learn: it was opened without an owner."
                 )
             return {"learns": False, "remembered": 0, "own": []}
         with self._lock, _told():
-            if wish is not None and wish.all:
+            if wish is not None and wish.adds:
+                if not self._owner.add(wish.words):
+                    raise exceptions.BadRequest(
+                        "This is no word that can be learned: it has digits, a space or no letter."
+                    )
+            elif wish is not None and wish.all:
                 self._owner.forget_all()
             elif wish is not None:
                 self._owner.forget(wish.words)
@@ -285,13 +293,16 @@ def _texts_of(request: wrappers.Request) -> tuple[dict[str, str], list[str]]:
     return texts, exempt_words
 
 
-def _wish_of(request: wrappers.Request) -> _Wish:
-    body = _body_of(request)
-    is_all, words = body.get("all") is True, body.get("words", "")
+def _wish_of(request: wrappers.Request, endpoint: str) -> _Wish | None:
+    if endpoint == "words":
+        return None
+    body, adds = _body_of(request), endpoint == "add"
+    is_all, words = body.get("all") is True and not adds, body.get("words", "")
     if not is_all and not ("words" in body and isinstance(words, str)):
-        raise exceptions.BadRequest('The body must be {"words": "..."} or {"all": true}.')
+        or_all = "" if adds else ' or {"all": true}'
+        raise exceptions.BadRequest(f'The body must be {{"words": "..."}}{or_all}.')
     _check_length(str(words))
-    return _Wish(is_all, str(words))
+    return _Wish(is_all, str(words), adds)
 
 
 def _check_length(*texts: str) -> None:

@@ -52,7 +52,7 @@ def test_the_form_of_aosps_sample():
         " word=profanity,f=0\n"
     )
     assert words.header["description"] == "Sample wordlist"
-    assert words.words == {"sample": 200, "wordlist": 180, "witelisted": 10, "profanity": 0}
+    assert words.words == {"sample": 200, "wordlist": 180, "profanity": 0}
     assert words.bigrams == {"sample": {"wordlist": 243}}
     assert words.num_bigrams == 1
 
@@ -97,3 +97,26 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "x.combined").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="not UTF-8"):
         combined_file.read(tmp_path / "x.combined")
+
+
+def test_entries_of_a_personal_dictionary_are_listed():
+    header = {"dictionary": "main:en", "locale": "en"}
+    words = WordList(header, {"the": 226, "brb": 90}, {"the": {"brb": 100}})
+    entries = [
+        ("", "Kagi"), ("", "the"), ("", "two words"), ("omw", "on my way"),
+        ("brb", "be right back"), ("eq", "a=b"), ("a b", "text"),
+    ]  # fmt: skip
+    listed = combined_file.with_entries(words, entries)
+    assert listed.words == {"the": 226, "brb": 90, "Kagi": 160}
+    assert listed.shortcuts == {"omw": "on my way", "brb": "be right back"}
+    assert listed.to_bytes().decode().splitlines()[1:] == [
+        " word=the,f=226",
+        "  bigram=brb,f=100",
+        " word=brb,f=90",
+        "  shortcut=be right back,f=14",
+        " word=Kagi,f=160",
+        " word=omw,f=1,not_a_word=true",
+        "  shortcut=on my way,f=14",
+    ]
+    again = combined_file.parse(listed.to_bytes().decode())
+    assert again.words == listed.words

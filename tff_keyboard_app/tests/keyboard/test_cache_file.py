@@ -33,6 +33,23 @@ def test_file_round_trip_and_mode(tmp_path):
     assert path.read_bytes() == first
 
 
+def test_forms_of_words_are_saved_and_a_file_without_them_is_read(tmp_path):
+    path = tmp_path / "words.cache"
+    cache = learned([["see", "anna"]])
+    cache_file.save(cache, path)
+    assert b"forms" not in path.read_bytes()  # as earlier versions wrote it
+    cache.observe(["anna"], forms=["Anna"])
+    cache_file.save(cache, path)
+    assert b'"forms":{"anna":{"Anna":1}}' in path.read_bytes()
+    assert cache_file.load(path) == cache
+    cache.forget(["anna"])
+    cache_file.save(cache, path)
+    assert b"nna" not in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(b'"half_life"', b'"forms":[1],"half_life"'))
+    with pytest.raises(cache_file.DamagedCacheError):
+        cache_file.load(path)
+
+
 @pytest.mark.parametrize("half_life", ["1e400", "NaN", "Infinity", "1e30", '"300"', "9" * 400])
 def test_invalid_half_life_in_a_file_is_one_line(tmp_path, half_life):
     path = tmp_path / "words.cache"

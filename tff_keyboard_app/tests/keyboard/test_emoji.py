@@ -8,7 +8,7 @@ import pytest
 from tff_keyboard_app.keyboard.emoji import FOLDER, EmojiWords, is_emoji
 from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.keyboard.strip import AppKeyboard
-from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS
+from tff_keyboard_app.keyboard.typing_session import SLOTS
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 BASE = pathlib.Path("models/base/keyboard.tflite")
@@ -27,9 +27,7 @@ def keyboard(predictor):
 
 def shown(keyboard, text):
     """Words of the strip, best first."""
-    slots = keyboard.keyboard_strip(text).slots
-    ranked = sorted(zip(SLOT_RANKS, slots, strict=True), key=lambda pair: pair[0])
-    return [slot.word for _, slot in ranked if slot is not None]
+    return list(keyboard.keyboard_strip(text).words)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ ALPHABETS = {
     "es": "abcdefghijklmnñopqrstuvwxyzáéíóúü",
     "nl": "abcdefghijklmnopqrstuvwxyzáàçéëèêïíóöúü",
     "pt": "abcdefghijklmnopqrstuvwxyzáâãàçéêíóôõú",
-    "tr": "abcçdefgğhıijklmnoöpqrsştuüvwxyz",  # with q, w and x of addresses
+    "tr": "aâbcçdefgğhıiîjklmnoöpqrsştuûüvwxyz",  # with q, w and x of addresses
 }
 
 

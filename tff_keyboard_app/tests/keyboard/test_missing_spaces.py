@@ -55,6 +55,10 @@ def test_a_cut_in_three(spaces):
     ("typed", "sent"),
     [
         ("alot", "a lot "),
+        ("inthe", "in the "),
+        ("itwas", "it was "),
+        ("doyou", "do you "),
+        ("goodmorning", "good morning "),
         ("Thankyou", "Thank you "),
         ("ibwant", "I want "),
         ("howareyou", "how are you "),

@@ -92,6 +92,46 @@ def test_a_correction_that_was_taken_back_is_not_made_again(keyboard, owner, sli
     assert keyboard.predictor.cache.exempt_words == set()
 
 
+@pytest.mark.parametrize(("slip", "meant"), [("hanjs", "hangs"), ("tanjs", "thanks")])
+def test_a_slip_that_was_kept_once_is_not_the_correction_of_others(keyboard, owner, slip, meant):
+    assert corrected(keyboard, slip) == meant
+    _, messages = typed(keyboard, owner, "thanjs \x7f\n")
+    assert messages == ["thanjs"]
+    assert corrected(keyboard, "thanjs") is None
+    assert corrected(keyboard, slip) == meant
+    owner.learn("thanjs")
+    assert corrected(keyboard, slip) == "thanjs"  # two uses: a word of its owner
+
+
+def test_a_name_has_the_capital_with_which_it_was_typed(keyboard, owner):
+    for _ in range(2):
+        owner.learn("I use Kagi, and met Wanjiru")
+    assert "Kagi" in shown(keyboard, "i use kag")
+    assert ("Kagi", 2) in owner.personal_dictionary()
+    assert keyboard.offers("Kagi")
+    assert corrected(keyboard, "with wanjirv") == "Wanjiru"
+    assert keyboard._form("wanjiru's") == "Wanjiru's"
+    owner.forget("kagi")
+    assert not {"Kagi", "kagi"} & set(shown(keyboard, "i use kag"))
+
+
+def test_a_known_word_needs_more_than_one_capital(keyboard, owner):
+    owner.learn("ask Will")
+    assert keyboard._form("will") == "will"
+    owner.learn("ask Will")
+    assert keyboard._form("will") == "Will"
+    for _ in range(2):
+        owner.learn("he will go")
+    assert keyboard._form("will") == "will"
+
+
+def test_a_form_of_another_word_in_a_file_is_not_shown(keyboard, owner):
+    for _ in range(2):
+        owner.learn("ask zozo")
+    keyboard.predictor.cache.forms["zozo"] = {"evil": 1}
+    assert keyboard._form("zozo") == "zozo"
+
+
 def test_a_name_is_learnt_by_its_second_use_and_forgotten(keyboard, owner):
     owner.learn("see fatma")
     assert not keyboard.offers("fatma")

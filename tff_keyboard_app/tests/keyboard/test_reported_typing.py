@@ -27,8 +27,7 @@ def keyboard():
 def sent(keyboard, text):
     """Returns the text after each word's space."""
     session = TypingSession()
-    for character in f"{text} ":
-        session.press(character, keyboard.keyboard_strip(session.text).correction)
+    session.type(f"{text} ", keyboard)
     return session.text.removesuffix(" ")
 
 
@@ -43,7 +42,6 @@ def shown(keyboard, text):
         ("I wonder wether", "whether"),
         ("bigger then", "than"),
         ("going to loose", "lose"),
-        ("take a brake", "break"),
         ("thank your", "you"),
         ("I want to by", "buy"),
         ("me to", "too"),
@@ -74,8 +72,15 @@ def test_a_word_that_is_often_confused_is_offered_and_not_changed(keyboard, type
         ("Wierd. Theres no", "Weird. There's no"),
         ("a slingsoht", "a slingshot"),
         ("a breok", "a break"),
+        ("take a brake", "take a break"),
         ("I wantbto type", "I want to type"),
         ("glorius", "glorious"),
+        ("TEH", "THE"),
+        ("THIER", "THEIR"),
+        ("I DONT KNOW", "I DON'T KNOW"),
+        ("SEE YOU TOMOROW", "SEE YOU TOMORROW"),
+        ("I WILL BE THIER", "I WILL BE THEIR"),
+        ("ALOT OF FUN", "A LOT OF FUN"),
         ("handschake", "handshake"),
         ("see teh\N{SMILING FACE WITH OPEN MOUTH}", "see the\N{SMILING FACE WITH OPEN MOUTH}"),
     ],
@@ -132,11 +137,24 @@ def test_a_beginning_is_completed(keyboard, typed, offered):
         "it is 5kg, 10in or 100km at 7pm on the 3rd",
         "is:issue has:attachment",
         "this makes me sad :( ok ;) so :D",
+        "the TEH committee of KPMG and UNHCR",
+        "ASAP FYI BTC",
+        "GDPR",
+        "see it, i.e. now, e.g. this",
         "the bs is ok btw",
+        "coffee on Wed",
+        "I woulda gone, coulda, shoulda",
+        "I'll venmo you, yeet",
     ],
 )
 def test_slang_quotes_and_addresses_stay(keyboard, typed):
     assert sent(keyboard, typed) == typed
+
+
+def test_i_before_a_full_stop(keyboard):
+    session = TypingSession()
+    session.type("so am i.", keyboard)
+    assert session.text == "so am I."
 
 
 @pytest.mark.parametrize("text", ["pens, paper etc. ", "use a tool, i.e. ", "about approx. "])
@@ -154,7 +172,37 @@ def test_completions_begin_with_the_letters_or_are_near(keyboard, text):
     assert {"somnambulist", "somnambulism"} <= shown(keyboard, text)
 
 
+def test_a_word_directly_after_the_cursor_stays(keyboard):
+    """HeliBoard #1534 and #1774."""
+    slots = [slot for slot in keyboard.keyboard_strip("hel", "there you are").slots if slot]
+    assert "help" in {slot.word for slot in slots}
+    assert {slot.replaces_after for slot in slots} == {0}
+    slots = [slot for slot in keyboard.keyboard_strip("hel", "lo there").slots if slot]
+    assert {slot.replaces_after for slot in slots} == {3}  # "lo" and its space
+
+
 def test_suggestion_for_an_earlier_word_leaves_one_space(keyboard):
     before, after = "The floo", "r is yours"
     slot = keyboard.keyboard_strip(before, after).slots[1]
     assert slot.applied_to(before) + after[slot.replaces_after :] == "The floor is yours"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("he said \u201cteh\u201d", "he said \u201cthe\u201d"),
+        ("so teh\u2026", "so the\u2026"),
+        ("I like teh<3", "I like the<3"),
+        ("in teh-", "in the-"),
+        ("I like teh\U0001f1e9\U0001f1ea", "I like the\U0001f1e9\U0001f1ea"),
+        ("well-known e-mail x-ray up-to-date T-shirt co-op-", None),
+    ],
+)
+def test_other_marks_end_a_word(keyboard, typed, expected):
+    session = TypingSession()
+    session.type(typed, keyboard)
+    assert session.text == (expected or typed)
+
+
+def test_turkey_is_a_country_or_a_bird(keyboard):
+    assert "\U0001f983" not in shown(keyboard, "I live in turkey ")

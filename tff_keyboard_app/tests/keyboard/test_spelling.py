@@ -53,9 +53,7 @@ def test_short_forms_are_left_and_the_whole_word_is_offered(keyboard, text, offe
 @pytest.mark.parametrize("emoji", ["😀", "👍🏽", "❤️", "👩‍👩‍👧", "🇩🇪"])
 def test_an_emoji_after_a_misspelt_word_corrects_it(keyboard, emoji):
     session = TypingSession()
-    for character in f"did you recieve{emoji}":
-        correction = keyboard.keyboard_strip(session.text).correction
-        session.press(character, correction)
+    session.type(f"did you recieve{emoji}", keyboard)
     assert session.text == f"did you receive{emoji}"
 
 

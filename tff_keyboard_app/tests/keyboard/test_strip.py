@@ -58,7 +58,10 @@ def test_inside_a_sentence_nothing_changes_but_i(predictor, keyboard):
         ("i", "I "),
         ("dont", "don't "),
         ("Dont", "Don't "),
-        ("DONT", None),  # has capitals of its own
+        ("DONT", "DON'T "),
+        ("SEE DONT", "SEE DON'T "),
+        ("see DONT", None),  # an acronym
+        ("DonT", None),  # has capitals of its own
         ("see zzzzz", None),
         ("see you", None),
         ("I", None),

@@ -1,6 +1,7 @@
 """Slots, the effect of a tap, and the counters, in the terminal and on the web server."""
 
 import json
+import pathlib
 import threading
 import types
 
@@ -19,6 +20,10 @@ from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import KeyboardStrip, Sent, Slot, TypingSession
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
+
+BACKSPACE_CASES = json.loads(
+    (pathlib.Path(__file__).parents[1] / "support" / "backspace_cases.json").read_text("utf-8")
+)
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +145,47 @@ def test_between_words_only_a_space_behind_the_cursor_goes(keyboard):
     assert keyboard.keyboard_strip("see ", " you").slots[1].replaces_after == 1
 
 
+@pytest.mark.parametrize("case", BACKSPACE_CASES, ids=lambda case: case["name"])
+def test_backspace_follows_the_table_of_the_page(keyboard, case):
+    session = TypingSession()
+    for step in case["steps"]:
+        for key in [step] if step.startswith("{") else step:
+            strip = session.with_typed(keyboard.keyboard_strip(session.text))
+            if key == "{tap 3}":
+                session.accept(strip.slots[2], strip.correction)
+            elif key == "{shift space}":
+                session.press(" ", strip.correction, corrects=False)
+            elif key == "\b":
+                session.backspace()
+            else:
+                session.press(key, strip.correction)
+    assert session.text == case["text"]
+
+
+def test_a_correction_that_was_taken_back_later_is_exempt():
+    session = session_of("i dont")
+    session.press(" ", DONT)
+    for key in "so":
+        session.press(key)
+    for _ in "so ":
+        session.backspace()
+    strip = session.with_typed(KeyboardStrip((None, None, None), 0.0))
+    assert strip.slots[2].word == "dont"
+    session.accept(strip.slots[2])
+    session.press("x")
+    session.send()
+    assert session.settled(ended=True)[0].exempt_words == {"dont"}
+
+
+def test_of_two_words_only_the_changed_one_is_exempt():
+    session = session_of("so were going")
+    session.press(" ", Slot("we're going", 1.0, 10, "we're going "))
+    session.backspace()
+    assert session.text == "so were going "
+    session.send()
+    assert session.settled()[0].exempt_words == {"were"}
+
+
 DONT = Slot("don't", 1.0, 4, "don't ")
 
 
@@ -179,15 +225,25 @@ def test_punctuation_or_an_emoji_corrects_as_a_space_does(mark):
     assert session.settled() == [Sent("i dont", frozenset({"dont"}), learn=True)]
 
 
-def test_other_marks_and_the_stop_of_an_abbreviation_correct_nothing():
-    for mark in "-'(@#_/":
+def test_other_marks_correct_nothing():
+    for mark in "'(@#_/":
         session = session_of("dont")
         session.press(mark, DONT)
         assert session.text == f"dont{mark}"
-    for mark, text in ((".", "i."), (",", "I,")):
-        session = session_of("i")
+
+
+def test_a_full_stop_corrects_a_single_letter_unless_it_begins_an_abbreviation():
+    for mark in ".,":
+        session = session_of("so i")
         session.press(mark, Slot("I", 1.0, 1, "I "))
-        assert session.text == text
+        assert session.text == f"so I{mark}"
+    session = session_of("i")
+    session.press(".", Slot("I", 1.0, 1, "I "))
+    session.press("e")
+    session.press(".")
+    assert session.text == "i.e."
+    session.send()
+    assert session.settled(ended=True)[0].exempt_words == frozenset()
 
 
 def test_word_of_an_address_is_not_corrected():
@@ -436,3 +492,16 @@ def test_a_port_in_use_is_one_clear_line(keyboard, capsys):
 
 def test_the_first_slot_is_in_the_middle():
     assert typing_session.SLOT_RANKS.index(0) == 1
+
+
+@pytest.mark.parametrize(
+    "emoji",
+    ["\U0001f602", "\u2764\ufe0f", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea",
+     "\U0001f469\u200d\U0001f469\u200d\U0001f467", "3\ufe0f\u20e3"],
+)  # fmt: skip
+def test_backspace_takes_a_whole_emoji(emoji):
+    session = TypingSession()
+    for character in f"so\U0001f1eb\U0001f1f7{emoji}":
+        session.press(character)
+    session.backspace()
+    assert session.text == "so\U0001f1eb\U0001f1f7"

@@ -42,7 +42,7 @@ def owner(keyboard, tmp_path):
 def test_a_message_is_learnt_sentence_by_sentence(owner):
     owner.learn("See you, Johann! I'm home. Call 90482211")
     expected = WordCache()
-    expected.observe(["see", "you", "johann"])
+    expected.observe(["see", "you", "johann"], forms=[None, "you", "Johann"])
     expected.observe(["i'm", "home"])
     expected.observe(["call", None])
     assert owner.cache == expected
@@ -80,6 +80,33 @@ def test_words_with_or_next_to_digits_are_not_learnt(owner, text, gaps):
     expected = WordCache()
     expected.observe(gaps)
     assert owner.cache == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        ("ask Zoë and zoë", {"zoë": {"Zoë": 1, "zoë": 1}}),
+        ("Zoë is here. Zoë left", {}),  # a sentence begins with a capital
+        ("GIANTX won", {"giantx": {"GIANTX": 1}}),
+        ("ask GIANTX, eBay's boss", {"giantx": {"GIANTX": 1}, "ebay's": {"eBay's": 1}}),
+        ("SEE YOU AT ZOË", {}),  # all of it is in capitals
+        ("GIANTX", {}),
+        ("ask Zoë2", {}),
+        ("so (Zoë)", {"zoë": {"Zoë": 1}}),
+        ("see ½ Zoë", {"zoë": {"Zoë": 1}}),
+    ],
+)
+def test_forms_are_those_that_the_sentence_does_not_explain(owner, text, forms):
+    owner.learn(text)
+    assert owner.cache.forms == forms
+
+
+def test_own_words_are_listed_in_their_form(owner):
+    for _ in range(2):
+        owner.learn("see Zoë")
+    assert owner.personal_dictionary() == [("Zoë", 2)]
+    assert owner.forget("Zoë") == (["zoë"], [])
+    assert owner.cache.forms == {}
 
 
 def test_private_message_is_not_learnt(owner, tmp_path):
@@ -256,6 +283,20 @@ def test_the_server_learns_what_was_kept(client, owner):
     assert words(client)["own"] == [{"word": "johann", "times": 1, "offered": True}]
     for kept in ("johann", [7], {"johann": 1}):
         assert post(client, "/api/suggest", text="", sent="ok", kept=kept).status_code == 400
+
+
+def test_the_server_adds_a_word_at_once(client, owner):
+    answer = post(client, "/api/add", words=" Zbigniew ")
+    assert answer.get_json()["own"] == [{"word": "Zbigniew", "times": 2, "offered": True}]
+    slots = post(client, "/api/suggest", text="zbi").get_json()["models"][0]["slots"]
+    assert "Zbigniew" in [slot["word"] for slot in slots if slot]
+    for text in ("two words", "h4x", "", "!", "x" * 60):
+        refused = post(client, "/api/add", words=text)
+        assert refused.status_code == 400
+        assert "no word that can be learned" in refused.get_json()["error"]
+    assert post(client, "/api/add", all=True).status_code == 400
+    assert owner.num_words == 1
+    assert post(client, "/api/forget", words="zbigniew").get_json()["own"] == []
 
 
 @pytest.mark.parametrize("body", [{}, {"words": 7}, {"all": "yes"}, {"all": False}, []])

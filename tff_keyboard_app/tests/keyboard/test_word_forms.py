@@ -39,5 +39,12 @@ def test_other_strings_are_no_forms(forms, string):
     assert forms.frequency(string) == 0.0
 
 
+def test_endings_are_those_of_more_than_one_word(forms):
+    assert forms.endings == {"lar"}  # "lara" is one of "sokak" alone
+    assert forms.frequency_of("duvar", "lar") == forms.frequency("duvarlar")
+    assert forms.frequency_of("duvar", "lara") == pytest.approx(0.04 / 5)
+    assert forms.frequency_of("dvar", "lar") == 0.0
+
+
 def test_an_empty_lexicon_has_no_forms():
     assert WordForms({}, VOWELS).frequency("duvarlar") == 0.0

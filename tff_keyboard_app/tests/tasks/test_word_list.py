@@ -5,9 +5,11 @@ import functools
 import pytest
 
 from tasks.evaluate import compare
+from tasks.phone import export
 from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.command_line import cli
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.models.saved_model import load_model, save_model
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.storage import names
 from tff_keyboard_app.aosp import aosp_export, combined_file
@@ -47,8 +49,9 @@ def people_of(store, population):
 
 
 def test_a_list_of_what_several_people_type(data_root, tmp_path, capsys):
-    out = tmp_path / "en.combined"
-    assert launch(data_root / "run", f"--out={out}") == cli.OK
+    out, own = tmp_path / "en.combined", tmp_path / "mine.txt"
+    own.write_text("omw\ton my way\t\n\tKagi\t\n\tÜber\tde\n")
+    assert launch(data_root / "run", f"--out={out}", f"--dictionary={own}") == cli.OK
     lines = capsys.readouterr().out.splitlines()
     words = combined_file.read(out)
     assert lines[0] == (
@@ -65,7 +68,9 @@ def test_a_list_of_what_several_people_type(data_root, tmp_path, capsys):
     assert "HeliBoard" in lines[3]
     assert f"# {len(people)} clients of 'train'\n# privacy: none." in out.read_text()
     typed = {word: sum(word in person for person in people) for word in store.vocabulary.words}
-    listed = {word.lower() for word in words.words}
+    assert words.words["Kagi"] == 160
+    assert "  shortcut=on my way,f=14" in out.read_text().splitlines()
+    listed = {word.lower() for word in words.words} - {"kagi"}
     assert listed == {w for w, n in typed.items() if n >= 2 and combined_file.may_be_listed(w)}
     assert words.num_bigrams > len(words.words)  # an untrained network knows no context
     assert {w for b in words.bigrams.values() for w in b} <= set(words.words)
@@ -193,3 +198,16 @@ def test_refuses_with_one_line(data_root, capsys, arguments, code, message):
 def test_an_exported_file_needs_a_store(capsys):
     assert launch("models/messages/keyboard.tflite") == cli.USAGE
     assert "Pass --store=DIR" in capsys.readouterr().err
+
+
+def test_an_export_that_continues_a_private_run_is_rejected(data_root, tmp_path, capsys):
+    model, vocabulary = load_model(data_root / "run")
+    save_model(tmp_path / "copy", model, vocabulary, continues_private_run=True)
+    exported = tmp_path / "k.tflite"
+    assert (
+        cli.launch(export, [str(tmp_path / "copy"), f"--out={exported}", "--no-parity"]) == cli.OK
+    )
+    out = tmp_path / "en.combined"
+    assert launch(exported, f"--out={out}", f"--store={data_root / 'store'}") == cli.BAD_INPUT
+    assert "or a model before it, was trained with differential privacy" in capsys.readouterr().err
+    assert not out.exists()

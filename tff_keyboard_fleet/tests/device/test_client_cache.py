@@ -47,6 +47,14 @@ def test_old_examples_are_deleted(cache):
     assert texts(cache) == ["day 10", "day 20"]
 
 
+def test_an_example_of_the_future_is_not_kept_longer(cache):
+    """It was typed while the clock was a year ahead."""
+    cache.add([Example(text="ahead")], now=365 * DAY, max_per_category=9)
+    for day, left in ((0, ["ahead"]), (14, ["ahead"]), (16, [])):
+        cache.remove_old(now=day * DAY, ttl_days=15, max_per_category=9)
+        assert texts(cache) == left
+
+
 def test_deleted_text_is_overwritten_in_the_file(cache, tmp_path):
     cache.add([Example(text="a secret phrase")] * 50, now=0, max_per_category=99)
     assert b"secret phrase" in (tmp_path / "cache.db").read_bytes()

@@ -14,9 +14,9 @@ import pytest
 from tff_keyboard.storage.errors import ExportError, ProgramError, UsageError
 from tff_keyboard_fleet.device.cache import ClientCache, Example
 from tff_keyboard_fleet.device.client import RoundClient, ServerUnavailable
-from tff_keyboard_fleet.device.device import AGAIN_SECONDS, LATER_SECONDS, Device
+from tff_keyboard_fleet.device.device import AGAIN_SECONDS, LATER_SECONDS, MAX_SECONDS, Device
 from tff_keyboard_fleet.device.eligibility import DeviceFacts
-from tff_keyboard_fleet.device.store import DeviceStore
+from tff_keyboard_fleet.device.store import DeviceStore, SavedTask
 from tff_keyboard_fleet.device.training_process import Done
 from tff_keyboard_fleet.tests.device.fake_server import FakeServer
 from tff_keyboard_fleet.wire import messages, model_patch, weights
@@ -338,6 +338,15 @@ def test_a_server_that_names_a_path_gets_no_file(field, phone, server, tmp_path)
     assert not [path for _, path, *_ in server.seen if "precious" in path]
 
 
+def test_a_store_removes_only_blobs_and_parts(phone):
+    store, old, kept = DeviceStore(phone.directory), "a" * 64, "b" * 64
+    others = {"chapter1.tex", "a" * 63, "notes.part", f"{old}-mine.part"}
+    for name in (old, f"{old}.part", f"{old}-{kept}.part", kept, *others):
+        (phone.directory / "blobs" / name).write_text("mine")
+    store.keep_only([kept])
+    assert {path.name for path in (phone.directory / "blobs").iterdir()} == {kept, *others}
+
+
 @pytest.mark.parametrize("name", ["../key.pem", "/tmp/file", "a" * 63, "A" * 64])
 def test_a_store_has_no_blob_of_another_name(name, phone):
     store = DeviceStore(phone.directory)
@@ -387,6 +396,78 @@ def test_busy_servers_are_asked_again_as_they_say(phone, server):
     assert [7 <= wait <= 10.5 for wait in phone.waits] == [True, True]
 
 
+YEAR = 365 * DAY
+
+
+def test_a_wait_that_a_wrong_clock_noted_is_forgotten(phone, server):
+    phone.now += YEAR
+    assert phone.attempt() == LATER_SECONDS
+    phone.now -= YEAR
+    store = DeviceStore(phone.directory)
+    with contextlib.closing(ClientCache(store.cache)) as cache:  # the clock deleted the text
+        typed = [Example(text=f"new {number}") for number in range(3)]
+        cache.add(typed, now=phone.now, max_per_category=99)
+    assert store.state.not_before > phone.now + DAY
+    store.close()
+    phone.attempt()
+    assert len(server.uploads) == 1
+
+
+@pytest.mark.parametrize("seconds", [1.0, MAX_SECONDS])
+def test_a_wait_that_is_possible_is_kept(seconds, phone, server):
+    store = DeviceStore(phone.directory)
+    store.change(not_before=phone.now + seconds)
+    store.close()
+    assert phone.attempt() == seconds
+    assert not server.seen
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_seat_that_a_wrong_clock_noted_is_given_up(is_sent, phone, server):
+    store = DeviceStore(phone.directory)
+    digest = server.plan.sha256
+    task = SavedTask(
+        round=1,
+        plan=digest,
+        model=weights.sha256(MODEL),
+        assignment="a",
+        upload_before=phone.now + YEAR,
+        sent=is_sent,
+    )
+    store.change(task=task)
+    store.close()
+    phone.attempt()
+    assert phone.state.task is None
+    assert len(server.uploads) == (0 if is_sent else 1)  # of a new seat
+    assert ("round 1 closed before this device finished" in phone.said) == (not is_sent)
+
+
+def test_a_part_in_the_future_counts_as_now(tmp_path, start_server):
+    conditions = dataclasses.replace(CONDITIONS, min_days_between=2.0)
+    server = start_server(conditions=conditions)
+    phone = Phone(tmp_path / "device", server)
+    store = DeviceStore(phone.directory)
+    store.change(took_part_at=phone.now + YEAR)
+    store.close()
+    assert phone.attempt() == LATER_SECONDS
+    assert phone.said[-1] == "not eligible: min_days_between"
+    assert phone.state.took_part_at == phone.now
+    phone.now += 2 * DAY
+    phone.attempt()
+    assert len(server.uploads) == 1
+
+
+def test_a_clock_without_a_connection_does_not_change_the_last_part(phone, server):
+    server.faults = [("/v1/plan", "drop")] * 6
+    store = DeviceStore(phone.directory)
+    store.change(took_part_at=phone.now)
+    store.close()
+    phone.now = 1000.0  # a new battery
+    with pytest.raises(ServerUnavailable):
+        phone.attempt()
+    assert phone.state.took_part_at == 1_000_000.0
+
+
 def test_a_server_that_stays_away(phone, server):
     server.faults = [("/v1/plan", "drop")] * 6
     with pytest.raises(ServerUnavailable, match="no answer"):
@@ -409,14 +490,34 @@ def test_an_upload_that_is_not_taken_is_dropped_and_its_text_kept(code, phone, s
     assert len(server.uploads) == 1
 
 
-def test_a_token_that_the_server_does_not_know_is_forgotten(phone, server):
+def test_a_token_that_the_server_does_not_know_is_left_out_at_once(phone, server):
+    """The server has another key: that of another evaluation, for example."""
     phone.attempt()
     cache = ClientCache(phone.directory / "cache.db")
     cache.add([Example(text="more")], now=phone.now, max_per_category=9)
     cache.close()
+    store = DeviceStore(phone.directory)
+    store.change(evaluation_token="of another server")
+    store.close()
     server.faults = [("/v1/check-in", "forged_token")]
+    server.seen.clear()
+    server.seat(weights.sha256(MODEL), round_num=2)
     phone.attempt()
-    assert phone.state.token is None
+    assert [path for _, path, *_ in server.seen].count("/v1/check-in") == 2
+    assert server.check_ins[-1].token is None
+    assert len(server.uploads) == 2
+    assert phone.state.evaluation_token == "of another server"
+
+
+def test_a_server_that_refuses_every_token_is_left_for_later(phone, server):
+    phone.attempt()
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="more")], now=phone.now, max_per_category=9)
+    cache.close()
+    server.faults = [("/v1/check-in", "forged_token")] * 2
+    assert phone.attempt() > 0
+    assert phone.state.task is None
+    assert len(server.uploads) == 1
 
 
 def test_a_plan_that_is_another_by_now_is_fetched_at_once(phone, server):

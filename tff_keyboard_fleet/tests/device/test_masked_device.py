@@ -210,6 +210,33 @@ def test_a_device_has_its_own_least_number_in_a_sum(fleet, wanted):
     assert (picky.store.state.task is None) == (wanted == 6)
 
 
+@pytest.mark.parametrize(
+    "change, refusal",
+    [
+        (dict(step=1e-19, clip_norm=1e30, bits=64), "so that no sum wraps"),
+        (dict(step=1e-308, clip_norm=1e308), "so that no sum wraps"),
+        (dict(step=7.001 * 2.0**-31), None),  # six neighbours and this device: seven numbers
+        (dict(step=6.999 * 2.0**-31), "so that no sum wraps"),
+        (dict(step=0.0), "`plan.secure_sums.step` must be finite and > 0"),
+        (dict(step=-1e-6), "`plan.secure_sums.step` must be finite and > 0"),
+        (dict(clip_norm=-1), "`plan.secure_sums.clip_norm` must be finite and > 0"),
+        (dict(bits=10**9), "`plan.secure_sums.bits` must be one of"),
+        (dict(bits=16), "`plan.secure_sums.bits` must be one of"),
+        (dict(degree=-1), "`plan.secure_sums.degree` must be >= 1"),
+    ],
+)
+def test_a_plan_whose_integers_may_wrap_is_not_followed(fleet, change, refusal):
+    """With a step so small that large numbers saturate, a sum shows the small ones."""
+    server, (phone, *_), _ = fleet
+    sums = dataclasses.replace(SUMS, **change)
+    plan = dataclasses.replace(server.plan, secure_sums=sums).to_bytes()
+    if refusal is None:
+        assert phone.device._plan(plan).secure_sums == sums
+    else:
+        with pytest.raises(ExportError, match=refusal):
+            phone.device._plan(plan)
+
+
 def test_a_plan_in_clear_is_not_followed_by_a_device_that_wants_sums(fleet):
     server, (picky, *_), _ = fleet
     clear = dataclasses.replace(server.plan, codec=Codec(), secure_sums=None)

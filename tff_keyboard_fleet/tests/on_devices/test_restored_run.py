@@ -9,7 +9,7 @@ import pytest
 from tests.support.fakes import tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.privacy.ledger.ledger import read_ledger
-from tff_keyboard.privacy.mechanisms.mechanism import Tree
+from tff_keyboard.privacy.registry.tree import Tree
 from tff_keyboard_fleet.on_devices.serve import serve_federated
 from tff_keyboard_fleet.tests.on_devices.test_serve import PLAIN, Fleet, Reversed
 from tff_keyboard_fleet.tests.on_devices.test_serve_secure_sums import SecureFleet
@@ -34,10 +34,12 @@ SECURE = (
 MECHANISMS = {
     "gaussian": ("aggregation.privacy.type=gaussian",),
     "discrete": ("aggregation.privacy={type='gaussian', distribution='discrete'}",),
-    "secure": ("aggregation.privacy={type='gaussian', distribution='discrete'}", *SECURE),
+    "secure discrete": ("aggregation.privacy={type='gaussian', distribution='discrete'}", *SECURE),
     "adaptive": ("aggregation.privacy={type='gaussian_adaptive', clipped_count_noise=10}",),
     "tree": ("aggregation.privacy.type=tree",),
     "blt": ("aggregation.privacy={type='blt', buffers=1}",),
+    "secure tree": ("aggregation.privacy.type=tree", *SECURE),
+    "secure blt": ("aggregation.privacy={type='blt', buffers=1}", *SECURE),
 }
 
 
@@ -62,7 +64,8 @@ def stddev_of_second_round(mechanism):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_other_uploads_have_independent_noise(name, store, tmp_path):
     changes = MECHANISMS[name]
-    kind = SecureFleet if name == "secure" else Fleet
+    is_secure = name.startswith("secure")
+    kind = SecureFleet if is_secure else Fleet
     run, backup, repeated = (tmp_path / name for name in ("run", "backup", "repeated"))
     serve(store, run, changes, {1: [(number, 1.0) for number in (0, 1, 2)]}, kind)
     for copy in (backup, repeated):
@@ -85,6 +88,6 @@ def test_other_uploads_have_independent_noise(name, store, tmp_path):
     assert rounds[1]["content"] != other_rounds[1]["content"]
     # The same uploads again have the same noise: a kill repeats a round, and releases nothing new.
     again = serve(store, repeated, changes, ours, kind)
-    if name == "secure":  # masks differ, and the sum is the same
+    if is_secure:  # masks differ, and the sum is the same
         assert read_ledger(repeated / "privacy_ledger.jsonl")[1] == rounds
     np.testing.assert_array_equal(again, model)

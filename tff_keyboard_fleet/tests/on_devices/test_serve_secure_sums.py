@@ -26,6 +26,8 @@ RULES = {
         "aggregation.privacy={type='gaussian', distribution='discrete', clip_norm=0.2}",
         *PRIVATE,
     ),
+    "tree": ("aggregation.privacy={type='tree', clip_norm=0.2}", *PRIVATE),
+    "blt": ("aggregation.privacy={type='blt', clip_norm=0.2}", *PRIVATE),
 }
 
 

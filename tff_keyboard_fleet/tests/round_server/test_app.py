@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
+from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_fleet.round_server import app as app_module
 from tff_keyboard_fleet.round_server import limits
 from tff_keyboard_fleet.round_server.app import Population, RoundApplication, delta_of
@@ -58,6 +59,23 @@ def world(tmp_path):
     with contextlib.closing(world.store):
         world.open_round(1)
         yield world
+
+
+def test_only_files_that_are_named_by_a_hash_are_removed(tmp_path):
+    blobs = Blobs(tmp_path / "blobs")
+    old, kept = blobs.keep(b"old"), blobs.keep(b"kept")
+    delta, others = f"{old}.from.{kept}", {"chapter1.tex", "x.from.y", f"{old}.from.me", "a" * 63}
+    for name in (delta, *others):
+        (tmp_path / "blobs" / name).write_text("mine")
+    blobs.keep_only({kept})
+    assert {path.name for path in (tmp_path / "blobs").iterdir()} == {kept, *others}
+
+
+def test_a_link_is_not_a_folder_of_blobs(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "blobs").symlink_to(tmp_path / "mine")
+    with pytest.raises(ProgramError, match="is a link"):
+        Blobs(tmp_path / "blobs")
 
 
 def test_a_round(world):

@@ -42,7 +42,7 @@ def masked_upload(device, task, plan: Plan, delta, after=lambda: None):
         weight=1.0,
         loss=0.0,
         codec=messages.MASKED,
-        shape=[plan.parameters],
+        shape=[plan.upload_size],
     )
     body = messages.pack_upload(header, steps.astype(masks.WORDS[sums.bits]).tobytes())
     return MaskedUpload(Client(device, after), device.key, task, plan, lambda: body)

@@ -28,6 +28,7 @@ import sys
 import threading
 import time
 
+from tff_keyboard.command_line import commands
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.host import children
 from tff_keyboard.storage import names
@@ -77,7 +78,7 @@ class Server:
 
     def __init__(self, config: pathlib.Path, workdir: pathlib.Path, port: int):
         self._command = [
-            *(sys.executable, "-m", "tasks", "serve-rounds", f"--config={config}"),
+            *(*commands.program(), "serve-rounds", f"--config={config}"),
             *(f"--workdir={workdir}", f"--port={port}"),
         ]
         self.folder = workdir / names.ROUND_SERVER
@@ -141,6 +142,8 @@ def main() -> int:
     """Runs the fleet. The exit code is 1 if a check failed."""
     args = _arguments()
     out, rng = args.out.absolute(), random.Random(args.seed)
+    if out.exists() and not (out / "copies").is_dir():
+        raise SystemExit(f"{out} is not the directory of an earlier fleet. Pass a new one.")
     shutil.rmtree(out, ignore_errors=True)
     (out / "copies").mkdir(parents=True)
     store = ClientStore(args.store)
@@ -237,9 +240,9 @@ def _begin(person: Person, url: str, out: pathlib.Path, args: argparse.Namespace
     """Starts the device of a user."""
     person.type_on(args.messages)
     person.began, person.round = time.monotonic(), 0
-    module = [sys.executable, "-m", "tff_keyboard_lab.benchmarks.fleet.one_device"]
     words = [url, str(person.directory), str(out / "copies"), args.libcifg]
-    command = children.with_parent_death_signal([*module, *words], signal.SIGKILL)
+    module = children.python_module("tff_keyboard_lab.benchmarks.fleet.one_device", *words)
+    command = children.with_parent_death_signal(module, signal.SIGKILL)
     log = (person.directory / "log").open("ab")
     person.process = subprocess.Popen(command, stdout=log, stderr=log)
     log.close()

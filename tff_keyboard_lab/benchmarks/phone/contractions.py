@@ -14,7 +14,7 @@ import gzip
 import pathlib
 import random
 
-from tff_keyboard_app.keyboard.apostrophes import CONTRACTIONS
+from tff_keyboard_app.keyboard.confused_words import CONTRACTIONS
 from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_lab.benchmarks.phone.spelling import BASE
 from tflite_export.runtime.hybrid_keyboard import open_keyboard

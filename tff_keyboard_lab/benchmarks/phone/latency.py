@@ -143,7 +143,12 @@ def _in_process(python: str, model: pathlib.Path, calls: int, xnnpack: bool) -> 
 
 
 def _one(model: pathlib.Path, calls: int, xnnpack: bool) -> dict:
-    """Measures with the preferred runtime of this Python, and names it with its version."""
+    """Measures one model in this process; `--one` prints the result for the parent process.
+
+    Returns the dict of `measure`: `step`, `context` and `key`, lists of milliseconds per call; and
+    `rss_growth_mb`. Adds `runtime`: package and version of the first runtime installed in this
+    Python.
+    """
     import importlib.metadata
 
     from tflite_export.runtime import interpreters

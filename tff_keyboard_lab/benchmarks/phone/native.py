@@ -5,8 +5,8 @@ r"""Compares libcifg with the interpreters and NumPy: their strips, and the time
 
 Held-out users of a store type word by word. At each word two strips are compared, after the space
 and after the first letter. With --learn a hybrid learns each message, and forgets all words after
-each user. If strips differ, `gap` is the relative difference in probability of two words at the
-same position. `numpy` is the network of `numpy_network.py`, in float64. A key is one letter of
+each user. If strips differ, `largest_gap` is the relative difference in probability of two words at
+the same position. `numpy` is the network of `numpy_network.py`, in float64. A key is one letter of
 fixed sentences, in wall and CPU milliseconds of one thread. A line every 10,000 words has the
 counts so far.
 """
@@ -25,7 +25,14 @@ Strip = list[tuple[str, float]]
 
 
 def main() -> None:
-    """Prints JSON."""
+    """Builds libcifg, and prints lines of JSON.
+
+    The first line: `bytes` of the library, and `keys`: runtime -> p50, p90 and p99 of a key in
+    milliseconds, `clock_` (wall) and `cpu_`. With --store, then cumulative counts every 10,000
+    words and at the end: `people`, `words`, `strips`; for each runtime the strips that differ from
+    libcifg's; `between_runtimes`, the strips on which the runtimes themselves differ;
+    `largest_gap`.
+    """
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
     parser.add_argument("--store")
@@ -124,7 +131,7 @@ def _count(ours: Strip, theirs: list[Strip], names: list[str], counts: dict) -> 
 def _gap(ours: Strip, theirs: Strip) -> float:
     """Returns the relative difference in probability of two words at the same position.
 
-    Probabilities come from libcifg.
+    The first probability is libcifg's, the second the other keyboard's.
     """
     gaps = [
         abs(p - q) / max(p, q, 1e-30)

@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard_app.keyboard.strip import AppKeyboard
-from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS
 from tff_keyboard_lab.benchmarks.phone.spelling import BASE, letters_of, read_text
 from tff_keyboard_lab.tools import halves
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
@@ -36,8 +35,7 @@ _MAX_WORDS = 30
 
 def best_of(keyboard: AppKeyboard, text: str) -> list[str]:
     """Returns the words of the strip, best first."""
-    ranked = sorted(zip(SLOT_RANKS, keyboard.keyboard_strip(text).slots, strict=True))
-    return [slot.word for _, slot in ranked if slot is not None]
+    return list(keyboard.keyboard_strip(text).words)
 
 
 def letters_needed(suggest: Suggest, before: str, word: str) -> tuple[int, bool]:
@@ -76,12 +74,17 @@ def shares(counts: dict[str, int]) -> dict[str, float]:
     }
 
 
+def build_program(program: str) -> None:
+    """Compiles `presage_strips.cc`."""
+    command = ["g++", "-O2", "-std=c++14", str(SOURCE), "-lpresage", "-o", program]
+    subprocess.run(command, check=True)
+
+
 def with_presage(messages: list[list[str]]) -> dict[str, int]:
     """Returns what `type_messages` does of presage, with an empty home directory."""
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/presage_strips"
-        build = ["g++", "-O2", "-std=c++14", str(SOURCE), "-lpresage", "-o", program]
-        subprocess.run(build, check=True)
+        build_program(program)
         with subprocess.Popen(
             [program],
             stdin=subprocess.PIPE,

@@ -26,8 +26,6 @@ import pathlib
 import random
 from collections.abc import Sequence
 
-from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.data.sources import split
 from tff_keyboard.data.text import casing, word_list
 from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.keyboard.strip import AppKeyboard
@@ -184,18 +182,6 @@ def slip_pairs(
     return list(pairs)
 
 
-def is_held_out(client: str) -> bool:
-    """Checks if `prepare` holds a client out with the default seed and shares."""
-    shares = DataConfig()
-    population = split.population_of(
-        client,
-        seed=shares.seed,
-        validation_fraction=shares.validation_fraction,
-        held_out_fraction=shares.held_out_fraction,
-    )
-    return population == "held_out"
-
-
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(
@@ -215,7 +201,7 @@ def main() -> None:
     keyboard = AppKeyboard(open_keyboard(flags.model))
     rules = keyboard.predictor.vocabulary.rules
     frequencies = word_list.read_word_list(flags.frequencies, rules)
-    is_read = is_held_out if flags.held_out else lambda client: halves.is_in(client, "test")
+    is_read = halves.is_held_out if flags.held_out else lambda client: halves.is_in(client, "test")
     messages = []
     for path in flags.text:
         messages += read_text(path, is_read)[: flags.messages // len(flags.text)]

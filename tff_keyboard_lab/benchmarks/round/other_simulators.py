@@ -28,7 +28,16 @@ def answer(seconds, loss, version):
 
 
 def pfl_rounds(weights, clients, learning_rate):
-    """Serves stdin with rounds of pfl's FederatedAveraging in its SimulatedBackend."""
+    """Runs a round of pfl's FederatedAveraging for each line of stdin, with all clients.
+
+    Each answer is a line of JSON: seconds of the round, loss after it (nats per target), and the
+    version of pfl. One round before the first answer is not timed.
+
+    Args:
+      weights: Five torch tensors in the order of `NAMES`.
+      clients: For each client its batches, int64 [messages, time + 1].
+      learning_rate: Learning rate of the clients' SGD; the server's is 1.
+    """
     import importlib.metadata
 
     from pfl.aggregate.simulate import SimulatedBackend

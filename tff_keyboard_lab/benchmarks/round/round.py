@@ -177,7 +177,7 @@ def run(
             bare = algorithms.build_fed_avg(
                 build.build_model_fn(plain, VOCABULARY, evaluation=False),
                 client_optimizer=optimizers.build_client_optimizer(plain.client),
-                server_optimizer=optimizers.build_server_optimizer(plain.server),
+                server_optimizer=plain.server.build(),
                 aggregator=DropFactory.build(),
                 uniform_weights=False,
                 joined=True,

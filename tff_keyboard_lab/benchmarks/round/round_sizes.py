@@ -17,9 +17,10 @@ import argparse
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 from typing import Any, NamedTuple
+
+from tff_keyboard.host import children
 
 _OTHERS = {"torch": "torch", "pfl": "pfl", "flower": "flwr", "jax": "jax"}  # name -> module
 _LABELS = {
@@ -82,9 +83,7 @@ def importable(
 def command(size: Size, store: pathlib.Path, repeats: int, out: pathlib.Path) -> list[str]:
     """Returns the command of `tff_keyboard_lab.benchmarks.round.round` without other programs."""
     return [
-        sys.executable,
-        "-m",
-        "tff_keyboard_lab.benchmarks.round.round",
+        *children.python_module("tff_keyboard_lab.benchmarks.round.round"),
         f"--store={store}",
         f"--repeats={repeats}",
         f"--clients={size.clients}",

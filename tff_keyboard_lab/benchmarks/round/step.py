@@ -9,6 +9,11 @@ Rounds of the two are interleaved, so that other load on the machine affects bot
 ratio. `losses_agree` is the largest relative difference of the losses over all steps of a first
 pass.
 
+`--autodiff` adds "autodiff": the same packed model, but TensorFlow differentiates the loop over
+time, without the gradient written by hand. `packed_over_autodiff` is the gain of the latter. (A
+round also computes the first step of all clients of a pack together, which needs the factors of
+that gradient: `benchmarks/round/own_models.py` measures both in rounds.)
+
 CPU seconds count every thread of this process: on a shared machine they are steadier than wall
 time. The GEMM peak (fp32, 1024 x 1024) is measured in the same run; a real token needs
 2 * 3 * (parameters multiplied with) = 8.4 MFLOP forward and backward.
@@ -99,6 +104,17 @@ def keras_step(initial_weights):
     return step
 
 
+def autodiff_cifg_class():
+    """Returns the class of our CIFG without its gradient, which TensorFlow computes instead."""
+    from tff_keyboard.models.cifg import Cifg
+    from tff_keyboard.models.recurrent_model import RecurrentModel
+
+    class AutodiffCifg(Cifg):
+        packed_hidden_and_table = RecurrentModel.packed_hidden_and_table
+
+    return AutodiffCifg
+
+
 def packed_step(model, clip_norm=None):
     """Returns our step: batch -> mean loss, after one SGD update."""
     import tensorflow as tf
@@ -150,14 +166,20 @@ def compare(steps, batches, repeats):
             loss.numpy()
             wall[name].append(tokens / (time.perf_counter() - start))
             cpu[name].append(tokens / (time.process_time() - start_cpu))
-    ratios = [b / a for a, b in zip(wall["keras"], wall["packed"], strict=True)]
+    ratios = {
+        f"packed_over_{name}": float(
+            np.median([b / a for a, b in zip(speeds, wall["packed"], strict=True)])
+        )
+        for name, speeds in wall.items()
+        if name != "packed"
+    }
     return {
         "tokens_per_pass": tokens,
         "fill": tokens / sum(batch[:, 1:].size for batch in batches),
         "tokens_per_second": {name: float(np.median(v)) for name, v in wall.items()},
         "best_tokens_per_second": {name: max(v) for name, v in wall.items()},
         "tokens_per_cpu_second": {name: float(np.median(v)) for name, v in cpu.items()},
-        "packed_over_keras": float(np.median(ratios)),
+        **ratios,
     }
 
 
@@ -169,6 +191,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--longest", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--autodiff", action="store_true", help="time automatic differentiation")
     parser.add_argument("--out", type=pathlib.Path, help="write the result to this JSON file, too")
     flags = parser.parse_args()
 
@@ -184,13 +207,16 @@ def main():
         "keras": keras_step([v.numpy() for v in model.trainable_variables]),
         "packed": packed_step(model),
     }
+    if flags.autodiff:
+        other = autodiff_cifg_class()(vocabulary_size=VOCABULARY, seed=flags.seed)
+        steps["autodiff"] = packed_step(other)
     shape = (flags.batches, flags.batch_size, flags.longest, flags.seed)
     mixed, alike = (make_batches(*shape, sort_by_length=sort) for sort in (False, True))
 
     differences = []
     for batch in mixed:  # also compiles both
         losses = [float(step(batch)) for step in steps.values()]
-        differences.append(abs(losses[0] - losses[1]) / losses[0])
+        differences.append((max(losses) - min(losses)) / losses[0])
     result = {
         "date": datetime.date.today().isoformat(),
         "commit": commit(),

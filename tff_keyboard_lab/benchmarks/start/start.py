@@ -97,7 +97,11 @@ def main() -> None:
 
 
 def inputs(checkout: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
-    """Writes the files that the commands read."""
+    """Prepares what the commands read, and returns the paths for the {fields} of `COMMANDS`.
+
+    Text, phrases and a study are written to `folder`. An export and an event log of the demo are
+    made in `checkout`/runs, unless they are already there, also from an earlier version.
+    """
     model, logs = checkout / "runs" / "demo.tflite", checkout / "runs" / "demo_logs"
     lines = [
         (model, f"export runs/demo --out={model} --trainable --ngram=200kB --allow-little-text"),

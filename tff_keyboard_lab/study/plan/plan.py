@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from tff_keyboard import config as config_lib
@@ -84,8 +84,74 @@ def runs_of(
 
 
 def directories(study: Study, workdir: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the directories of all runs, including runs that were not chosen or not begun."""
-    return [_directory(workdir, each) for each in dict.fromkeys(_trainings(study))]
+    """Returns the directories of all runs and trials.
+
+    Runs that were not chosen or not begun are among them.
+    """
+    runs = [_directory(workdir, each) for each in dict.fromkeys(_trainings(study))]
+    return runs + [_trial_directory(workdir, study, *each) for each in _trials(study)]
+
+
+def trials_of(
+    study: Study,
+    folder: pathlib.Path,
+    workdir: pathlib.Path,
+    overrides: Sequence[str] = (),
+    arms: Sequence[str] = (),
+) -> list[Run]:
+    """Returns the trials of a study's tuning: the first of all arms before the second of any.
+
+    Args:
+      study: The study. Without a table [tuning] it has no trials.
+      folder: Folder of its file.
+      workdir: Folder of the runs. Trials are in its folder `trials`.
+      overrides: Overrides of all trials, after those of the study, the arm and the trial.
+      arms: Arms to tune, with the control; all if empty.
+    """
+    _require_arms(study, arms)
+    runs = []
+    for name, number in _trials(study):
+        if arms and name not in (*arms, study.control):
+            continue
+        assert study.tuning is not None
+        arm = study.arm(name)
+        seed = f"train.seed={study.tuning.seed}"
+        words = (*study.set, *arm.set, *arm.trials[number], *overrides, seed)
+        file = folder / arm.config
+        config = _load(file, words, variant_name(name, f"trial {number + 1}"))
+        path = _trial_directory(workdir, study, name, number)
+        runs.append(
+            Run(name, "trials", study.tuning.seed, path, arm.task, file, words, config, None)
+        )
+    return runs
+
+
+def with_trials(study: Study, chosen: Mapping[str, int]) -> Study:
+    """Returns the study with the overrides of one trial added to each arm.
+
+    Args:
+      study: A study with a table [tuning].
+      chosen: Arm -> index of its trial. An arm that is missing stays as it is.
+    """
+    arms = tuple(
+        dataclasses.replace(arm, set=(*arm.set, *arm.trials[chosen[arm.name]]))
+        if arm.name in chosen
+        else arm
+        for arm in study.arms
+    )
+    return dataclasses.replace(study, arms=arms)
+
+
+def _trials(study: Study) -> Iterator[tuple[str, int]]:
+    """Yields `(arm, index)` of each trial."""
+    for number in range(study.tuning.trials if study.tuning else 0):
+        for arm in study.arms:
+            yield arm.name, number
+
+
+def _trial_directory(workdir: pathlib.Path, study: Study, name: str, number: int) -> pathlib.Path:
+    assert study.tuning is not None
+    return workdir / "trials" / f"{name}_trial{number + 1}_seed{study.tuning.seed}"
 
 
 def _require_arms(study: Study, arms: Sequence[str]) -> None:
@@ -157,12 +223,16 @@ def _run(
     of_arm = [each.replace("{after}", str(after)) for each in (*study.set, *arm.set)]
     words = (*of_arm, *([point] if point else []), *overrides, f"train.seed={seed}")
     file = folder / arm.config
-    try:
-        config = as_run(config_lib.load(file, words))
-    except ConfigError as error:
-        raise ConfigError(f"arm {variant_name(name, point)} of the study: {error}") from None
+    config = _load(file, words, variant_name(name, point))
     path = _directory(workdir, training)
     return Run(name, point, seed, path, arm.task, file, words, config, after)
+
+
+def _load(file: pathlib.Path, words: Sequence[str], variant: str) -> config_lib.RunConfig:
+    try:
+        return as_run(config_lib.load(file, words))
+    except ConfigError as error:
+        raise ConfigError(f"arm {variant} of the study: {error}") from None
 
 
 def _directory(workdir: pathlib.Path, training: _Training) -> pathlib.Path:

@@ -21,7 +21,19 @@
     [budget]
     hours = 24.0
 
-An arm is a config. A sweep repeats every arm, or the arms that it names, with a key set to each
+An arm is a config. With a table [tuning], each arm lists as many `trials`, one list of overrides
+each. They are trained first, with a seed of their own, and the arm takes the best one:
+
+    [tuning]
+    trials = 2
+    seed = 101
+
+    [[arms]]
+    name = "fedprox"
+    config = "../persuasion_for_good.toml"
+    trials = [["client.proximal_strength=0.01"], ["client.proximal_strength=0.1"]]
+
+A sweep repeats every arm, or the arms that it names, with a key set to each
 value. A model is compared with the arms but not trained from a config. A config's path is relative
 to the study's file.
 """
@@ -57,6 +69,8 @@ class Arm(tables.Table, path="arms"):
     step_from: str = ""
     set: tuple[str, ...] = ()  # overrides `section.key=value` of this arm, after those of the study
     seeds: tuple[int, ...] = ()  # seeds instead of the study's
+    # Overrides of each trial of the tuning, after those in `set`
+    trials: tuple[tuple[str, ...], ...] = ()
     paper: str = ""  # result in the paper, as text
 
     def __post_init__(self) -> None:
@@ -109,6 +123,20 @@ class Sweep(tables.Table, path="sweeps"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Tuning(tables.Table, path="tuning"):
+    """The trials from which each arm takes its best, judged on validation clients."""
+
+    trials: checks.FromOne  # number of trials of every arm
+    seed: int  # `train.seed` of all trials
+    # Metric of the last validation of a trial, which decides; a tie takes the earlier trial
+    metric: str = "recall_at_3_no_eos"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_metric("tuning.metric", self.metric)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Budget(tables.Table, path="budget"):
     """Limits of all runs of a study together, after which no further run begins; 0 is no limit."""
 
@@ -147,7 +175,13 @@ class Study(tables.Table):
     # A curve is flat if the last quarter of its rounds lowered the validation perplexity by at most
     # this share.
     flat_within: checks.Fraction = 0.01
+    # Columns "rounds" and "MB" until the first validation of an arm with at least this share of the
+    # control's last `reach_metric` with the same seed; 0 for none.
+    reach_share: checks.Share = 0.0
+    reach_metric: str = "recall_at_3_no_eos"
+    worst_tenth: str = ""  # metric whose mean over the worst tenth of clients is a column
     set: tuple[str, ...] = ()
+    tuning: Tuning | None = None
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
@@ -179,13 +213,34 @@ class Study(tables.Table):
             for name in sweep.arms:
                 checks.require(name in names, "sweeps.arms", rule_of_arms, name)
         for name in self.metrics:
-            rule = "must be in evaluation/metrics/metric_table.py"
-            checks.require(name in METRICS, "metrics", rule, name)
+            _require_metric("metrics", name)
+        _require_metric("reach_metric", self.reach_metric)
+        self.require(
+            METRICS[self.reach_metric].better == "higher",
+            "reach_metric",
+            "must be a metric of which more is better",
+        )
+        if self.worst_tenth:
+            _require_metric("worst_tenth", self.worst_tenth)
+        self._check_trials()
         for name in self.populations:
             checks.require_one_of("populations", name, typing.get_args(Population))
         _require_different("seeds", self.seeds)
         for key in ("arms", "seeds", "metrics", "populations"):
             checks.require(len(getattr(self, key)) > 0, key, "must not be empty", [])
+
+    def _check_trials(self) -> None:
+        """Checks that every arm has the same number of trials, so that the budgets are equal."""
+        number = self.tuning.trials if self.tuning else 0
+        for arm in self.arms:
+            rule = f"must be {number} lists, as many as `tuning.trials` says"
+            if not self.tuning:
+                rule = "needs the table [tuning]"
+            checks.require(len(arm.trials) == number, "arms.trials", rule, list(arm.trials))
+            if self.tuning:
+                checks.require(
+                    not arm.after, "arms.after", "must be empty in a tuned study", arm.after
+                )
 
     def arm(self, name: str) -> Arm:
         """Returns the arm with a name."""
@@ -221,6 +276,10 @@ def load(path: pathlib.Path) -> Study:
 def _require_name(key: str, name: str) -> None:
     rule = "must be small letters, digits and underscores"
     checks.require(bool(_NAME.fullmatch(name)), key, rule, name)
+
+
+def _require_metric(key: str, name: str) -> None:
+    checks.require(name in METRICS, key, "must be in evaluation/metrics/metric_table.py", name)
 
 
 def _require_different(name: str, seeds: tuple[int, ...]) -> None:

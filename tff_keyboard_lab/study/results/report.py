@@ -12,7 +12,16 @@ from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Model, Study
-from tff_keyboard_lab.study.results import curve, picture, provenance, rows, run_facts, tables
+from tff_keyboard_lab.study.results import (
+    curve,
+    picture,
+    provenance,
+    reach,
+    rows,
+    run_facts,
+    summary,
+    tables,
+)
 
 
 class Results:
@@ -24,15 +33,20 @@ class Results:
         self._command = command
         self._evaluations: dict[tuple[str, str], dict[int, Mapping[str, Evaluation]]] = {}
         self._facts: dict[tuple[str, str], dict[int, run_facts.RunFacts | None]] = {}
+        self._progress: dict[tuple[str, str], dict[int, reach.Progress]] = {}
         arms = dict.fromkeys((run.arm, run.point) for run in runs)
         for arm, point in (*arms, *((model.name, "") for model in study.models)):
             self._evaluations[arm, point] = {}
             self._facts[arm, point] = {}
+            self._progress[arm, point] = {}
 
     def add(self, run: Run, evaluations: Mapping[str, Evaluation]) -> None:
         """Adds a finished run."""
         self._evaluations[run.arm, run.point][run.seed] = evaluations
         self._facts[run.arm, run.point][run.seed] = run_facts.facts_of(run, self._study)
+        if self._study.reach_share:
+            progress = run_facts.progress_of(run, self._study)
+            self._progress[run.arm, run.point][run.seed] = progress
 
     def add_model(self, name: str, seed: int, evaluations: Mapping[str, Evaluation]) -> None:
         """Adds a model next to the arms, which belongs to a run with this seed."""
@@ -45,16 +59,29 @@ class Results:
         return not any(self._evaluations.values())
 
     def write(self, directory: pathlib.Path) -> str:
-        """Writes all three files atomically, and returns the tables."""
-        table_rows = rows.rows_of(self._study, self._evaluations, self._facts)
-        text = tables.markdown(self._study, table_rows)
+        """Writes all three files atomically, and returns the answer and a table for a terminal."""
+        table_rows = rows.rows_of(self._study, self._evaluations, self._facts_with_reach())
+        answer = summary.answer(self._study, table_rows)
         files.make_directory(directory)
         content = json.dumps(self._json(table_rows), indent=1, allow_nan=False)
         files.write_atomically(directory / file_names.STUDY, [content.encode(), b"\n"])
-        page = f"{self._study.question}\n\n{text}\n"
+        text = tables.markdown(self._study, table_rows)
+        page = f"{self._study.question}\n\n{summary.as_list(answer)}\n\n{text}\n"
         files.write_atomically(directory / file_names.STUDY_TABLES, [page.encode()])
         picture.draw(self._study, _curves(self._runs), directory / file_names.STUDY_CURVES)
-        return text
+        return f"{answer}\n\n{summary.table(self._study, table_rows)}"
+
+    def _facts_with_reach(self) -> dict[tuple[str, str], dict[int, run_facts.RunFacts | None]]:
+        """Returns the facts, with `reached` of all runs whose control is finished."""
+        facts = {key: dict(by_seed) for key, by_seed in self._facts.items()}
+        for (arm, point), runs in self._progress.items():
+            controls = self._progress.get((self._study.control, point), {})
+            reached = reach.reached_by_seed(runs, controls, self._study.reach_share)
+            for seed, when in reached.items():
+                before = facts[arm, point][seed]
+                assert before is not None
+                facts[arm, point][seed] = dataclasses.replace(before, reached=when)
+        return facts
 
     def _json(self, table_rows: Sequence[rows.Row]) -> dict[str, object]:
         origins = [fact.origin for row in table_rows for fact in row.facts.values() if fact]

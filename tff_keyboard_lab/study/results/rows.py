@@ -22,6 +22,7 @@ from tff_keyboard.evaluation.results.comparison import (
     verdict_over_seeds,
 )
 from tff_keyboard.evaluation.results.result import Evaluation, pooled_sums
+from tff_keyboard.evaluation.statistics.clients import spread
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.evaluation.statistics.sums import metric_interval
 from tff_keyboard_lab.study.plan.plan import variant_name
@@ -75,6 +76,8 @@ class Row:
     facts: dict[int, RunFacts | None]
     metrics: Metrics  # means over seeds; for a perplexity, the geometric mean
     seeds: dict[int, Metrics]
+    # Population -> mean of `study.worst_tenth` over the worst tenth of its clients, or empty
+    worst_tenths: dict[str, float]
     paper: str = ""
     # Comparison with the control at the same point; None for the control or without a common seed.
     to_control: Compared | None = None
@@ -95,6 +98,8 @@ class Row:
             "metrics": _to_json(self.metrics),
             "seeds": {str(seed): _to_json(each) for seed, each in self.seeds.items()},
         }
+        if study.worst_tenth:
+            content["worst_tenth"] = {study.worst_tenth: self.worst_tenths}
         if self.paper:
             content["paper"] = self.paper
         if self.to_control:
@@ -138,6 +143,7 @@ def _row(
         facts={seed: facts[seed] for seed in by_seed},
         metrics=_metrics(study, list(by_seed.values())),
         seeds={seed: _metrics(study, [evaluations]) for seed, evaluations in by_seed.items()},
+        worst_tenths=_worst_tenths(study, list(by_seed.values())),
         paper=table_row.paper,
         to_control=_compared(study, by_seed, control),
         since=_compared(study, by_seed, before),
@@ -168,6 +174,20 @@ def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> M
         return metric_interval(pooled_sums([each[people] for each in evaluations]), metric.name)
 
     return _table(study, value)
+
+
+def _worst_tenths(
+    study: Study, evaluations: Sequence[Mapping[str, Evaluation]]
+) -> dict[str, float]:
+    """Returns population -> mean over the tenth of the clients with the worst values over seeds."""
+    if not study.worst_tenth:
+        return {}
+    return {
+        people: spread(
+            pooled_sums([each[people] for each in evaluations]), study.worst_tenth
+        ).worst_tenth
+        for people in study.populations
+    }
 
 
 def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[int]) -> Differences:

@@ -10,15 +10,30 @@ from tff_keyboard_lab.study.plan.study_file import Study
 from tff_keyboard_lab.study.results.rows import Compared, Row
 from tff_keyboard_lab.study.results.run_facts import PrivacyFacts, RunFacts
 
-_PEOPLE = {"validation": "validation", "held_out": "held-out", "general": "general text"}
+# Population of a study -> what tables call it.
+PEOPLE = {"validation": "validation", "held_out": "held-out", "general": "general text"}
 
 
 def markdown(study: Study, rows: Sequence[Row]) -> str:
-    """Returns all tables: the arms, then one for each sweep that has rows."""
+    """Returns all tables: the arms, then one for each sweep that has rows.
+
+    If runs are private, a paragraph says that their epsilon covers one run only.
+    """
     of_key: dict[str, list[Row]] = {}
     for row in rows:
         of_key.setdefault(row.point.partition("=")[0], []).append(row)
-    return "\n\n".join(table for members in of_key.values() for table in _tables(study, members))
+    parts = [table for members in of_key.values() for table in _tables(study, members)]
+    facts = [fact for row in rows for fact in row.facts.values() if fact]
+    if any(fact.privacy and fact.privacy.epsilon is not None for fact in facts):
+        trials = study.tuning.trials * len(study.arms) if study.tuning else 0
+        of_trials = f" and {trials} trials" if trials else ""
+        parts.append(
+            f"Each epsilon is that of one run, as if it were the only one. The {len(facts)} runs"
+            f"{of_trials} of this study read the same clients. A model that was chosen among them "
+            "tells more about the clients than its own epsilon says; see docs/studies.md, "
+            '"Private runs".'
+        )
+    return "\n\n".join(parts)
 
 
 def _tables(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -34,11 +49,12 @@ def _tables(study: Study, rows: Sequence[Row]) -> list[str]:
 
 
 def _table(study: Study, rows: Sequence[Row], people: str) -> str:
-    head = [f"{_PEOPLE[people]}, mean over seeds", "seeds"]
+    head = [f"{PEOPLE[people]}, mean over seeds", "seeds"]
     for name in study.metrics:
         metric = METRICS[name]
-        unit = ", %" if metric.kind == "percent" else ""
-        head += [f"{metric.label}{unit}", _difference_head(metric)]
+        head += [head_of(metric), _difference_head(metric)]
+    if study.worst_tenth:
+        head.append(f"{METRICS[study.worst_tenth].label}, worst tenth of clients")
     if any(row.paper for row in rows):
         head.append("the paper's")
     lines = []
@@ -48,6 +64,8 @@ def _table(study: Study, rows: Sequence[Row], people: str) -> str:
             metric = METRICS[name]
             cells.append(_interval(row.metrics[people][name], metric))
             cells.append(_difference(row.to_control, people, metric))
+        if study.worst_tenth:
+            cells.append(METRICS[study.worst_tenth].format(row.worst_tenths[people]))
         if "the paper's" in head:
             cells.append(row.paper)
         lines.append(cells)
@@ -82,12 +100,17 @@ def _side_by_side(
     places = [(people, METRICS[name]) for people in study.populations for name in study.metrics]
     for people, metric in places:
         unit = {"percent": ", points", "perplexity": ", factor"}.get(metric.kind, "")
-        head.append(f"{_PEOPLE[people]}: {metric.label}{unit}")
+        head.append(f"{PEOPLE[people]}: {metric.label}{unit}")
     rows = [head]
     for cells, compared in lines:
         values = (_difference(compared, people, metric) for people, metric in places)
         rows.append([*cells, ", ".join(map(str, compared.of_seeds)), *values])
     return _markdown(rows)
+
+
+def head_of(metric: Metric) -> str:
+    """Returns the heading of a column of a metric's values."""
+    return f"{metric.label}, %" if metric.kind == "percent" else metric.label
 
 
 def _difference_head(metric: Metric) -> str:
@@ -99,13 +122,18 @@ def _difference_head(metric: Metric) -> str:
 def _difference(compared: Compared | None, people: str, metric: Metric) -> str:
     if compared is None:
         return "control"
-    cell = _interval(compared.differences[people][metric.name].interval, metric, signed=True)
+    cell = difference_with_ends(compared, people, metric)
     by_seed = [each[people][metric.name].interval.value for each in compared.of_seeds.values()]
     ends = ""
     if len(by_seed) > 1:
-        low, high = (_number(end(by_seed), metric, signed=True) for end in (min, max))
+        low, high = (number(end(by_seed), metric, signed=True) for end in (min, max))
         ends = f"; {low} .. {high}"
     return f"{cell}{ends} {compared.verdicts[people][metric.name]}".strip()
+
+
+def difference_with_ends(compared: Compared, people: str, metric: Metric) -> str:
+    """Returns a difference over all seeds with the ends of its interval, as points or a factor."""
+    return _interval(compared.differences[people][metric.name].interval, metric, signed=True)
 
 
 def _facts(study: Study, rows: Sequence[Row]) -> str:
@@ -117,6 +145,18 @@ def _facts(study: Study, rows: Sequence[Row]) -> str:
     if study.target:
         title = f"rounds to perplexity {study.target:g}"
         columns[title] = lambda fact: str(fact.rounds_to_target or "-")
+    if study.reach_share:
+        control = study.arm(study.control)
+        goal = f"{study.reach_share:.0%} of the {METRICS[study.reach_metric].label} of "
+        goal += control.label or control.name
+        columns[f"rounds to {goal}"] = lambda fact: (
+            str(fact.reached.rounds) if fact.reached else "-"
+        )
+        columns["MB until then"] = lambda fact: (
+            "-"
+            if fact.reached is None or fact.reached.total_bytes is None
+            else f"{fact.reached.total_bytes / 1e6:.1f}"
+        )
     lines = [
         [name, *(_each([cell(fact) for fact in facts]) for cell in columns.values())]
         for name, facts in of_rows
@@ -142,21 +182,25 @@ def _decimal(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
+def _scaled(value: float | None, unit: float) -> str:
+    return "-" if value is None else f"{value / unit:.2f}"
+
+
 def _epsilon(privacy: PrivacyFacts | None) -> str:
     if privacy is None:
         return "none"
     if privacy.epsilon is None:
         return "no claim"
-    label = " (projection)" if "PROJECTION" in privacy.accounting else ""
-    return f"{privacy.epsilon:.2f}, {privacy.delta:.0e}{label}"
+    labels = f" ({'; '.join(privacy.labels)})" if privacy.labels else ""
+    return f"{privacy.epsilon:.2f}, {privacy.delta:.0e}{labels}"
 
 
 _Cell = Callable[[RunFacts], str]
 _FACTS: Mapping[str, _Cell] = {
     "rounds": lambda fact: str(fact.rounds),
-    "M tokens": lambda fact: "-" if fact.tokens is None else f"{fact.tokens / 1e6:.2f}",
-    "GB sent": lambda fact: f"{fact.total_bytes / 1e9:.2f}",
-    "MB up a round": lambda fact: f"{fact.upload_bytes_per_round / 1e6:.2f}",
+    "M tokens": lambda fact: _scaled(fact.tokens, 1e6),
+    "GB sent": lambda fact: _scaled(fact.total_bytes, 1e9),
+    "MB up a round": lambda fact: _scaled(fact.upload_bytes_per_round, 1e6),
     "last quarter gained": lambda fact: _percent(fact.last_quarter_gain),
     "curve": lambda fact: "flat" if fact.flat else "still falling",
 }
@@ -164,17 +208,21 @@ _FACTS: Mapping[str, _Cell] = {
 _FACTS_OF_SOME: Mapping[str, tuple[str, _Cell]] = {
     "adaptive rounds": ("adaptive_rounds", lambda fact: _percent(fact.adaptive_rounds)),
     "effective clients": ("effective_clients", lambda fact: _decimal(fact.effective_clients)),
+    "CPU s a round": (
+        "cpu_seconds_per_round",
+        lambda fact: _decimal(fact.cpu_seconds_per_round),
+    ),
     "epsilon, delta": ("privacy", lambda fact: _epsilon(fact.privacy)),
 }
 
 
 def _interval(interval: Interval, metric: Metric, *, signed: bool = False) -> str:
     ends = (interval.value, interval.low, interval.high)
-    value, low, high = (_number(end, metric, signed=signed) for end in ends)
+    value, low, high = (number(end, metric, signed=signed) for end in ends)
     return f"{value} [{low}, {high}]"
 
 
-def _number(value: float, metric: Metric, *, signed: bool) -> str:
+def number(value: float, metric: Metric, *, signed: bool = False) -> str:
     """Formats a value or a difference: points for a ratio, the factor for a perplexity."""
     if not math.isfinite(value):
         return "-"

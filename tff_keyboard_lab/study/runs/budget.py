@@ -1,7 +1,5 @@
 """A study's budget: how much its runs have used, and whether another run may begin."""
 
-import contextlib
-import csv
 import math
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -11,7 +9,7 @@ from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard_lab.study.plan.study_file import Budget
-from tff_keyboard_lab.study.results import curve
+from tff_keyboard_lab.study.results import curve, timings
 
 
 class Amount(NamedTuple):
@@ -75,16 +73,7 @@ def _limits(budget: Budget, used: Amount) -> Iterator[tuple[str, str, float, flo
 
 def seconds_by_round(run: pathlib.Path) -> dict[int, float]:
     """Returns round -> seconds, of the rounds whose time is known."""
-    path = RunDirectory(run).timings_csv
-    if not path.exists():
-        return {}
-    with path.open(newline="", errors="replace") as file:
-        rows = list(csv.DictReader(file))
-    seconds = {}
-    for row in rows:
-        with contextlib.suppress(TypeError, ValueError):  # a line that a kill has cut
-            seconds[int(row[metrics_rows.ROUND])] = float(row["round_seconds"])
-    return seconds
+    return timings.by_round(run, "round_seconds")
 
 
 def tokens_by_round(run: pathlib.Path) -> dict[int, float]:

@@ -134,14 +134,23 @@ def _hours_text(
 ) -> str:
     total = math.fsum(hours.values())
     if jobs == 1:
-        return f"{total:.1f} hours at {pace}"
+        return f"{_time(total)} at {pace}"
     if all(_has_a_node(run) for run in runs):
-        return (
-            f"{hours_on_nodes(runs, hours, jobs):.1f} hours at {pace} per run, each on its own node"
-        )
-    return (
-        f"at most {total:.1f} hours at {pace} per run, because they share the cores of this machine"
-    )
+        on_nodes = _time(hours_on_nodes(runs, hours, jobs))
+        return f"{on_nodes} at {pace} per run, each on its own node"
+    return f"at most {_time(total)} at {pace} per run, because they share the cores of this machine"
+
+
+def _time(hours: float) -> str:
+    """Returns hours from one hour on, else whole minutes, rounded up.
+
+    >>> _time(2.04), _time(0.51), _time(0.001)
+    ('2.0 hours', '31 minutes', '1 minute')
+    """
+    if hours >= 1:
+        return f"{hours:.1f} hours"
+    minutes = math.ceil(60 * hours)
+    return f"{minutes} minute{'' if minutes == 1 else 's'}"
 
 
 def hours_on_nodes(runs: Sequence[Run], hours: Mapping[pathlib.Path, float], jobs: int) -> float:

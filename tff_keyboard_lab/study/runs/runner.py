@@ -15,13 +15,11 @@ from typing import NamedTuple
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import rounds_of_cosines
-from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.host import children
 from tff_keyboard.host.interruption import Interrupted, Interruption, SignalReceived
 from tff_keyboard.host.progress import Progress
-from tff_keyboard.storage import errors, files, metrics_rows
+from tff_keyboard.storage import errors, files, metrics_rows, model_description
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training.loop.best_round import BestMetric, LoopState
 from tff_keyboard_lab.study.plan.plan import Run
 
 _INTERRUPTED = {128 + number: number for number in (signal.SIGINT, signal.SIGTERM)}
@@ -32,33 +30,25 @@ def is_finished(run: Run) -> bool:
     """Returns whether the run directory has all rounds and the model of exactly this config.
 
     The model alone is not enough: a run that continues with more rounds still has its earlier
-    model.
+    model, which is of fewer rounds.
     """
     directory = RunDirectory(run.path)
     try:
         before = config_lib.to_dict(config_lib.load_of_run(directory.config_path))
-        done = directory.rows()
-    except (errors.ConfigError, errors.RunDirectoryError, OSError):
+        rows = directory.rows()
+        _, description = model_description.read_description(run.path)
+    except (errors.ConfigError, errors.RunDirectoryError, errors.SavedModelError, OSError):
         return False
     requested = config_lib.to_dict(run.config)
     for values in (before, requested):
         values.pop("execution")  # changes no results beyond rounding
-    return (
-        before == requested and directory.weights.is_file() and _has_ended(done, run.config.train)
-    )
-
-
-def _has_ended(rows: Sequence[metrics_rows.Row], train: TrainConfig) -> bool:
-    """Returns whether training stops after these rows."""
-    if not rows:
+    if before != requested or not rows or not directory.weights.is_file():
         return False
-    if metrics_rows.round_of(rows[-1]) >= train.rounds:
-        return True
-    best = BestMetric.of_config(train)
-    loop = LoopState()
-    for number, value in zip(*metrics_rows.series(rows, best.name), strict=True):
-        loop = loop.after_comparison(best, value, number)
-    return loop.has_waited_in_vain(best)
+    rounds = metrics_rows.round_of(rows[-1])
+    has_stopped = description.get("stopped_early") is True
+    return description.get("rounds") == rounds and (
+        rounds >= run.config.train.rounds or has_stopped
+    )
 
 
 def rounds_done(run: Run) -> int:

@@ -8,24 +8,22 @@ from tests.support.noise_fakes import KEY
 from tests.support.truth import canary_audit
 from tff_keyboard.algorithms.rounds.noised import NoisedProcess
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
-from tff_keyboard.config.sections.privacy_config import BltConfig, GaussianConfig
+from tff_keyboard.parts.privacy_mechanism import MECHANISMS
 from tff_keyboard.privacy.accounting import accounting
-from tff_keyboard.privacy.mechanisms.mechanism import optimal_mechanism
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
+from tff_keyboard.privacy.registry.blt import BltMechanism
 from tff_keyboard.training.aggregation import build_aggregator
 
 DIM, ROUNDS, PER_ROUND, CLIP, DELTA = 4000, 6, 40, 0.5, 1e-5
 NUM = ROUNDS * PER_ROUND
 WEIGHT = tff.to_type(np.float32)
-MECHANISMS = {"gaussian": GaussianConfig, "blt": BltConfig}
+AUDITED = ("gaussian", "blt")  # whose noise is white, after a multiplication with the matrix of BLT
 
 
 def stated(mechanism, z):
     """Returns the epsilon of a client that takes part once."""
-    once = {"rounds": ROUNDS, "delta": DELTA, "min_separation": ROUNDS, "max_participations": 1}
-    if mechanism.matrix() is None:
-        return accounting.unsampled_gaussian(noise_multiplier=z, participations=1, delta=DELTA)
-    return accounting.matrix_gaussian(noise=mechanism.matrix(), noise_multiplier=z, **once)
+    once = {"rounds": ROUNDS, "delta": DELTA, "min_separation": ROUNDS}
+    return mechanism.guarantee(noise_multiplier=z, **once)
 
 
 def audited(name, z, *, noise_factor=1.0, length=1.0, clip_norm=CLIP):
@@ -36,11 +34,9 @@ def audited(name, z, *, noise_factor=1.0, length=1.0, clip_norm=CLIP):
     Returns:
       The estimate and the claim.
     """
-    mechanism = optimal_mechanism(name, rounds=ROUNDS, min_separation=ROUNDS)
-    config = AggregationConfig(
-        privacy=MECHANISMS[name](clip_norm=clip_norm, noise_multiplier=z),
-        client_weighting="uniform",
-    )
+    privacy = MECHANISMS[name](clip_norm=clip_norm, noise_multiplier=z)
+    mechanism = privacy.mechanism(rounds=ROUNDS, min_separation_rounds=ROUNDS)
+    config = AggregationConfig(privacy=privacy, client_weighting="uniform")
     value_type = tff.to_type([tff.TensorType(np.float32, [DIM])])
     process = build_aggregator(config, clients_per_round=PER_ROUND, seed=0).create(
         value_type, WEIGHT
@@ -59,7 +55,7 @@ def audited(name, z, *, noise_factor=1.0, length=1.0, clip_norm=CLIP):
         output = noised.next(state, deltas, [np.float32(1)] * PER_ROUND)
         state = output.state
         sums.append(np.asarray(output.result[0], np.float64) * PER_ROUND)
-    column = None if mechanism.matrix() is None else mechanism.matrix().column(ROUNDS)
+    column = mechanism.matrix().column(ROUNDS) if isinstance(mechanism, BltMechanism) else None
     arguments = {"clip_norm": CLIP, "column": column}
     actual = canary_audit.estimate(
         canary_audit.statistics(np.stack(sums), rounds, sent, **arguments),
@@ -70,7 +66,7 @@ def audited(name, z, *, noise_factor=1.0, length=1.0, clip_norm=CLIP):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", AUDITED)
 @pytest.mark.parametrize("z", [0.5, 1.0, 4.0])
 def test_the_lower_bound_is_below_what_is_stated(name, z):
     actual, claim = audited(name, z, length=3.0)  # canaries that clipping must shorten
@@ -85,7 +81,7 @@ def test_without_noise_it_is_far_above():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", AUDITED)
 @pytest.mark.parametrize(
     "bug",
     [{"noise_factor": 0.5}, {"length": 3.0, "clip_norm": 100 * CLIP}],

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from tests.support.shipped_configs import STUDIES
-from tff_keyboard_lab.study.plan import study_file
+from tff_keyboard_lab.study.plan import plan, study_file
 from tff_keyboard_lab.tests.support import shipped_studies
 
 
@@ -25,7 +25,13 @@ def test_claims_need_a_control_and_three_seeds(path):
     study = study_file.load(path)
     assert len(study.seeds) >= 3
     if any("fedatt" in arm.name or "fedmed" in arm.name for arm in study.arms):
-        assert study.control == "fedavg_epsilon"
+        # The same mean of equal clients with the same server rates, the control or next to it
+        compared = {arm.step_from or study.control for arm in study.arms if "fed" in arm.name[:3]}
+        assert study.control == "fedavg_epsilon" or "fedavg_epsilon" in compared
+        for arm in study.arms:
+            if study.tuning and arm.name in ("fedatt", "fedmed"):
+                assert arm.step_from == "fedavg_epsilon"
+                assert arm.trials == study.arm("fedavg_epsilon").trials
 
 
 RULES = [path for path in STUDIES if path.stem.startswith(("rules_", "fedatt_"))]
@@ -50,3 +56,32 @@ def test_a_rule_differs_from_its_control_in_aggregation_only(path):
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_the_studies_page_lists_the_study(path):
     assert f"`{path.stem}`" in pathlib.Path("docs/studies.md").read_text()
+
+
+BASELINES = [path for path in STUDIES if path.stem.startswith("baselines_")]
+
+
+@pytest.mark.parametrize("path", BASELINES, ids=lambda path: path.stem)
+def test_baselines_differ_in_their_method_only(path):
+    study = study_file.load(path)
+    assert study.control == "fedavg"
+    runs = plan.trials_of(study, path.parent, pathlib.Path("runs"))
+    assert len({run.path for run in runs}) == len(runs) == 4 * len(study.arms)
+    first = runs[0].config
+    for run in runs:
+        for part in ("data", "model", "evaluation", "averaging", "fine_tuning"):
+            assert getattr(run.config, part) == getattr(first, part), (run.path.name, part)
+        assert run.config.train == first.train
+        assert run.config.aggregation.protection == first.aggregation.protection
+        assert run.config.client.batch_size == first.client.batch_size
+        assert run.config.client.max_examples == first.client.max_examples
+        assert run.config.train.seed not in study.seeds
+
+
+def test_baselines_of_all_corpora_have_the_same_trials():
+    first, *others = (study_file.load(path) for path in BASELINES)
+    assert len(others) == 3
+    for other in others:
+        assert [(arm.name, arm.set, arm.trials) for arm in other.arms] == [
+            (arm.name, arm.set, arm.trials) for arm in first.arms
+        ]

@@ -1,4 +1,4 @@
-"""The attack task on shrunk trainings: every attack, resuming, refusals, and FedAtt bare."""
+"""The attack task on shrunk trainings: attacks of each kind, resuming, refusals, FedAtt bare."""
 
 import json
 
@@ -25,6 +25,9 @@ SETTINGS = [
     "train.clients_per_round=4",
     "aggregation.protection.type=auto",  # the demo itself is unprotected
 ]
+
+# What each attack sends is tested in `attacks/`.
+OF_EACH_KIND = ("nan", "weight_lie", "shuffled_labels", "min_max", "quiet_backdoor")
 
 
 @pytest.fixture(scope="module")
@@ -80,21 +83,23 @@ def test_a_fixed_nonce_is_refused_before_the_first_training(tmp_path):
 
 
 @pytest.mark.slow
-def test_every_attack_trains_is_compared_and_written(store, tmp_path):
+def test_attacks_train_are_compared_and_written(store, tmp_path):
     config = tiny_config(store, "aggregation.rule.type=fedatt")
-    rows = study_attacks({"fedatt": config}, tmp_path, share=0.5, allow_tff_server=True)
-    assert [row.attack for row in rows] == ["clean", *ATTACK_NAMES]
+    rows = study_attacks(
+        {"fedatt": config}, tmp_path, attacks=OF_EACH_KIND, share=0.5, allow_tff_server=True
+    )
+    assert [row.attack for row in rows] == ["clean", *OF_EACH_KIND]
     assert json.loads((tmp_path / "attacks.json").read_text()) == [row.to_json() for row in rows]
     assert all(row.rounds == 2 and row.rejected_rounds == 0 for row in rows)
     refused = {row.attack: row.refused_updates for row in rows}
     by_attack = {row.attack: row.figures for row in rows}
     hits = {name for name, found in by_attack.items() if found.hit is not None}
-    assert hits == {"clean", *BACKDOORS}
+    assert hits == {"clean", "quiet_backdoor"}
     # The same clients attack in every training, so NaN counts them: half of 2 rounds of 4.
     assert refused.pop("nan") in range(1, 8)
     assert set(refused.values()) == {0}
     clean = weights(tmp_path / "fedatt" / "clean")
-    for name in ATTACK_NAMES:
+    for name in OF_EACH_KIND:
         attacked = weights(tmp_path / "fedatt" / name)
         assert all(np.isfinite(value).all() for value in attacked.values()), name
         assert distance(clean, attacked) > 1e-6, name

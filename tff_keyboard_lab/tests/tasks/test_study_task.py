@@ -170,3 +170,62 @@ def test_a_budget_leaves_runs_out(small, capsys):
     )
     assert "--set=train.seed=1" in row["commands"]["1"]
     assert "train.seed=1" not in row["set"]
+
+
+TUNED = """
+question = "Which is better after equal tuning?"
+control = "fedavg"
+populations = ["held_out"]
+set = ["evaluation.every=1", "train.rounds=2", "train.final_model=last"]
+worst_tenth = "recall_at_3_no_eos"
+reach_share = 0.95
+
+[tuning]
+trials = 2
+seed = 101
+metric = "perplexity"
+
+[[arms]]
+name = "fedavg"
+config = "base.toml"
+trials = [["client.learning_rate=0.001"], ["client.learning_rate=1.0"]]
+"""
+
+
+@pytest.mark.slow
+def test_a_tuned_study_trains_with_the_best_trials(small, capsys):
+    (small / "half.toml").write_text(TUNED)
+    study.run(options(small, plan=True))
+    assert "3 runs, 0 finished; about" in capsys.readouterr().out
+    with pytest.raises(ProgramError, match="2 of 2 trials are missing"):
+        study.run(options(small, tables=True))
+    study.run(options(small, jobs=2))
+    runs = small / "runs"
+    tuning = json.loads((runs / "tuning.json").read_text())
+    assert {name: arm["chosen"] for name, arm in tuning["arms"].items()} == {"fedavg": 2}
+    config = config_lib.load(runs / "fedavg_seed1" / "config.toml")
+    assert (config.client.learning_rate, config.train.seed) == (1.0, 1)
+    # The last validation of the chosen trial is in the file, and the better of the two.
+    last = json.loads(
+        (runs / "trials/fedavg_trial2_seed101/metrics.jsonl").read_text().split("\n")[1]
+    )
+    values = [trial["value"] for trial in tuning["arms"]["fedavg"]["trials"]]
+    assert values[1] == last["evaluation/perplexity"] == min(values)
+    # Trials do not read the held-out clients.
+    assert not list((runs / "trials").glob("*/evaluation_*"))
+
+    (control,) = json.loads((runs / "study.json").read_text())["rows"]
+    assert control["set"][-1] == "client.learning_rate=1.0"
+    for facts in control["facts"].values():
+        assert facts["cpu_seconds_per_round"] > 0
+        assert facts["reached"]["rounds"] in (1, 2)
+        assert facts["reached"]["total_bytes"] <= facts["total_bytes"]
+    assert 0 <= control["worst_tenth"]["recall_at_3_no_eos"]["held_out"] <= 1
+    page = (runs / "study.md").read_text()
+    for title in ("worst tenth of clients", "rounds to 95% of the top-3 recall of fedavg", "CPU s"):
+        assert title in page
+
+    # A second call takes the same trials and trains nothing.
+    times = {path: path.stat().st_mtime for path in runs.glob("*/*.json*")}
+    study.run(options(small))
+    assert times == {path: path.stat().st_mtime for path in runs.glob("*/*.json*")}

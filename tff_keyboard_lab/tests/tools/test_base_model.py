@@ -1,6 +1,8 @@
 """Shipped weights: rounded, compressed, and still a model that a training can start from."""
 
+import argparse
 import gzip
+import sys
 
 import numpy as np
 import pytest
@@ -11,9 +13,9 @@ from tff_keyboard.data.vocabulary import (
     NormalisationRules,
     Vocabulary,
 )
-from tff_keyboard.models.registry import build_model
+from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import load_model, save_model, weights_by_name
-from tff_keyboard_lab.tools import base_model
+from tff_keyboard_lab.tools import base_model, unmark
 
 RNG = np.random.default_rng(1)
 
@@ -74,5 +76,25 @@ def test_sources_are_languages_of_the_keyboard():
 
 def test_a_step_that_fails_ends_the_build():
     with pytest.raises(SystemExit) as ended:
-        base_model.module(["-c", "raise SystemExit(3)"])
+        base_model.run_command([sys.executable, "-c", "raise SystemExit(3)"])
     assert ended.value.code == 3
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_a_language_with_marks_gets_a_list_of_strings_without_them(language, tmp_path, monkeypatch):
+    monkeypatch.setenv("TFF_KEYBOARD_DATA", str(tmp_path / "data"))
+    for name in ("trained", "task", "write_initial_model"):
+        monkeypatch.setattr(base_model, name, lambda *arguments: tmp_path / "run")
+    ran = []
+    monkeypatch.setattr(base_model, "run_command", ran.append)
+    flags = argparse.Namespace(
+        frequencies=tmp_path / "words.tsv", seed=1, ngram=1, words=1, also=[]
+    )
+    base_model.build(language, tmp_path / "out", tmp_path / "work", flags)
+    commands = [command for command in ran if unmark.__name__ in command]
+    assert len(commands) == (language == "es")
+    for command in commands:
+        arguments = command[command.index(unmark.__name__) + 1 :]
+        parsed = unmark.argument_parser().parse_args(arguments)
+        assert parsed.text == tmp_path / "data" / "languages" / "es.tsv.gz"
+        assert parsed.frequencies == flags.frequencies

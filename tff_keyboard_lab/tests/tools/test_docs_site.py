@@ -48,8 +48,8 @@ def test_a_method_takes_the_docstring_of_its_base():
 
 
 def test_every_public_name_has_a_place_in_the_reference():
-    surface = {"data": {"Store": "a.b.Store", "batches": "a.c.batches"}}
-    actual = pages.of_reference(surface, {"data": "Text."})
+    surface = {"tk.data": {"Store": "a.b.Store", "batches": "a.c.batches"}}
+    actual = pages.of_reference(surface, {"tk.data": "Text."})
     assert list(actual) == ["reference/data.md"]
     assert "::: a.b.Store\n" in actual["reference/data.md"]
     assert "heading: tk.data.batches" in actual["reference/data.md"]

@@ -6,14 +6,14 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-import tff_keyboard as tk
 from tff_keyboard_lab.tools.docs_site import config_reference, equations, pages
+from tff_keyboard_lab.tools.docs_site.surface import SUMMARIES, SURFACE
 
 ROOT = pathlib.Path(__file__).parents[3]
 TUTORIALS = pages.of_tutorials(ROOT)
 STYLE = "tff_keyboard_lab/tools/docs_site/style.css"
 CONFIG_KEYS = {config_reference.PATH: config_reference.page()}
-REFERENCE = pages.of_reference(tk.SURFACE, {name: getattr(tk, name).__doc__ for name in tk.SURFACE})
+REFERENCE = pages.of_reference(SURFACE, SUMMARIES)
 
 
 def on_config(config: Any) -> Any:

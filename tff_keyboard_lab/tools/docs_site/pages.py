@@ -66,21 +66,21 @@ def linked_files(page: str, text: str, root: pathlib.Path) -> Iterator[str]:
 def of_reference(
     surface: Mapping[str, Mapping[str, str]], summaries: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns path -> text of a page for each namespace, as mkdocstrings reads it.
+    """Returns path -> text of a page for each module, as mkdocstrings reads it.
 
     Args:
-      surface: Namespace -> public name -> dotted name of its definition.
-      summaries: Namespace -> its description, Markdown.
+      surface: Module, as users write it ("tk.data") -> public name -> dotted name of its
+        definition.
+      summaries: Module -> its description, Markdown.
     """
     pages = {}
-    for namespace, names in surface.items():
+    for module, names in surface.items():
         entries = [
-            f"::: {origin}\n    options:\n"
-            f"      heading: tk.{namespace}.{name}\n      toc_label: {name}\n"
+            f"::: {origin}\n    options:\n      heading: {module}.{name}\n      toc_label: {name}\n"
             for name, origin in names.items()
         ]
-        head = f"# tk.{namespace}\n\n{summaries[namespace]}\n"
-        pages[f"reference/{namespace}.md"] = "\n".join([head, *entries])
+        head = f"# {module}\n\n{summaries[module]}\n"
+        pages[f"reference/{module.removeprefix('tk.')}.md"] = "\n".join([head, *entries])
     return pages
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import griffe
 
-from tff_keyboard import SURFACE
 from tff_keyboard_lab.tools.docs_site.documented import undocumented
 from tff_keyboard_lab.tools.docs_site.equations import with_latex
+from tff_keyboard_lab.tools.docs_site.surface import SURFACE
 
 _log = logging.getLogger("mkdocs.hooks.reference")
 # An example at the margin; those of a section "Examples:" are indented, and known to griffe.

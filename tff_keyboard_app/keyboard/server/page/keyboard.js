@@ -23,6 +23,7 @@ function action(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return null;
   if (event.key === "Enter" && !event.shiftKey) return send;
   if (event.key === "Backspace" && (canTakeBack() || startsAfterOneLetter())) return deleteBackwards;
+  if (event.key === " " && event.shiftKey) return () => typeCharacter(" ", false);
   if (event.key === " " || expectsCharacter(event.key)) return () => typeCharacter(event.key);
   if (SMALL_LETTER.test(event.key) && startsSentence()) return () => typeLetter(event.key);
   return null;

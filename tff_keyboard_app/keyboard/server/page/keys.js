@@ -36,6 +36,13 @@ export function typeLetter(letter) {
   return typeCharacter(shown);
 }
 
+/** Types a space. After Shift, it leaves the word as it is. */
+function typeSpaceKey() {
+  const corrects = shift !== "once";
+  if (shift === "once") shift = "auto";
+  return typeCharacter(" ", corrects);
+}
+
 export const startsSentence = () => shift === "auto" && isSentenceStart();
 
 /** Deletes. After an automatic capital, the next letter is a small one. */
@@ -113,7 +120,7 @@ export function buildKeys(rows, held = {}) {
     make("div", { className: "row" },
       layerKey,
       key(",", "Comma", () => typeCharacter(",")),
-      key("space", "Space", () => typeCharacter(" "), "space"),
+      key("space", "Space", typeSpaceKey, "space"),
       key(".", "Full stop", () => typeCharacter(".")),
       key("\u23ce", "Send", send, "special")),
     marked,

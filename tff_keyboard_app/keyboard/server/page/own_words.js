@@ -14,10 +14,10 @@ async function answer(path, wish = null) {
   return body;
 }
 
-/** Shows the learned words, after forgetting some of them if `wish` is given. */
-export async function showOwnWords(wish = null) {
+/** Shows the learned words, after adding or forgetting some of them if `wish` is given. */
+export async function showOwnWords(wish = null, path = "api/forget") {
   try {
-    const words = await answer(wish ? "api/forget" : "api/words", wish);
+    const words = await answer(wish ? path : "api/words", wish);
     show(words);
     return words.learns;
   } catch (error) {
@@ -42,14 +42,21 @@ function show({ learns, remembered, own }) {
 
 /** Wires the card. `settle` learns the last message and requests a new strip. */
 export async function buildOwnWords(settle) {
-  const forget = async (wish) => {
+  const change = async (wish, path) => {
     await settle(); // otherwise the last message would be learned after this
-    await showOwnWords(wish);
-    await settle();
+    const isDone = await showOwnWords(wish, path) !== null;
+    if (isDone) await settle(); // a new strip would hide the message of an error
+    return isDone;
   };
+  const forget = (wish) => change(wish, "api/forget");
   element("own-words").addEventListener("click", (event) => {
     const { word } = event.target.dataset;
     if (word) forget({ words: word });
+  });
+  element("add-word").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const field = element("new-word");
+    if (field.value.trim() && await change({ words: field.value }, "api/add")) field.value = "";
   });
   element("forget-all").addEventListener("click", () => forget({ all: true }));
   buildPrivate(await showOwnWords());

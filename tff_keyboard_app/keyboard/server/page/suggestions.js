@@ -1,5 +1,6 @@
 // The strip. Asks the server after every change and shows the latest answer.
 
+import { withTyped } from "./corrected.js";
 import { showCounts } from "./counts.js";
 import { logEvents, stripEnded, stripShown } from "./events.js";
 import { afterCursor, beforeCursor, element, make } from "./field.js";
@@ -62,7 +63,7 @@ async function ask(request, lesson) {
   }
   if (lesson) showOwnWords();
   if (request !== requests) return; // a later key was faster
-  strips = answer;
+  strips = answer.map((strip) => withTyped(strip, beforeCursor(), afterCursor()));
   answeredFor = text;
   element("problem").textContent = problem;
   element("problem").hidden = !problem;

@@ -1,5 +1,6 @@
 // Applies keys to the text. Every key, tap and deletion is one keystroke.
 
+import { addCorrected, forgetCorrected, isExempt, rejectedPart } from "./corrected.js";
 import { countKeys, countSent, countUnsent, resetCounts } from "./counts.js";
 import { dropStrips, messageLeft, stripEnded, takenBack } from "./events.js";
 import {
@@ -8,7 +9,9 @@ import {
 import { isPrivate } from "./private.js";
 import { answered, changed as textChanged, freshStrip, shownStrip } from "./suggestions.js";
 
-const PUNCTUATION = ".,!?;:)";
+const PUNCTUATION = ".,!?;:)\u2026\u201d\u00bb"; // takes the place of an automatic space
+const CLOSING = `${PUNCTUATION}<-`; // ends a word, so that it is corrected
+const LONGEST_SEQUENCE = 64; // of an emoji, in UTF-16 units
 const EMOJI = /[\p{Extended_Pictographic}\p{Regional_Indicator}]/u;
 const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u;
 const SECOND_SPACE = /[\p{L}\p{M}\p{N})"'\u2019\u201d] $/u;
@@ -20,14 +23,19 @@ const rejected = new Set(); // words of undone changes in this message; they are
 const kept = new Set(); // words of this message for which the user rejected a correction
 let unsettled = null; // the last message, while Backspace may bring it back
 
-/** Types a character of a key on the screen or of a physical key. */
-export function typeCharacter(character) {
+/**
+ * Types a character of a key on the screen or of a physical key.
+ * @param {string} character
+ * @param {boolean} corrects False for a space with Shift, which leaves the word as it is.
+ */
+export function typeCharacter(character, corrects = true) {
   countKeys();
   const selected = hasSelection();
   const before = beforeCursor();
   const endsInOurSpace = spaceIsOurs && !selected && before.endsWith(" ");
   spaceIsOurs = false;
   if (isAddress(character)) undoChange(lastOwnChange);
+  const followed = isMarkAfterCorrection(character) ? lastOwnChange : null;
   lastOwnChange = null;
   const correction = selected ? null : correctionBefore(character);
   if (endsInOurSpace && PUNCTUATION.includes(character)) {
@@ -37,9 +45,14 @@ export function typeCharacter(character) {
     const inserts = correction.inserts.trimEnd() + character;
     change({ ...correction, inserts }, tail(before, correction.replaces) + character, true);
   } else if (character === " " && !selected) {
-    typeSpace(before, endsInOurSpace);
+    typeSpace(before, endsInOurSpace, corrects);
   } else {
     replaceAround(0, character);
+  }
+  if (followed && !lastOwnChange) {
+    const following = followed.following + textarea.value.slice(followed.cursor, textarea.selectionStart);
+    const place = { value: textarea.value, cursor: textarea.selectionStart };
+    lastOwnChange = { ...followed, following, ...place };
   }
   return changed();
 }
@@ -57,24 +70,22 @@ export const cursorMoved = () => textChanged();
 function dueCorrection() {
   const correction = freshStrip()?.correction;
   const taken = correction ? tail(beforeCursor(), correction.replaces) : "";
-  const isDue = correction && ![taken, ...taken.split(" ")].some((word) => rejected.has(word));
-  return isDue ? correction : null;
+  return correction && !isExempt(taken, rejected) ? correction : null;
 }
 
-/**
- * Returns the correction that punctuation or an emoji makes. A full stop after one letter may begin
- * "i.e."
- */
+/** Returns the correction that punctuation or an emoji makes. */
 function correctionBefore(character) {
-  const closes = PUNCTUATION.includes(character) || EMOJI.test(character);
-  const correction = closes ? dueCorrection() : null;
-  return character === "." && correction?.replaces === 1 ? null : correction;
+  const closes = CLOSING.includes(character) || EMOJI.test(character);
+  return closes ? dueCorrection() : null;
 }
 
-function typeSpace(before, endsInOurSpace) {
+function typeSpace(before, endsInOurSpace, corrects) {
   if (endsInOurSpace) return; // the automatic space is already there
   const correction = dueCorrection();
-  if (correction) {
+  if (correction && !corrects) {
+    reject(rejectedPart(tail(before, correction.replaces), correction.inserts.trimEnd()));
+    replaceAround(0, " ");
+  } else if (correction) {
     change(correction, `${tail(before, correction.replaces)} `, true);
   } else if (ENDED_SENTENCE.test(before)) {
     return; // there is already a space
@@ -91,6 +102,10 @@ function change(slot, instead, corrects = false) {
   // The server counts characters, the field UTF-16 units.
   const taken = tail(beforeCursor(), slot.replaces);
   const takenAfter = [...afterCursor()].slice(0, slot.replaces_after).join("");
+  const made = slot.inserts.slice(0, slot.inserts.length - 1); // without its space or mark
+  if (corrects) {
+    addCorrected(valueBefore.slice(0, cursorBefore - taken.length), taken, made);
+  }
   replaceAround(taken.length, slot.inserts, takenAfter.length);
   lastOwnChange = {
     value: textarea.value,
@@ -99,6 +114,8 @@ function change(slot, instead, corrects = false) {
     instead,
     takenAfter,
     word: taken,
+    rejects: rejectedPart(taken, made),
+    following: "", // marks and spaces that were typed after it
     corrects,
     valueBefore,
     cursorBefore,
@@ -126,30 +143,47 @@ export function backspace() {
   } else if (hasSelection()) {
     replaceAround(0, "");
   } else {
-    // Two surrogates are one character for the user.
-    replaceAround([...beforeCursor()].pop()?.length ?? 0, "");
+    replaceAround(lengthOfLast(beforeCursor()), "");
   }
   lastOwnChange = null;
   return changed();
 }
 
+/** Returns the length of the last emoji, which is a whole sequence, or of the last character. */
+function lengthOfLast(text) {
+  const cluster = [...new Intl.Segmenter().segment(text.slice(-LONGEST_SEQUENCE))].pop()?.segment ?? "";
+  return EMOJI.test(cluster) ? cluster.length : [...text].pop()?.length ?? 0;
+}
+
 /** Whether a character shows that a corrected word before a full stop begins an address. */
 const isAddress = (character) =>
-  lastOwnChange?.corrects && lastOwnChange.inserted.endsWith(".") && canTakeBack() &&
-  LETTER_OR_DIGIT.test(character);
+  lastOwnChange?.corrects && lastOwnChange.inserted.endsWith(".") && !lastOwnChange.following &&
+  canTakeBack() && LETTER_OR_DIGIT.test(character);
+
+/** Whether Backspace still takes a correction back after this character. */
+const isMarkAfterCorrection = (character) =>
+  lastOwnChange?.corrects && canTakeBack() && ` ${CLOSING}`.includes(character);
 
 function takeBack(change) {
   undoChange(change);
-  rejected.add(change.word);
-  if (change.corrects) kept.add(change.word);
+  rejected.add(change.rejects);
+  if (change.corrects) kept.add(change.rejects);
 }
 
-function undoChange({ inserted, instead, takenAfter, word, valueBefore, cursorBefore }) {
+/** Leaves a word as it was typed from now on. */
+function reject(word) {
+  rejected.add(word);
+  kept.add(word);
+}
+
+function undoChange({
+  inserted, instead, takenAfter, word, following, valueBefore, cursorBefore,
+}) {
   // Undo instead of an edit: Ctrl+Z after an edit would bring the correction back.
-  if (undoEdit(valueBefore, cursorBefore)) {
+  if (!following && undoEdit(valueBefore, cursorBefore)) {
     replaceAround(0, instead.slice(word.length));
   } else {
-    replaceAround(inserted.length, instead + takenAfter);
+    replaceAround(inserted.length + following.length, instead + following + takenAfter);
     const cursor = textarea.selectionStart - takenAfter.length;
     textarea.setSelectionRange(cursor, cursor);
   }
@@ -177,7 +211,8 @@ export async function accept(place) {
   countKeys();
   stripEnded("accepted", place);
   const typed = tail(beforeCursor(), slot.replaces);
-  if (typed && slot.word === typed && freshStrip().correction) kept.add(typed);
+  if (slot.takesBack) reject(slot.word);
+  else if (typed && slot.word === typed && freshStrip().correction) kept.add(typed);
   change(slot, tail(beforeCursor(), slot.replaces));
   spaceIsOurs = true;
   await changed();
@@ -189,7 +224,7 @@ export function send() {
   const typed = textarea.value;
   const correction = hasSelection() ? null : dueCorrection();
   if (correction) change(correction, "");
-  const word = lastOwnChange?.word;
+  const word = lastOwnChange?.rejects;
   const message = textarea.value.trim();
   const lesson = message && !isPrivate() ? { sent: message, kept: [...kept] } : null;
   countSent(message);
@@ -227,7 +262,7 @@ export function changedByBrowser(keys) {
 
 /** Whether the key of a character does more than insert it. */
 export const expectsCharacter = (character) =>
-  isAddress(character) ||
+  isAddress(character) || isMarkAfterCorrection(character) ||
   PUNCTUATION.includes(character) && spaceIsOurs ||
   !hasSelection() && correctionBefore(character) !== null;
 
@@ -236,4 +271,5 @@ function forget() {
   lastOwnChange = null;
   rejected.clear();
   kept.clear();
+  forgetCorrected();
 }

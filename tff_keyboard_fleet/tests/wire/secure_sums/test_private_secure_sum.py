@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.aggregators.private.test_private_mean import CLIENTS, SIZE, clients, discrete_process
-from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
+from tff_keyboard.privacy.registry.gaussian import GaussianConfig
 from tff_keyboard_fleet.on_devices.secure_grid import secure_grid
 from tff_keyboard_fleet.tests.wire.secure_sums.secure_round import Round
 from tff_keyboard_fleet.wire.secure_sums.grid import from_grid, to_grid
@@ -15,9 +15,7 @@ def test_a_secure_sum_is_the_same_mean():
     """The query sums the same integers that devices round to the grid and mask."""
     run, values = discrete_process(0.5, lambda label, size: np.zeros(size)), clients()
     result = run.next(run.initialize(), values).result
-    privacy = privacy_config.GaussianConfig(
-        clip_norm=0.75, distribution="discrete", noise_multiplier=0.5
-    )
+    privacy = GaussianConfig(clip_norm=0.75, distribution="discrete", noise_multiplier=0.5)
     config = AggregationConfig(privacy=privacy, client_weighting="uniform")
     grid = secure_grid(config, clients_per_round=CLIENTS)
     settings = Settings(label=b"r", size=SIZE, bits=grid.bits, degree=4, threshold=3)

@@ -7,6 +7,7 @@ import pytest
 
 from tff_keyboard.data.sources import split
 from tff_keyboard_lab.benchmarks.phone import slipping
+from tff_keyboard_lab.tools import halves
 
 
 @pytest.mark.parametrize("kind", list(slipping.KINDS))
@@ -89,7 +90,7 @@ def test_pairs_are_distinct_slips_inside_single_words():
 
 
 def test_held_out_clients_are_those_of_prepare():
-    held_out = {name for name in map(str, range(1_000)) if slipping.is_held_out(name)}
+    held_out = {name for name in map(str, range(1_000)) if halves.is_held_out(name)}
     assert 60 < len(held_out) < 140
     own = {"seed": 1, "validation_fraction": 0.1, "held_out_fraction": 0.1}
     assert all(split.population_of(name, **own) == "held_out" for name in held_out)

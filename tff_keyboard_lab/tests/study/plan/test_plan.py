@@ -7,7 +7,7 @@ import pytest
 from tff_keyboard import config as config_lib
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard_lab.study.plan import plan
-from tff_keyboard_lab.study.plan.study_file import Arm, Study, Sweep
+from tff_keyboard_lab.study.plan.study_file import Arm, Study, Sweep, Tuning
 
 WORK = pathlib.Path("work")
 
@@ -141,3 +141,55 @@ def test_file_names_have_no_slashes(tmp_path):
     sweep = Sweep(key="data.store", values=('"a/b c"',))
     runs = runs_of(tmp_path, arm("control"), seeds=(1,), sweeps=(sweep,))
     assert names(runs)[1] == "control_data.store=-a-b-c-_seed1"
+
+
+TUNED = (
+    arm("control", trials=(("client.learning_rate=0.1",), ("client.learning_rate=0.2",))),
+    arm("a", set=("client.epochs=2",), trials=(("client.epochs=3",), ("train.rounds=5",))),
+)
+
+
+def tuned(tmp_path):
+    (tmp_path / "c.toml").write_text("[train]\nrounds = 4\n")
+    tuning = Tuning(trials=2, seed=9)
+    return Study(question="?", control="control", arms=TUNED, seeds=(1, 2), tuning=tuning)
+
+
+def test_trials_have_their_own_seed_and_come_after_the_set_of_their_arm(tmp_path):
+    study = tuned(tmp_path)
+    trials = plan.trials_of(study, tmp_path, WORK, ("train.rounds=6",))
+    assert names(trials) == [
+        "control_trial1_seed9", "a_trial1_seed9", "control_trial2_seed9", "a_trial2_seed9"
+    ]  # fmt: skip
+    assert {run.path.parent for run in trials} == {WORK / "trials"}
+    assert {run.config.train.seed for run in trials} == {9}
+    assert {run.config.train.rounds for run in trials} == {6}
+    assert [run.config.client.epochs for run in trials] == [1, 3, 1, 2]
+    assert names(plan.trials_of(study, tmp_path, WORK, arms=("a",))) == names(trials)
+    assert names(plan.trials_of(study, tmp_path, WORK, arms=("control",))) == [
+        "control_trial1_seed9", "control_trial2_seed9"
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="no arm b"):
+        plan.trials_of(study, tmp_path, WORK, arms=("b",))
+
+
+def test_the_runs_of_an_arm_have_the_overrides_of_its_chosen_trial(tmp_path):
+    study = plan.with_trials(tuned(tmp_path), {"control": 1, "a": 0})
+    runs = plan.runs_of(study, tmp_path, WORK)
+    assert [run.config.client.learning_rate for run in runs if run.arm == "control"] == [0.2, 0.2]
+    assert [run.config.client.epochs for run in runs if run.arm == "a"] == [3, 3]
+    assert [path.name for path in plan.directories(study, WORK)][-1] == "a_trial2_seed9"
+    assert len(plan.directories(study, WORK)) == 8
+
+
+def test_a_study_without_tuning_has_no_trials(tmp_path):
+    study = Study(question="?", control="control", arms=(arm("control"),))
+    assert plan.trials_of(study, tmp_path, WORK) == []
+
+
+def test_a_wrong_override_of_a_trial_is_named(tmp_path):
+    (tmp_path / "c.toml").write_text("")
+    arms = (arm("control", trials=(("train.rouns=6",),)),)
+    study = Study(question="?", control="control", arms=arms, tuning=Tuning(trials=1, seed=9))
+    with pytest.raises(ConfigError, match=r"^arm control, trial 1 of the study: .*train\.rouns"):
+        plan.trials_of(study, tmp_path, WORK)

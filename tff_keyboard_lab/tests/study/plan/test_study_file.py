@@ -68,6 +68,17 @@ def test_a_budget_has_one_limit_or_two(tmp_path):
         (HEAD + ARM + '[[sweeps]]\nkey = "epochs"\nvalues = [1]\n', "sweeps"),
         (HEAD + ARM + '[[sweeps]]\nkey = "client.epochs"\nvalues = []\n', "sweeps"),
         (HEAD + ARM + '[[sweeps]]\nkey = "a.b"\nvalues = [1]\narms = ["c"]\n', "sweeps.arms"),
+        (HEAD + ARM + 'trials = [["a.b=1"]]\n', "`arms.trials` needs the table [tuning]"),
+        (HEAD + ARM + "[tuning]\ntrials = 1\nseed = 9\n", "`arms.trials` must be 1 lists"),
+        (HEAD + ARM + "trials = [[], []]\n[tuning]\ntrials = 1\nseed = 9\n", "must be 1 lists"),
+        (HEAD + ARM + "[tuning]\ntrials = 0\nseed = 9\n", "`tuning.trials` must be >= 1"),
+        (
+            HEAD + ARM + 'trials = [[]]\n[tuning]\ntrials = 1\nseed = 9\nmetric = "recal"\n',
+            "`tuning.metric` must be in evaluation/metrics/metric_table.py",
+        ),
+        (HEAD + 'worst_tenth = "recal"\n' + ARM, "`worst_tenth` must be in evaluation/metrics"),
+        (HEAD + 'reach_metric = "perplexity"\n' + ARM, "must be a metric of which more is better"),
+        (HEAD + "reach_share = 1.5\n" + ARM, "`reach_share` must be in [0, 1], got 1.5"),
         (HEAD + ARM + "[budget]\n", "`budget.hours` or `budget.tokens_m` must be > 0"),
         (HEAD + ARM + "[budget]\nhours = 0\ntokens_m = 0.0\n", "Leave [budget] out"),
         (HEAD + ARM + "[budget]\nhours = -1\n", "`budget.hours` must be >= 0, got -1.0"),
@@ -117,3 +128,10 @@ def test_invalid_models_are_rejected(tmp_path, text, says):
         loaded(tmp_path, HEAD + ARM + text)
     assert says in str(caught.value)
     assert "s.toml" in str(caught.value)
+
+
+def test_every_arm_of_a_tuned_study_has_its_trials(tmp_path):
+    tuning = '[tuning]\ntrials = 2\nseed = 9\nmetric = "perplexity"\n'
+    study = loaded(tmp_path, HEAD + ARM + 'trials = [["a.b=1", "c.d=2"], []]\n' + tuning)
+    assert study.arm("a").trials == (("a.b=1", "c.d=2"), ())
+    assert (study.tuning.trials, study.tuning.seed, study.tuning.metric) == (2, 9, "perplexity")

@@ -30,6 +30,10 @@ def test_files_of_a_study(tmp_path, monkeypatch):
         results.add(each, evaluations(HITS[place, each.seed - 1], NATS[place, each.seed - 1]))
     assert not results.is_empty
     text = results.write(tmp_path / "study")
+    assert text.splitlines()[:2] == [
+        "top-1 recall, held-out, compared with control:",
+        "  no verdict with fewer than 3 seeds: other",
+    ]
     actual = json.loads((tmp_path / "study" / file_names.STUDY).read_text())
     assert actual["command"] == "tff-keyboard study x.toml"
     assert actual["trainings"] == {"commits": ["c1", "c2"], "dates": ["2026-11-22"], "machines": []}
@@ -41,9 +45,11 @@ def test_files_of_a_study(tmp_path, monkeypatch):
     assert list(control["commands"]) == ["1", "2"]
     assert list(other["commands"]) == ["1"]  # seed 2 is not finished
     assert [fact["commit"] for fact in control["facts"].values()] == ["c1", "c2"]
-    assert (
-        tmp_path / "study" / file_names.STUDY_TABLES
-    ).read_text() == f"{study_of().question}\n\n{text}\n"
+    page = (tmp_path / "study" / file_names.STUDY_TABLES).read_text()
+    assert page.startswith(
+        "Which?\n\ntop-1 recall, held-out, compared with control:\n\n- no verdict"
+    )
+    assert "\n| held-out, mean over seeds | seeds |" in page
     assert not (
         tmp_path / "study" / file_names.STUDY_CURVES
     ).exists()  # no run has a row of metrics

@@ -11,7 +11,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts, TextFacts
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard_lab.study.plan import plan
-from tff_keyboard_lab.study.plan.study_file import Arm, Study
+from tff_keyboard_lab.study.plan.study_file import Arm, Study, Tuning
 from tff_keyboard_lab.study.results import provenance, rows, run_facts, tables
 
 POPULATIONS = ("validation", "held_out")
@@ -223,8 +223,13 @@ def test_exact_counts_of_a_private_run_are_not_published(tmp_path, monkeypatch):
     PrivacyLedger(tmp_path / "privacy_ledger.jsonl", ledger_header()).record(1, clip_norm=0.5)
     counts = {"bytes_down": 8, "bytes_up": 8, "clients": 2, "clients_selected": 2}
     counts["aggregator/effective_clients"] = 1.5
+    monkeypatch.setattr(run_facts.timings, "cpu_seconds_per_round", lambda path: 3.0)
     facts = facts_of(monkeypatch, tmp_path, "train", {**TOKENS, **counts})
-    assert (facts.tokens, facts.effective_clients) == (None, None)
+    assert (facts.tokens, facts.effective_clients, facts.cpu_seconds_per_round) == (None,) * 3
+    sent = (facts.upload_bytes_per_round, facts.rehearsal_bytes, facts.total_bytes)
+    assert sent == (None, None, None)
+    cells = {title: cell(facts) for title, cell in tables._FACTS.items()}
+    assert (cells["M tokens"], cells["GB sent"], cells["MB up a round"]) == ("-", "-", "-")
     assert facts.privacy.noise_multiplier == ledger_header().noise_multiplier
 
 
@@ -253,6 +258,34 @@ def test_json_has_what_a_run_or_study_has():
     assert list(content)[:6] == ["arm", "point", "name", "facts", "metrics", "seeds"]
     assert list(content)[6:9] == ["differences", "differences_of_seeds", "verdicts"]
     assert list(content["differences"]["held_out"][RECALL]) == ["value", "low", "high", "says"]
+
+
+def test_an_epsilon_is_said_to_be_that_of_one_run():
+    private = run_facts.PrivacyFacts(
+        noise_multiplier=1.0,
+        clip_norm=0.5,
+        epsilon=2.0,
+        delta=1e-6,
+        adjacency="add or remove one client",
+        accounting="PLD",
+    )
+    key = ("control", "")
+    results = {key: {s: evaluations(HITS[0, 0], NATS[0, 0]) for s in (0, 1)}}
+
+    def text(study, **changes):
+        facts = {key: dict.fromkeys((0, 1), dataclasses.replace(FACTS, **changes))}
+        return tables.markdown(study, rows.rows_of(study, results, facts))
+
+    remark = "Each epsilon is that of one run, as if it were the only one. The 2 runs"
+    tuned = dataclasses.replace(
+        study_of(),
+        tuning=Tuning(trials=1, seed=9),
+        arms=tuple(dataclasses.replace(arm, trials=(("a=1",),)) for arm in study_of().arms),
+    )
+    assert f"{remark} of this study read the same clients" in text(study_of(), privacy=private)
+    assert f"{remark} and 3 trials of this study" in text(tuned, privacy=private)
+    unclaimed = dataclasses.replace(private, epsilon=None)
+    assert "Each epsilon" not in text(study_of()) + text(study_of(), privacy=unclaimed)
 
 
 def test_a_sweep_has_tables_of_its_own_in_its_order():

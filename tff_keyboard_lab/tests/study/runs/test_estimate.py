@@ -159,7 +159,7 @@ def test_hours_are_at_the_assumed_rate_before_the_first_round(tmp_path, stores):
 def test_extra_rounds_do_not_reduce_the_estimate(tmp_path, stores):
     run = run_of(tmp_path, "train.rounds=2")
     made_run(run.path, (100, 200, 300))
-    assert "about 0.0 M tokens to go, 0.0 hours" in estimate.plan_text([run], jobs=1)
+    assert "about 0.0 M tokens to go, 0 minutes" in estimate.plan_text([run], jobs=1)
 
 
 def test_runs_on_one_machine_share_it(tmp_path, stores):

@@ -30,6 +30,9 @@ if path.name.startswith('bad'):
 (path / 'config.toml').write_text(pathlib.Path(words['config']).read_text())
 (path / 'metrics.jsonl').write_text(json.dumps({'round': 1}) + '\\n')
 (path / 'model' / 'weights.npz').write_text('')
+(path / 'model' / 'model.json').write_text(json.dumps({
+    'format': 'tff-keyboard model 1', 'name': 'cifg', 'vocabulary_size': 9, 'options': {},
+    'sha256': {'weights.npz': '', 'vocabulary.txt': ''}, 'rounds': 1}))
 with (path.parent / 'order').open('a') as file:
     file.write(path.name + '\\n')
 """
@@ -148,28 +151,29 @@ def test_another_config_in_the_directory_is_not_finished(tmp_path, command):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "patience, values, finished",
+    "rows, saved, finished",
     [
-        (0, [9.0, 8.0, 7.0, 6.0], False),  # a longer run, interrupted: the model is of fewer rounds
-        (0, [9.0, 8.0, 7.0, 6.0, 5.0], True),
-        (2, [9.0, 8.0, 8.5, 8.6], True),
-        (2, [9.0, 8.0, 8.5], False),
-        (2, [9.0, float("nan"), 9.0], True),
+        (4, {"rounds": 1}, False),  # a longer run, interrupted: the model is of fewer rounds
+        (4, {"rounds": 4}, False),  # of a config with four rounds
+        (5, {"rounds": 5}, True),
+        (5, {"rounds": 4, "stopped_early": True}, False),
+        (4, {"rounds": 4, "stopped_early": True}, True),
+        (4, {"stopped_early": True}, False),
+        (0, {"rounds": 0, "stopped_early": True}, False),
     ],
 )
-def test_a_model_is_not_the_end_of_training(tmp_path, command, patience, values, finished):
+def test_a_model_is_not_the_end_of_training(tmp_path, command, rows, saved, finished):
     run = run_of(tmp_path, "a")
     runner.train_all([run], command=command)
-    config = config_lib.loads(
-        f"[train]\nrounds = 5\nbest_metric = 'perplexity'\nearly_stop_patience = {patience}"
-    )
+    config = config_lib.loads("[train]\nrounds = 5\nearly_stop_patience = 2")
     (run.path / names.CONFIG).write_text(config_lib.dump(config))
     (run.path / names.METRICS).write_text(
-        "".join(
-            json.dumps({"round": number, "evaluation/perplexity": value}) + "\n"
-            for number, value in enumerate(values, start=1)
-        )
+        "".join(json.dumps({"round": number}) + "\n" for number in range(1, rows + 1))
     )
+    description = run.path / names.MODEL / names.MODEL_DESCRIPTION
+    content = json.loads(description.read_text())
+    del content["rounds"]
+    description.write_text(json.dumps(content | saved))
     assert runner.is_finished(dataclasses.replace(run, config=config)) is finished
 
 

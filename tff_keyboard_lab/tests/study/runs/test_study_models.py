@@ -129,7 +129,10 @@ def test_rows_of_models_have_a_difference_and_no_facts_of_training(runs, tmp_pat
         values = [row["metrics"]["held_out"][metric]["value"] for row in (second, first)]
         difference = second["differences"]["held_out"][metric]["value"]
         assert difference == pytest.approx(gap(*values))
-    held_out, facts = text.split("\n\n")
+    answer, table = text.split("\n\n")
+    assert "3-gram" in answer
+    assert "3-gram" in table
+    *_, held_out, facts = (tmp_path / "out" / file_names.STUDY_TABLES).read_text().split("\n\n")
     assert "| 3-gram | 1 |" in held_out
     assert "13.0" in held_out
     assert "3-gram" not in facts

@@ -1,26 +1,9 @@
-"""The models that a config can name."""
+"""Builds a next-word model from its name and options."""
 
-from collections.abc import Callable
-
-from tff_keyboard.models.cifg import Cifg
-from tff_keyboard.models.gru import Gru
 from tff_keyboard.models.keras_next_word_model import build_user_model
-from tff_keyboard.models.lstm2 import Lstm2
 from tff_keyboard.models.next_word_model import NextWordModel
-from tff_keyboard.models.si_cifg import SiCifg
+from tff_keyboard.parts.model import MODELS
 from tff_keyboard.storage import part_reference
-
-MODELS: dict[str, Callable[..., NextWordModel]] = {
-    "cifg": Cifg,
-    "gru": Gru,
-    "lstm2": Lstm2,
-    "si_cifg": SiCifg,
-}
-"""Name in configs -> class.
-
->>> sorted(MODELS)
-['cifg', 'gru', 'lstm2', 'si_cifg']
-"""
 
 
 def build_model(name: str, *, vocabulary_size: int, seed: int | None, **options) -> NextWordModel:
@@ -34,7 +17,7 @@ def build_model(name: str, *, vocabulary_size: int, seed: int | None, **options)
         returns a Keras model; see `models/keras_next_word_model.py`.
       vocabulary_size: Rows of the output table, including special ids.
       seed: Seed of the initial weights; None for zeros, if the weights are assigned later.
-      **options: Options of the model's class, such as "units", "embedding_size", "tied", "dropout",
+      **options: Options of the model, such as "units", "embedding_size", "tied", "dropout",
         or arguments of the user's function.
 
     Raises:
@@ -46,7 +29,7 @@ def build_model(name: str, *, vocabulary_size: int, seed: int | None, **options)
     if name not in MODELS:
         raise ValueError(f"`model.type` must be one of {sorted(MODELS)}, got {name!r}.")
     try:
-        return MODELS[name](vocabulary_size=vocabulary_size, seed=seed, **options)
+        return MODELS[name](**options).build(vocabulary_size=vocabulary_size, seed=seed)
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise
