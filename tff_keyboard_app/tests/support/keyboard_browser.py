@@ -109,6 +109,7 @@ class Page:
 
     def __init__(self, driver, address):
         self.driver = driver
+        driver.get_log("browser")  # what pages before this one have logged
         driver.get(address)
         self.settle()
 
@@ -159,6 +160,10 @@ class Page:
         return self.driver.execute_script(
             "return document.activeElement.id || document.activeElement.dataset.key"
         )
+
+    def errors(self):
+        """Returns what the browser has logged since the last call, and since this page came."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
 
     @property
     def text(self):

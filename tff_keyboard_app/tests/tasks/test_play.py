@@ -63,7 +63,7 @@ def page(driver, address):
     page.wait("document.getElementById('remembered').textContent === '0'", "not forgotten")
     page.settle()
     yield page
-    assert [entry["message"] for entry in driver.get_log("browser")] == []
+    assert page.errors() == []
 
 
 @functools.cache
@@ -409,7 +409,6 @@ class TestOwner:
             driver.get(bare)
             second.settle()
             assert second.find("#own-card").is_displayed()
-        driver.get_log("browser")
 
     def test_who_has_no_cookie_sees_nothing(self, driver, address):
         page = keyboard_browser.Page(driver, address)
@@ -417,7 +416,8 @@ class TestOwner:
         driver.refresh()
         assert "tff-keyboard play" in page.find("body").text
         assert page.find_all("script, #text") == []
-        driver.get_log("browser")  # holds the 403
+        refusals = page.errors()  # of the page, and of its icon
+        assert refusals and all("403" in refusal for refusal in refusals)
 
 
 SCREENS = [(360, 640, True), (412, 915, True), (1280, 800, False)]
@@ -718,9 +718,8 @@ class TestEvents:
         dropped = [strip for strip in actual if strip.message == 1]
         assert [s.outcome for s in dropped] == ["typed", "typed", "left"]
         assert len(actual) == 13
-        said = [entry["message"] for entry in driver.get_log("browser")]
         # The server may have ended before it answered what it has logged.
-        assert [line for line in said if "ERR_EMPTY_RESPONSE" not in line] == []
+        assert [line for line in page.errors() if "ERR_EMPTY_RESPONSE" not in line] == []
 
 
 def type_in_terminal(monkeypatch, typed, model, *flags):

@@ -31,7 +31,7 @@ def address(request, tmp_path_factory):
 def page(driver, address):
     page = keyboard_browser.Page(driver, address[1])
     yield address[0], page
-    assert [entry["message"] for entry in driver.get_log("browser")] == []
+    assert page.errors() == []
 
 
 def shown_keys(page):
