@@ -4,11 +4,11 @@ tff-keyboard events logs/*.jsonl
 tff-keyboard events logs/*.jsonl --noise-multiplier=2 --clip-norm=2000 --delta=1e-6
 tff-keyboard events --replay=keyboard.tflite --store=data/demo --out=logs
 
-Each log belongs to one client and has one line for each strip shown, without any text
-(docs/evaluation/event_log.md describes the format). With --noise-multiplier the logs are summed
-with federated aggregation: each client's counts are clipped to --clip-norm, and only the noisy sums
-and their epsilon are printed. --replay writes logs: it types the text of held-out clients with a
-model.
+Each log belongs to one client and has one line for each strip shown. It has no words, but is as
+secret as the text: with the model, a reader can compute typed words (docs/evaluation/event_log.md).
+With --noise-multiplier the logs are summed with federated aggregation: each client's counts are
+clipped to --clip-norm, and only the noisy sums and their epsilon are printed. --replay writes logs:
+it types the text of held-out clients with a model.
 """
 
 import dataclasses

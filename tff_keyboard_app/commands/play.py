@@ -1,10 +1,11 @@
 """Opens a keyboard that types with an exported model, in the browser or in the terminal.
 
 tff-keyboard play keyboard.tflite
-tff-keyboard play one.tflite two.tflite                compare the suggestions of two models
+tff-keyboard play english.tflite german.tflite         type in two or three languages at once
+tff-keyboard play one.tflite two.tflite                compare two models of one language
 tff-keyboard play keyboard.tflite --terminal
 tff-keyboard play keyboard.tflite --cache words.cache
-tff-keyboard play keyboard.tflite --events me.jsonl    log each strip, without any words
+tff-keyboard play keyboard.tflite --events me.jsonl    log each strip (as secret as the text)
 
 The keyboard learns the words of the messages that you send. They stay in memory or, with --cache,
 in a file that only you can read. Only this machine can open the page, and the
@@ -17,6 +18,7 @@ import dataclasses
 import functools
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from absl import flags
@@ -24,17 +26,18 @@ from absl import flags
 from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.config.sections.data_config import Language
 from tff_keyboard.storage import shipped_files
+from tff_keyboard.storage.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
     """Flags of `play`."""
 
-    models: Annotated[tuple[pathlib.Path, ...], Positional("one or two .tflite files", 1, 2)]
+    models: Annotated[tuple[pathlib.Path, ...], Positional("one to three .tflite files", 1, 3)]
     port: Annotated[
         int, "Port of the page on 127.0.0.1. 0 selects a free one.", flags.IntegerParser(0, 65_535)
     ] = 8765
-    terminal: Annotated[bool, "Type in this terminal, with the first model."] = False
+    terminal: Annotated[bool, "Type in this terminal."] = False
     language: Annotated[
         Literal[Language, "none"] | None,
         "Language of the keys, contractions and blocklist. Default: the language of the model.",
@@ -55,7 +58,8 @@ class Options(TaskOptions):
     ] = ()
     events: Annotated[
         pathlib.Path | None,
-        "Log file with the outcome of each strip, without any words. An existing log is continued.",
+        "Log file with the outcome of each strip. It has no words, but with the model a reader can "
+        "compute typed words from it. An existing log is continued.",
     ] = None
 
 
@@ -64,6 +68,7 @@ def run(options: Options) -> None:
 
     Raises:
       ExportError: If a model or the blocklist cannot be read.
+      UsageError: If the models or flags do not go together.
       ProgramError: If the port cannot be used.
       CheckFailed: If a model crashes the interpreter.
     """
@@ -78,6 +83,7 @@ def run(options: Options) -> None:
     from tff_keyboard.evaluation.model_specs import references
     from tff_keyboard_app.events import live_log
     from tff_keyboard_app.keyboard import terminal_keyboard
+    from tff_keyboard_app.keyboard.multilingual import AnyKeyboard, MultilingualKeyboard
     from tff_keyboard_app.keyboard.server import keyboard_server
     from tff_keyboard_app.keyboard.strip import AppKeyboard
     from tff_keyboard_app.keyboard.strip_events import KeyboardEvents, TypedStrips
@@ -93,21 +99,28 @@ def run(options: Options) -> None:
             print(f"warning: {problem}", file=sys.stderr)
         names = references.names_of(list(map(str, models)))
         opened = [open_keyboard(path, cache=cache) for path in models]
-        owner = UserHistory(opened, cache, options.cache)
-        keyboards = {
-            name: AppKeyboard(
+        alone = [
+            AppKeyboard(
                 predictor, options.language, blocked, emoji=options.emoji, dictionary=dictionary
             )
-            for name, predictor in zip(names, opened, strict=True)
-        }
+            for predictor in opened
+        ]
+        keyboards: dict[str, AnyKeyboard]
+        keyboards = dict(zip(names, alone, strict=True))
+        languages = None
+        if _are_together(options, [keyboard.code for keyboard in alone]):
+            languages = MultilingualKeyboard(alone)
+            keyboards = {" + ".join(names): languages}
+        owner = UserHistory(opened, cache, options.cache, languages)
         log = held.enter_context(live_log.opened(options.events)) if options.events else None
-        events = [KeyboardEvents(keyboards[name], log) for name in names] if log else []
+        events = [KeyboardEvents(keyboard, log) for keyboard in alone] if log else []
         if options.terminal:
-            first = UserHistory(opened[:1], cache, options.cache)
+            first = owner if languages else UserHistory(opened[:1], cache, options.cache)
             show = functools.partial(print, end="", flush=True)
             strips = TypedStrips(events[0]) if events else None
             with terminal_keyboard.raw_keys() as read_key:
-                terminal_keyboard.run(keyboards[names[0]], read_key, show, first, strips)
+                keyboard = next(iter(keyboards.values()))
+                terminal_keyboard.run(keyboard, read_key, show, first, strips)
             return
         server = keyboard_server.make_server(keyboards, options.port, owner, events)
         print(f"Keyboard: {server.address}  (press Ctrl-C to stop)", flush=True)
@@ -115,3 +128,25 @@ def run(options: Options) -> None:
             server.serve_forever()
         finally:
             server.server_close()
+
+
+def _are_together(options: Options, codes: Sequence[str]) -> bool:
+    """Returns whether models of some languages are one keyboard, and not compared.
+
+    Raises:
+      UsageError: If they can be neither, or a flag does not go with it.
+    """
+    if len(set(codes)) == 1 and len(codes) <= 2:
+        return False
+    if len(set(codes)) < len(codes):
+        raise UsageError(
+            f"Two of the models have the same language ({', '.join(codes)}). Give one model for "
+            "each language, or two models of one language to compare them."
+        )
+    for flag, is_given in (("language", options.language), ("events", options.events)):
+        if is_given is not None:
+            raise UsageError(
+                f"--{flag} does not go with models of several languages ({', '.join(codes)}). Give "
+                "models of one language, or leave the flag out."
+            )
+    return True

@@ -1,4 +1,4 @@
-"""The event log of a keyboard: one JSON line for each strip that was shown, without any text.
+"""The event log of a keyboard: one JSON line for each strip that was shown, without its words.
 
     {"v": 1, "model": "0a1b2c3d4e5f", "hour": "2026-11-21T19", "message": 3, "place": 0,
      "prefix": 0, "shown": 3, "match": 1, "outcome": "typed", "rank": null, "deleted": false,
@@ -17,7 +17,8 @@
   deleted     whether the accepted word was deleted before anything else was typed
   latency_us  time from the key to the strip
 
-The log has neither the words nor their lengths: `prefix` ends when the user stopped looking.
+The log is as secret as the text: with the model, a reader can compute typed words from `match` and
+`prefix` (docs/evaluation/event_log.md). Only its counts may leave the device.
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 
 The line of a strip contains the position of the word that was typed in the end. Therefore strips
 stay in memory until their message is sent or dropped. Then their lines are added to the log
-together, without any word.
+together, without their words.
 """
 
 import contextlib

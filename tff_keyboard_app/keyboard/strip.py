@@ -48,7 +48,7 @@ from tff_keyboard_app.keyboard.misspellings import (
 from tff_keyboard_app.keyboard.personal_dictionary import PersonalDictionary
 from tff_keyboard_app.keyboard.slip_costs import packaged_slips
 from tff_keyboard_app.keyboard.touches import Touch, Touches, checked
-from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, KeyboardStrip, Slot
+from tff_keyboard_app.keyboard.typing_session import SLOTS, KeyboardStrip, Slot
 from tff_keyboard_app.keyboard.user_dictionary import UserDictionary
 from tff_keyboard_app.keyboard.word_frequencies import word_frequencies
 from tflite_export.format import tail_file
@@ -68,6 +68,7 @@ _CONFUSED_FROM = 0.05  # probability from which on a confused word gets a place 
 _CONFUSED_BEFORE_FROM = 0.2  # the same, for the word before the typed one
 _SHORTEST_FOLLOWING = 3  # letters of a word directly after the cursor that stays as it is
 _FILLED_FROM = 3  # letters; before that the best words are too far from the intended one
+_FILLED_SCORE = 1e-6  # of what fills empty places, so that it stands behind every other word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +118,18 @@ class _Correction:
         if self.is_sure or is_due:
             slot = min(slot, SLOTS - 1)
         return [*others[:slot], (self.form, self.probability), *others[slot:]][:SLOTS]
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoredStrip:
+    """The suggestions of a keyboard, the best first, each with its score.
+
+    The score is P(word | context), for a correction times P(typed | word). So the scores of two
+    keyboards can be compared (`multilingual.py`).
+    """
+
+    ranked: tuple[tuple[Slot, float], ...]
+    correction: Slot | None  # see `KeyboardStrip`
 
 
 class AppKeyboard:
@@ -179,12 +192,12 @@ class AppKeyboard:
             if self._lowercase and language_code != "none"
             else None
         )
-        self._misspellings = Misspellings(
+        self._frequencies = (
             self._autocorrect.frequencies
             if self._autocorrect is not None
-            else {**frequencies, **frequencies_of(tail)},
-            self.language,
+            else {**frequencies, **frequencies_of(tail)}
         )
+        self._misspellings = Misspellings(self._frequencies, self.language)
         self._emoji = EmojiWords(language_code) if emoji else None
         self._personal_dictionary = PersonalDictionary(predictor, self._autocorrect, self._form)
         self._ids = {
@@ -235,6 +248,11 @@ class AppKeyboard:
         """The lock of the model. A strip holds it, so that no other thread changes the words."""
         return self.predictor.lock
 
+    @property
+    def predictors(self) -> tuple[Keyboard, ...]:
+        """The model, as `MultilingualKeyboard.predictors` has several."""
+        return (self.predictor,)
+
     @locked
     def offers(self, word: str) -> bool:
         """Returns whether a word that is not in the vocabulary may be on the strip, in any form."""
@@ -266,6 +284,15 @@ class AppKeyboard:
             numbers.
         """
         start = time.perf_counter()
+        scored = self.scored_strip(text, after, touches)
+        slots = [slot for slot, _ in scored.ranked]
+        return typing_session.placed(slots, scored.correction, time.perf_counter() - start)
+
+    @locked
+    def scored_strip(
+        self, text: str, after: str = "", touches: Sequence[Touch | None] | None = None
+    ) -> ScoredStrip:
+        """Returns the suggestions of `keyboard_strip`, with their scores."""
         typing = self._typing(sentences.sentence_of(text))
         if touches is not None:
             run = re.split(r"\s", text)[-1]
@@ -280,17 +307,34 @@ class AppKeyboard:
         ranked = self._with_shortcut(typing, self._ranked(typing))
         if correction is not None:
             ranked = correction.among(ranked)
+        filled_from = len(ranked)
         if not is_inside:
             ranked = self._filled(typing, ranked, correction)
             ranked = self._with_emoji(typing, ranked)
-        slots = [self._slot(typing, *pair, rest.characters, correction) for pair in ranked]
-        return KeyboardStrip(
-            tuple(slots[rank] if rank < len(slots) else None for rank in SLOT_RANKS),
-            time.perf_counter() - start,
+        scored: list[tuple[Slot, float]] = []
+        for place, (form, probability) in enumerate(ranked):
+            is_correction = correction is not None and form == correction.form
+            score = correction.score if correction and is_correction else probability
+            is_filled = place >= filled_from and not is_emoji(form)
+            slot = self._slot(typing, form, probability, rest.characters, correction)
+            scored.append((slot, _FILLED_SCORE * score if is_filled else score))
+        return ScoredStrip(
+            tuple(scored),
             self._slot(typing, correction.form, correction.probability, 0, correction)
             if correction is not None and correction.is_sure
             else None,
         )
+
+    def frequency(self, word: str) -> float:
+        """Returns the probability of a word in small letters without context.
+
+        It is 0 for a word that is neither in the vocabulary nor in the tail lexicon.
+        """
+        return self._frequencies.get(word, 0.0)
+
+    def is_common(self, word: str) -> bool:
+        """Returns whether a word in small letters is in the vocabulary, and is no misspelling."""
+        return word in self._ids
 
     def _stands_alone(self, typed: str, following: str) -> bool:
         """Returns whether the letters after the cursor are a word, and not the rest of one."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard_app.events.event_log import Outcome
 from tff_keyboard_app.keyboard import typing_session
-from tff_keyboard_app.keyboard.strip import AppKeyboard
+from tff_keyboard_app.keyboard.multilingual import AnyKeyboard
 from tff_keyboard_app.keyboard.strip_events import TypedStrips
 from tff_keyboard_app.keyboard.user_history import UserHistory
 
@@ -32,7 +32,7 @@ _SLOT_WIDTH = 18
 
 
 def run(
-    keyboard: AppKeyboard,
+    keyboard: AnyKeyboard,
     read_key: Callable[[], str],
     write: Callable[[str], object],
     owner: UserHistory | None = None,

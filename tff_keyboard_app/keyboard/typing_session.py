@@ -6,6 +6,7 @@ The terminal (`terminal_keyboard`) uses `TypingSession`. The web page has these 
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Protocol
 
 from tff_keyboard.data.text import casing
@@ -71,6 +72,12 @@ class KeyboardStrip:
     def words(self) -> tuple[str, ...]:
         """The words of `ranked`."""
         return tuple(slot.word for slot in self.ranked)
+
+
+def placed(slots: Sequence[Slot], correction: Slot | None, seconds: float) -> KeyboardStrip:
+    """Returns the strip of suggestions, the best first, each in its place."""
+    places = (slots[rank] if rank < len(slots) else None for rank in SLOT_RANKS)
+    return KeyboardStrip(tuple(places), seconds, correction)
 
 
 class CorrectsText(Protocol):

@@ -7,6 +7,7 @@ process locks the file: a second process would write back words that the first o
 """
 
 import contextlib
+import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator
 
@@ -17,6 +18,7 @@ from tff_keyboard.predictors.locking import Lock, locked
 from tff_keyboard.storage import exclusive_file
 from tff_keyboard.storage.errors import ExportError
 from tff_keyboard_app.keyboard import cache_file, sentences
+from tff_keyboard_app.keyboard.multilingual import MultilingualKeyboard
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 
@@ -27,18 +29,29 @@ class UserHistory:
       keyboards: The keyboards. Those that do not learn are ignored.
       cache: The cache of the words.
       path: File of the cache. If None, the cache is only in memory.
+      languages: The keyboard of several languages that has these keyboards. It learns the language
+        of each message, and tells the model whose rules cut it into words.
 
     Raises:
-      ExportError: If the keyboards cut text into words by different rules.
+      ExportError: If the keyboards cut text into words by different rules, and not only those of
+        different languages.
     """
 
     def __init__(
-        self, keyboards: Iterable[Keyboard], cache: WordCache, path: pathlib.Path | None = None
+        self,
+        keyboards: Iterable[Keyboard],
+        cache: WordCache,
+        path: pathlib.Path | None = None,
+        languages: MultilingualKeyboard | None = None,
     ):
         self._keyboards = [k for k in keyboards if isinstance(k, HybridKeyboard)]
         self.cache = cache
         self._path = path
-        if len({keyboard.vocabulary.rules for keyboard in self._keyboards}) > 1:
+        self._languages = languages
+        rules = [keyboard.vocabulary.rules for keyboard in self._keyboards]
+        if languages is not None:
+            rules = [dataclasses.replace(one, language=rules[0].language) for one in rules]
+        if len(set(rules)) > 1:
             raise ExportError(
                 "These models have different tokenisation rules, so they cannot learn words "
                 "together. Open one at a time."
@@ -69,14 +82,16 @@ class UserHistory:
         """
         if not self.can_learn or not learn:
             return
-        keyboard = self._keyboards[0]
+        keyboard = self._keyboard_of(text)
+        if self._languages is not None:
+            self._languages.sent(text)
         normalised = [word for typed in exempt_words for word in keyboard.network.words_of(typed)]
         for sentence in sentences.sentences_of(text):
             words: list[str | None] = []
             forms: list[str | None] = []
             for run in sentence.split():
                 learnable = may_be_learnt(run)  # a word that touches a digit becomes a gap
-                for word, form in self._words_of_run(run):
+                for word, form in self._words_of_run(keyboard, run):
                     has_said = self._says_form(sentence, form, is_first=not words)
                     words.append(word if learnable else None)
                     forms.append(form if learnable and has_said else None)
@@ -84,15 +99,24 @@ class UserHistory:
                 keyboard.learn(words, normalised, forms)
         self._save()
 
-    def _words_of_run(self, run: str) -> list[tuple[str, str | None]]:
+    def _keyboard_of(self, text: str) -> HybridKeyboard:
+        """Returns the keyboard whose rules cut a text into words."""
+        if self._languages is not None:
+            keyboard = self._languages.predictor_of(text)
+            if isinstance(keyboard, HybridKeyboard):
+                return keyboard
+        return self._keyboards[0]
+
+    @staticmethod
+    def _words_of_run(keyboard: HybridKeyboard, run: str) -> list[tuple[str, str | None]]:
         """Returns the words of text without white space, each with its form in the text.
 
         The form is None if the text has the word with other characters ("½").
         """
-        code = self._keyboards[0].vocabulary.rules.language
+        code = keyboard.vocabulary.rules.language
         small, end = casing.lower(run, code), 0
         pairs: list[tuple[str, str | None]] = []
-        for word in self._keyboards[0].network.words_of(run):
+        for word in keyboard.network.words_of(run):
             start = small.find(word, end) if len(small) == len(run) else -1
             end = max(end, start + len(word)) if start >= 0 else end
             pairs.append((word, run[start:end] if start >= 0 else None))
@@ -124,7 +148,7 @@ class UserHistory:
         word = word.strip()
         if not self.can_learn or not may_be_learnt(word):
             return False
-        keyboard = self._keyboards[0]
+        keyboard = self._keyboard_of(word)
         words = keyboard.network.words_of(word)
         is_word = len(words) == 1 and any(map(str.isalpha, word))
         if not is_word or casing.lower(word, keyboard.vocabulary.rules.language) != words[0]:
@@ -138,7 +162,7 @@ class UserHistory:
 
     @locked
     def forget(self, text: str) -> tuple[list[str], list[str]]:
-        """Forgets every word of a text, as if it had never been typed.
+        """Forgets every word of a text, as if its places in the messages had been gaps.
 
         Returns:
           The words that were forgotten, and the words that were not in the cache.

@@ -37,7 +37,7 @@ from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, EVALUATION, Ledg
 from tff_keyboard.privacy.mechanisms import noise_content, noise_key
 from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
 from tff_keyboard.privacy.registry.gaussian import Gaussian
-from tff_keyboard.storage import exclusive_file, files, json_text, names
+from tff_keyboard.storage import exclusive_file, files, in_progress, json_text, names
 from tff_keyboard.storage.errors import ConfigError, ProgramError, RunDirectoryError, UsageError
 from tff_keyboard.storage.run_directory import GROUPS_OF_DEVICES, RunDirectory
 from tff_keyboard_fleet.on_devices import served_config
@@ -334,7 +334,9 @@ def _check_folder(run: RunDirectory) -> None:
     if not run.path.is_dir():
         return
     before_settings = {names.LOCK, names.ROUND_SERVER, names.NOISE_NONCE}
-    others = {path.name for path in run.path.iterdir()} - before_settings
+    others = {
+        path.name for path in run.path.iterdir() if not in_progress.is_leftover_name(path.name)
+    } - before_settings
     is_evaluation = SETTINGS in others and not others & {names.CONFIG, names.MODEL}
     if others and not is_evaluation:
         raise RunDirectoryError(

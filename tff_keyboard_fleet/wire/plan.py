@@ -23,6 +23,7 @@ from tff_keyboard_fleet.wire.messages import (
 )
 
 MAX_SEPARATION = 10_000  # largest `min_separation_rounds` of a plan that a device follows
+MAX_CACHE_DAYS = 365  # as `devices.cache_days`
 MAX_EVALUATED_MODELS = 8
 MAX_EVALUATED_WORDS = 100_000
 SUMS_BITS = (32, 64)
@@ -148,7 +149,10 @@ class Conditions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cache:
-    """Limits of a device's cache: days, and messages for each kind of app."""
+    """Limits of a device's cache: days, and messages for each kind of app.
+
+    Devices refuse a plan with more than `MAX_CACHE_DAYS`, so text has an end under any server.
+    """
 
     ttl_days: float = 30.0
     max_per_category: int = 1000
@@ -248,6 +252,10 @@ class Plan:
         for name, (value, allowed) in supported.items():
             if value not in allowed:
                 raise ValueError(f"`plan.{name}` is not of protocol {PROTOCOL}")
+        if not 0 < plan.cache.ttl_days <= MAX_CACHE_DAYS:
+            raise ValueError(f"`plan.cache.ttl_days` must be in (0, {MAX_CACHE_DAYS}]")
+        if plan.cache.max_per_category < 1:
+            raise ValueError("`plan.cache.max_per_category` must be >= 1")
         if plan.min_separation_rounds < 1:
             raise ValueError("`plan.min_separation_rounds` must be >= 1")
         if plan.secure_sums is not None and plan.secure_sums.protocol != SUMS_PROTOCOL:

@@ -132,26 +132,33 @@ def _epsilon(epsilon: float | None) -> str:
     return "infinite" if epsilon is None else f"{epsilon:.4f}"
 
 
+def _confidence(pairs: Sequence[object]) -> str:
+    """Returns the confidence of a bound that is the largest of all pairs and directions."""
+    if len(pairs) == 1:
+        return "with 95 % for each direction"
+    return f"the largest of {2 * len(pairs)} bounds, each with 95 %"
+
+
 def _verdict(result: TailAudit) -> str:
     worst, pairs, settings = result.worst, result.pairs, result.settings
     if worst.outcome == tail_audit.REFUTED:
         return (
             "REFUTED: the texts contradict the tail, so there is no estimate, only a bound: "
             f"epsilon is at least {worst.epsilon_direct:.2f} at delta {settings.delta:g}, "
-            "with 95 %."
+            f"{_confidence(pairs)}."
         )
     if worst.outcome == tail_audit.NO_ESTIMATE:
         return (
             f"NO ESTIMATE overall: in {len(worst.no_estimate_for)} of {len(pairs)} pairs a "
             f"direction has none ({', '.join(worst.no_estimate_for)}). This is not a sign of "
             "privacy. More --texts reach further into the tail. Epsilon is at least "
-            f"{worst.epsilon_direct:.2f}, with 95 %."
+            f"{worst.epsilon_direct:.2f}, {_confidence(pairs)}."
         )
     if worst.outcome == tail_audit.NOT_ESTABLISHED:
         return (
             f"NOT ESTABLISHED: delta {settings.delta:g} is below the detection limit of "
             f"{settings.num_texts:,} texts, {settings.detection_limit:.1e}. Epsilon is at least "
-            f"{worst.epsilon_direct:.2f}, with 95 %. Draw "
+            f"{worst.epsilon_direct:.2f}, {_confidence(pairs)}. Draw "
             f"--texts={direct_bounds.texts_needed(settings.delta)}, or ask for a larger --delta."
         )
     if worst.outcome == tail_audit.NO_DIFFERENCE:

@@ -587,12 +587,13 @@ def test_repaired_defects_are_in_the_card(tmp_path):
         {"type": "message", "from_id": f"user{n}", "text": "see you at the station"}
         for n in range(12)
     ]
-    path = tmp_path / "result.json"
+    path = tmp_path / "Zbigniew.json"  # the card has no names of chats
     text = json.dumps({"messages": messages}, indent=0)
     path.write_text(text.replace("see you", "see\\x01 you", 1))
     options = DataConfig(source="telegram", input=str(path), vocabulary_size=12, seed=3)
     card = prepare.prepare(options, tmp_path / "store").card
     line = text[: text.index("see")].count("\n") + 1
-    assert card["repairs"] == [f"result.json:{line}: control character in a string (1 in the file)"]
+    assert card["repairs"] == [f"1.json:{line}: control character in a string (1 in the file)"]
+    assert "Zbigniew" not in json.dumps(card)
     assert f"repaired: {card['repairs'][0]}" in store_card.summary(card)
     assert sum(part["messages"] for part in card["populations"].values()) == 12

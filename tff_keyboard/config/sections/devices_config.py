@@ -58,5 +58,5 @@ class DevicesConfig(Table, path="devices"):
     secure_neighbours: Annotated[
         int, Range("even and in 2..100", lambda count: 2 <= count <= 100 and count % 2 == 0)
     ] = 56
-    cache_days: Positive = 30.0
+    cache_days: Annotated[float, Range("in (0, 365]", lambda value: 0 < value <= 365)] = 30.0
     cache_messages: FromOne = 1000

@@ -281,7 +281,11 @@ def _write_store(
     if reading.columns:
         card["columns"] = reading.columns
     if reading.repairs:
-        card["repairs"] = reading.repairs
+        inputs = [one["name"] for one in identity["inputs"]]
+        named = dict(zip(source.files, inputs, strict=True))
+        card["repairs"] = [
+            one.described(named.get(one.path, "an input")) for one in reading.repairs
+        ]
     if case:
         card["truecase"] = {"forms": len(table), "held_out": case.as_json()}
     return card

@@ -52,6 +52,19 @@ def clean_text(text: str) -> str:
     return text.translate(_BLANKS).strip() if _NOT_ON_A_LINE.search(text) else text.strip()
 
 
+class FileRepairs(NamedTuple):
+    """Repaired defects of one kind in one file."""
+
+    path: pathlib.Path
+    first_line: int
+    defect: str
+    number: int
+
+    def described(self, name: str) -> str:
+        """Returns one line, with this name for the file."""
+        return f"{name}:{self.first_line}: {self.defect} ({self.number:,} in the file)"
+
+
 class ParserState:
     """The treatment of bad lines, the counts of skipped lines, and the progress of the reader.
 
@@ -64,7 +77,7 @@ class ParserState:
     ):
         self.skipped: collections.Counter[str] = collections.Counter()
         self.columns: list[str] = []  # the distinct descriptions given to `note_columns`
-        self.repairs: list[str] = []  # the descriptions of `note_repairs`
+        self.repairs: list[FileRepairs] = []
         self._on_bad_line = on_bad_line
         self.on_position = on_position
 
@@ -89,13 +102,11 @@ class ParserState:
     def note_repairs(
         self, path: str | os.PathLike[str], repairs: Iterable[json_text.Repair]
     ) -> None:
-        """Records the repaired defects of a file, as one line for each kind of defect.
-
-        The lines become part of the data card, so they have the name of the file, not its path.
-        """
+        """Records the repaired defects of a file, one entry for each kind of defect."""
         lines: dict[str, list[int]] = {}
         for repair in repairs:
             lines.setdefault(repair.defect, []).append(repair.line)
         for defect, numbers in lines.items():
-            first = f"{pathlib.Path(path).name}:{numbers[0]}"
-            self.repairs.append(f"{first}: {_DEFECTS[defect]} ({len(numbers):,} in the file)")
+            self.repairs.append(
+                FileRepairs(pathlib.Path(path), numbers[0], _DEFECTS[defect], len(numbers))
+            )

@@ -33,9 +33,9 @@ from werkzeug import exceptions, routing, wrappers
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.storage import json_text
 from tff_keyboard.storage.errors import ProgramError, UserError
+from tff_keyboard_app.keyboard.multilingual import AnyKeyboard
 from tff_keyboard_app.keyboard.server.server_access import HOST, Key, OwnersOnly
 from tff_keyboard_app.keyboard.server.server_connections import Server
-from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.strip_events import KeyboardEvents
 from tff_keyboard_app.keyboard.user_history import UserHistory
 
@@ -70,7 +70,7 @@ class KeyboardApplication:
 
     def __init__(
         self,
-        keyboards: Mapping[str, AppKeyboard],
+        keyboards: Mapping[str, AnyKeyboard],
         owner: UserHistory | None = None,
         events: Sequence[KeyboardEvents] = (),
     ):
@@ -227,7 +227,7 @@ def _told() -> Iterator[None]:
 
 
 def make_server(
-    keyboards: Mapping[str, AppKeyboard],
+    keyboards: Mapping[str, AnyKeyboard],
     port: int,
     owner: UserHistory | None = None,
     events: Sequence[KeyboardEvents] = (),
@@ -252,14 +252,16 @@ def make_server(
         ) from None
 
 
-def _facts(name: str, keyboard: AppKeyboard) -> dict[str, object]:
-    predictor, ngram = keyboard.predictor, keyboard.predictor.manifest.ngram
+def _facts(name: str, keyboard: AnyKeyboard) -> dict[str, object]:
+    """Returns facts about the model of a keyboard, or the sums over its models."""
+    predictors = keyboard.predictors
+    manifests = [predictor.manifest for predictor in predictors]
     return {
         "name": name,
-        "quantization": predictor.manifest.model.quantization,
-        "bytes": predictor.manifest.model.bytes,
-        "ngram_bytes": ngram.bytes if ngram else 0,
-        "words": len(predictor.vocabulary) - NUM_SPECIAL,
+        "quantization": manifests[0].model.quantization,
+        "bytes": sum(manifest.model.bytes for manifest in manifests),
+        "ngram_bytes": sum(manifest.ngram.bytes for manifest in manifests if manifest.ngram),
+        "words": sum(len(predictor.vocabulary) - NUM_SPECIAL for predictor in predictors),
     }
 
 

@@ -417,7 +417,8 @@ class TestOwner:
         assert "tff-keyboard play" in page.find("body").text
         assert page.find_all("script, #text") == []
         refusals = page.errors()  # of the page, and of its icon
-        assert refusals and all("403" in refusal for refusal in refusals)
+        assert refusals
+        assert all("403" in refusal for refusal in refusals)
 
 
 SCREENS = [(360, 640, True), (412, 915, True), (1280, 800, False)]
@@ -778,8 +779,8 @@ def test_terminal_in_a_process_of_its_own(phone):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ((), 2, "Pass one or two .tflite files; got 0 arguments."),
-        (("a", "b", "c"), 2, "Pass one or two .tflite files; got 3 arguments."),
+        ((), 2, "Pass one to three .tflite files; got 0 arguments."),
+        (("a", "b", "c", "d"), 2, "Pass one to three .tflite files; got 4 arguments."),
     ],
 )
 def test_errors_are_one_line(arguments, code, message, capsys):

@@ -20,7 +20,7 @@ from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.plan_remarks import resumed_line
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import read_ledger
-from tff_keyboard.storage import names
+from tff_keyboard.storage import in_progress, names
 from tff_keyboard.storage.errors import (
     CheckFailed,
     ConfigError,
@@ -316,6 +316,12 @@ def test_the_ledger_of_another_evaluation_is_refused(tmp_path):
     assert "NO CLAIM" not in privacy_statement(ledger)  # kept alone, to count a lost evaluation
     with pytest.raises(UsageError, match="is an evaluation on devices"):
         resumed_line(runs[1] / "privacy_ledger.jsonl", 9)
+
+
+def test_what_a_killed_write_left_is_not_something_else(tmp_path):
+    in_progress.new_name(tmp_path / "evaluation.json").write_text("{")
+    evaluate(tmp_path, Fleet(range(1, GROUPS + 1)), *MASKED, settings=NOISY)
+    assert (tmp_path / "evaluation.json").is_file()
 
 
 @pytest.mark.parametrize("file", ["config.toml", "notes.txt", "model/model.json"])

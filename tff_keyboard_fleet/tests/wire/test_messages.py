@@ -115,3 +115,19 @@ def test_plan_with_unknown_features_is_rejected(key, value):
     changed = json.dumps(json.loads(PLAN.to_bytes()) | {key: value}).encode()
     with pytest.raises(ValueError, match=r"protocol|kind|codec|known|SHA-256"):
         Plan.from_bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("limits", "name"),
+    [
+        ({"ttl_days": 1e300}, "ttl_days"),
+        ({"ttl_days": 366.0}, "ttl_days"),
+        ({"ttl_days": 0.0}, "ttl_days"),
+        ({"max_per_category": 0}, "max_per_category"),
+    ],
+)
+def test_a_server_cannot_keep_text_for_ever_or_delete_all_of_it(limits, name):
+    values = json.loads(PLAN.to_bytes())
+    values["cache"] |= limits
+    with pytest.raises(ValueError, match=rf"`plan\.cache\.{name}`"):
+        Plan.from_bytes(json.dumps(values).encode())

@@ -141,6 +141,14 @@ def test_long_lines_take_linear_time(line):
         assert seconds() < 1
 
 
+@pytest.mark.parametrize("word", ["опущен", "omitted", "утelämnad", "weggelaten "])
+def test_a_message_of_many_equal_words_takes_linear_time(tmp_path, word):
+    text = "\u200e" + word * 10_000 + "!a"
+    with own_seconds() as seconds:
+        read(tmp_path, "whatsapp", f"12/31/23, 9:41 PM - Anna: {text}\n")
+        assert seconds() < 1
+
+
 NAMES = st.text(
     st.characters(categories=["L", "N", "Zs"], include_characters="._'+"), min_size=1, max_size=12
 ).filter(lambda name: clean_text(name).strip("~ ") and name == name.strip())

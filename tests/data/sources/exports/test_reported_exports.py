@@ -232,7 +232,7 @@ def test_control_characters_in_an_export_of_telegram(tmp_path, control):
     ((_, _, text),) = formats.EXPORTS["telegram"](path, reading)
     assert (text[:3], len(text), text[4:]) == ("hi ", 10, " there")
     line = content[: content.index("@@")].count("\n") + 1
-    assert reading.repairs == [f"result.json:{line}: control character in a string (3 in the file)"]
+    assert reading.repairs == [(path, line, "control character in a string", 3)]
     assert not reading.skipped
 
 
@@ -246,7 +246,7 @@ def test_unquoted_ids_in_an_export_of_telegram(tmp_path):
     assert [text for _, text in users_and_texts(path)] == ["so 😮"]
     reading = ParserState()
     list(formats.EXPORTS["telegram"](path, reading))
-    assert reading.repairs == ["result.json:3: unquoted id (1 in the file)"]
+    assert reading.repairs == [(path, 3, "unquoted id", 1)]
 
 
 def test_tables_and_our_files_are_read_strictly(tmp_path):

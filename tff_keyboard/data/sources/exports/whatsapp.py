@@ -60,6 +60,7 @@ _PLACEHOLDER = re.compile(
     r"|dahil edilmedi|utelämnad\w*|udeladt|utelatt|utelatte|опущен\w*|пропущен\w*)\W*\Z",
     re.IGNORECASE,
 )
+_LONGEST_END = 80  # characters that have the last word of a placeholder
 _MAX_PLACEHOLDER_WORDS = 3  # in other languages
 
 
@@ -130,7 +131,7 @@ def _sentences() -> automatic_lines.AutomaticLines:
 def _is_placeholder(text: str) -> bool:
     """Checks if text with the mark of WhatsApp stands for a file, and is not a sentence."""
     plain = _INVISIBLE.sub("", text)
-    if _PLACEHOLDER.search(plain) or _OMITTED.match(plain):
+    if _PLACEHOLDER.search(plain[-_LONGEST_END:]) or _OMITTED.match(plain):
         return True
     is_sentence = _sentences().kind_of(plain, automatic_lines.NAMELESS, _NO_MEMBERS)
     return not is_sentence and len(plain.split()) <= _MAX_PLACEHOLDER_WORDS

@@ -1,5 +1,5 @@
 // Records the outcome of each strip of this message, for `play --events`. The server receives it
-// with the message and writes it to the log without any words.
+// with the message and writes it to the log without its words.
 
 import { element } from "./field.js";
 
