@@ -138,8 +138,8 @@ plt.show()
 
 # %% [markdown]
 # `tff-keyboard play mine.tflite` opens the keyboard in your browser. Only a CIFG can learn on the
-# phone (`export --trainable`, `personalise`). With `--ngram=500kB`, your model learns the words of
-# its user, too.
+# phone (`export --trainable`, `personalise`). The keyboard learns the words of its user with any
+# model; `--ngram=500kB` adds an n-gram of your text.
 #
 # An aggregator, a client algorithm or a server optimizer of your own goes into a config in the same
 # way: [Your own part in a config](../own_parts.md).

@@ -92,6 +92,46 @@ def other_state(model_fn, aggregator, server_optimizer, learning_rate: float = 0
     )
 
 
+def growing_state(model_fn, learning_rate: float = 0.5):
+    client_work = work(model_fn, learning_rate)
+
+    history = tff.TensorType(tf.float32.as_numpy_dtype, [None])
+
+    @tff.tensorflow.computation
+    def first():
+        return tf.zeros([tf.random.uniform([], 1, 2, tf.int32)])
+
+    @tff.federated_computation
+    def init_fn():
+        return tff.federated_eval(first, tff.SERVER)
+
+    @tff.tensorflow.computation(history)
+    def longer(values):
+        return tf.concat([values, [1.0]], 0)
+
+    server = init_fn.type_signature.result
+    parameter = client_work.next.type_signature.parameter
+
+    @tff.federated_computation(server, parameter[1], parameter[2])
+    def next_fn(state, weights, data):
+        output = client_work.next(client_work.initialize(), weights, data)
+        return tff.templates.MeasuredProcessOutput(
+            tff.federated_map(longer, state), output.result, output.measurements
+        )
+
+    return tff.learning.templates.ClientWorkProcess(init_fn, next_fn)
+
+
+class NanGradient(tf.keras.Model):
+    # Finite logits, and the gradient of a square root at 0.
+    def __init__(self, vocabulary_size):
+        super().__init__()
+        self.table = tf.keras.layers.Embedding(vocabulary_size, vocabulary_size, "zeros")
+
+    def call(self, ids, training=None):
+        return tf.sqrt(tf.nn.relu(self.table(ids)))
+
+
 class OtherResult(tff.aggregators.WeightedAggregationFactory):
     def create(self, value_type, weight_type):
         @tff.federated_computation()
@@ -297,6 +337,7 @@ def test_resumes_to_the_same_bits_and_refuses_another_source(store, file, tmp_pa
         ("aggregation.rule.type={}:OtherValue", "must take an update of the type <float"),
         ("client.type={}:other_state", r"line \d+ raised TemplateStateNotAssignableError"),
         ("server.type={}:number", "must return a `tff.learning.optimizers.Optimizer`, got int"),
+        ("client.type={}:growing_state", r"state with the type float32\[\?\]"),
         ("client.type={}:wrong_kind", "or `ClientWorkProcess`, got function"),
         ("client.type={}:raises", "`client.type` = .* raised ValueError"),
     ],
@@ -342,6 +383,7 @@ def test_a_model_that_fails_in_a_round_is_one_line(store, file, tmp_path):
     [
         ("aggregation.rule={{type='{}:NanMean'}}", "but their aggregate was not. The likely cause"),
         ("server={{type='{}:NanOptimizer'}}", "weights of the model are NaN or infinite"),
+        ("model={{type='{}:NanGradient'}}", "update of each client was NaN or infinite"),
     ],
 )
 def test_results_that_are_never_finite_end_with_exit_code_4(

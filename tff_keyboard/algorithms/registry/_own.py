@@ -7,6 +7,7 @@ from tff_keyboard.parts.aggregator import KEEPS_SENSITIVITY, SENSITIVITY_IS_UNKN
 from tff_keyboard.parts.client_algorithm import ClientAlgorithm, ProcessParts
 from tff_keyboard.parts.own_part import OwnPart
 from tff_keyboard.storage.checks import FromOne
+from tff_keyboard.storage.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,17 +66,27 @@ class OwnClient(ClientAlgorithm, OwnPart):
                 "epochs": self.epochs,
             }
         )
-        if isinstance(process, tff.learning.templates.ClientWorkProcess):
-            with self.errors():
-                return compose_process(
-                    parts.model_fn,
-                    client_work=process,
-                    server_optimizer=parts.server_optimizer,
-                    aggregator=parts.aggregator,
+        kinds = (tff.learning.templates.LearningProcess, tff.learning.templates.ClientWorkProcess)
+        kind = "a `tff.learning.templates.LearningProcess` or `ClientWorkProcess`"
+        self.must_be(isinstance(process, kinds), kind, process)
+        self._require_fixed_shapes(process.initialize.type_signature.result.member)
+        if isinstance(process, tff.learning.templates.LearningProcess):
+            return process
+        with self.errors():
+            return compose_process(
+                parts.model_fn,
+                client_work=process,
+                server_optimizer=parts.server_optimizer,
+                aggregator=parts.aggregator,
+            )
+
+    def _require_fixed_shapes(self, state_type: Any) -> None:
+        """Raises `ConfigError` if a checkpoint of one round could not be read by another one."""
+        from tff_keyboard.execution.graph_function import leaf_types
+
+        for leaf in leaf_types(state_type):
+            if leaf.shape is None or None in leaf.shape:
+                raise ConfigError(
+                    f"`{self.key}` = {self.type!r} has a state with the type {leaf}, and no "
+                    "checkpoint could be resumed. Give every part of the state a fixed shape."
                 )
-        self.must_be(
-            isinstance(process, tff.learning.templates.LearningProcess),
-            "a `tff.learning.templates.LearningProcess` or `ClientWorkProcess`",
-            process,
-        )
-        return process

@@ -116,3 +116,13 @@ def is_rejected(row: Mapping[str, float | int | str]) -> bool:
     kinds = ("update_non_finite", "rejected")
     values = (value for name, value in row.items() if name.rsplit("/", 1)[-1] in kinds)
     return any(bool(value) for value in values if not isinstance(value, str))
+
+
+def has_trained_nothing(row: Mapping[str, float | int | str]) -> bool:
+    """Checks whether no client of a round trained on a word, although there were clients with text.
+
+    Client work sends zeros, weight 0 and no metrics for an update that is not finite, so the
+    aggregator counts no rejected update.
+    """
+    clients, words = row.get("clients"), row.get("client_work/train/tokens")
+    return bool(clients) and words == 0

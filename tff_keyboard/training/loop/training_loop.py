@@ -282,7 +282,9 @@ class TrainingLoop:
         clock.move("compute_seconds", "aggregation_seconds", self.pop_aggregation_seconds())
         row = dict(round_input.facts)
         _add(row, _of_process(release.flatten_metrics(output.metrics)))
-        _add(row, {"rejected": int(best_round.is_rejected(row))})
+        # A count of the clients' words decides about no private round: it would be released.
+        is_lost = not self.is_private and best_round.has_trained_nothing(row)
+        _add(row, {"rejected": int(is_lost or best_round.is_rejected(row))})
         for hook in self.hooks:
             _add(row, hook.before_release(round_num, output.state, dict(row)) or {})
         if self._is_evaluated(round_num):
@@ -345,7 +347,7 @@ class TrainingLoop:
             )
         if not clients:
             return "no client had data. Lower `train.dropout_rate`, then start a new run."
-        if refused == clients:
+        if refused == clients or best_round.has_trained_nothing(row):
             cause = self._likely_cause("client.type", "model.type")
             return f"the update of each client was NaN or infinite. {cause or _LOWER_RATES}"
         cause = self._likely_cause("aggregation.rule.type", "client.type")
