@@ -8,6 +8,7 @@ from typing import Any
 from tff_keyboard.privacy.claims.guarantee import total_guarantee
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.mechanisms import noise_key
 
 _RECORDED = ("clip_norm", "noise_stddev")  # last words of metric names
 
@@ -56,6 +57,8 @@ class LedgerHook:
             return {}
         total = total_guarantee(self._header, round_num)
         name = "privacy/epsilon"
-        if self._header.noise_cohort_size:
+        if self._header.noise_source == noise_key.FIXED_NONCE:
+            name += "_simulation"
+        elif self._header.noise_cohort_size:
             name += "_projection"
         return {name: math.inf if total is None else total.epsilon}

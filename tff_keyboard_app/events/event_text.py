@@ -7,6 +7,7 @@ import numpy as np
 
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.host.text_table import aligned
+from tff_keyboard.privacy.claims.epsilon_text import epsilon_in_short
 from tff_keyboard_app.events import event_counts
 
 _LABELS = {
@@ -39,8 +40,8 @@ def private_table(sums: np.ndarray, *, epsilon: float, delta: float) -> str:
     figures: Mapping[str, float] = event_counts.figures_of_sums(sums)
     rows = [[_LABELS[name], _number(value)] for name, value in figures.items()]
     claim = (
-        f"Noisy sums, epsilon = {epsilon:.2f} at delta = {delta:g} for one client with one log. "
-        "Every further call on logs of the same clients adds its own epsilon. In percent."
+        f"Noisy sums, epsilon = {epsilon_in_short(epsilon)} at delta = {delta:g} for one client "
+        "with one log. Every further call on logs of the same clients adds its own epsilon. In percent."
     )
     return f"{claim}\n\n{aligned([*rows, *_latencies(sums)])}"
 

@@ -201,7 +201,9 @@ def _of_xml(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
 
 
 def _entry(word: str, shortcut: str, locale: str) -> Entry:
-    word, shortcut = (unicodedata.normalize("NFC", text).strip() for text in (word, shortcut))
+    # A file has a line for each entry, so a text of several lines becomes one.
+    word = " ".join(unicodedata.normalize("NFC", word).split())
+    shortcut = unicodedata.normalize("NFC", shortcut).strip()
     locale = locale.strip()
     language = re.split("[-_]", locale)[0].lower() if _LOCALE.fullmatch(locale) else ""
     return Entry(word, "" if shortcut == word else shortcut, language)
@@ -215,6 +217,7 @@ def _is_fit(entry: Entry) -> bool:
     if entry.shortcut:
         return (
             len(entry.shortcut) <= _LONGEST_SHORTCUT
+            and not entry.shortcut.startswith("#")  # a remark in a file
             and not any(character.isspace() for character in entry.shortcut)
             and may_be_listed(entry.shortcut)
         )

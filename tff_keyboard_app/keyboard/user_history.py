@@ -155,8 +155,10 @@ class UserHistory:
             return False
         if len(words[0]) > LONGEST_WORD:
             return False
+        # Small letters may have another length: those of "İ" are two characters.
+        form = word if len(word) == len(words[0]) else None
         for _ in range(2):  # so that a known word gets its capital, too (`personal_dictionary.py`)
-            keyboard.learn([None, *words, None], words, [None, word, None])  # in no message
+            keyboard.learn([None, *words, None], words, [None, form, None])  # in no message
         self._save()
         return True
 

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Sequence
 
+from tff_keyboard.privacy.claims.epsilon_text import epsilon_in_short
 from tff_keyboard_lab.audits import direct_bounds, tail_audit
 from tff_keyboard_lab.audits.neighbouring_runs import Formal
 
@@ -187,7 +188,7 @@ def _formal(result: TailAudit) -> str:
             f"Formal guarantee: NO CLAIM about the {formal.rounds} rounds' models. Reason: "
             f"tff-keyboard privacy {formal.run}"
         )
-    epsilon = "infinite" if formal.epsilon is None else f"{formal.epsilon:.2f}"
+    epsilon = "infinite" if formal.epsilon is None else epsilon_in_short(formal.epsilon)
     labels = f" [{'; '.join(formal.labels)}]" if formal.labels else ""
     return (
         f"Formal guarantee, of all {formal.rounds} rounds' models: epsilon {epsilon}{labels} at "

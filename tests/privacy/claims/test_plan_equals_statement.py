@@ -18,8 +18,9 @@ from tff_keyboard.config import loads, to_dict
 from tff_keyboard.config.resume_policy import numerics_config
 from tff_keyboard.privacy.accounting.accounting import epsilon_of_zcdp
 from tff_keyboard.privacy.claims import plan_remarks, planning
+from tff_keyboard.privacy.claims.epsilon_text import epsilon_in_words
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee
-from tff_keyboard.privacy.claims.statement import epsilon_in_words, privacy_statement
+from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
 from tff_keyboard.storage.errors import UsageError

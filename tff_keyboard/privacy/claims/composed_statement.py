@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from tff_keyboard.privacy.claims.epsilon_text import epsilon_in_words
 from tff_keyboard.privacy.claims.guarantee import (
     composed,
     distinct,
@@ -12,7 +13,7 @@ from tff_keyboard.privacy.claims.guarantee import (
     unclaimed,
 )
 from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
-from tff_keyboard.privacy.claims.statement import epsilon_in_words, unchecked_caveats
+from tff_keyboard.privacy.claims.statement import unchecked_caveats
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.client_digests import ClientDigests
 from tff_keyboard.privacy.ledger.ledger import contents, read_ledger

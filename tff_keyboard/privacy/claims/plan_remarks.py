@@ -4,9 +4,9 @@ import pathlib
 
 from tff_keyboard.privacy.claims.claim import claim_of
 from tff_keyboard.privacy.claims.delta_rule import delta_caveats
+from tff_keyboard.privacy.claims.epsilon_text import epsilon_in_words
 from tff_keyboard.privacy.claims.statement import (
     REHEARSED,
-    epsilon_in_words,
     missing_claims,
     server_rows,
     unchecked_caveats,

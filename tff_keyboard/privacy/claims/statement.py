@@ -13,6 +13,7 @@ from tff_keyboard.parts.own_part import PROMISES, SENSITIVITY_PROMISE
 from tff_keyboard.privacy.accounting.guarantee import Guarantee
 from tff_keyboard.privacy.claims.claim import claim_of
 from tff_keyboard.privacy.claims.delta_rule import delta_caveats
+from tff_keyboard.privacy.claims.epsilon_text import REASONABLE_EPSILON, epsilon_in_words, figure
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee, unclaimed
 from tff_keyboard.privacy.claims.own_rehearsal import rehearsed_own_clients
 from tff_keyboard.privacy.ledger import client_digests
@@ -24,8 +25,6 @@ from tff_keyboard.storage.part_reference import is_reference
 from tff_keyboard.storage.run_directory import RunDirectory
 
 # Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above 10 weak or none.
-REASONABLE_EPSILON = 10
-NO_PROTECTION_EPSILON = 100
 
 _SECRET_COHORTS = (
     "Epsilon assumes that the sampled clients of each round stay secret. For an observer who knows "
@@ -72,7 +71,7 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("sampling", _sampling(header)),
         *server_rows(header),
         ("accounting", guarantee.method),
-        ("rho (zCDP)", "-" if guarantee.rho is None else _figure(guarantee.rho)),
+        ("rho (zCDP)", "-" if guarantee.rho is None else figure(guarantee.rho)),
         *_epsilons(guarantee, total, is_released=bool(rounds)),
     ]
     width = max(len(name) for name, _ in rows)
@@ -298,28 +297,6 @@ def _server_caveats(header: LedgerHeader) -> list[str]:
         "docs/fleet/threat_model.md says. The guarantee also needs a server that adds the noise, "
         "and devices that bound their uploads: nobody can check a masked upload."
     ]
-
-
-def _figure(value: float) -> str:
-    if math.isinf(value):
-        return "infinite: no guarantee"
-    return f"{value:.2f}" if value >= 0.1 or not value else f"{value:.2g}"
-
-
-def epsilon_in_words(value: float, *, is_released: bool = True) -> str:
-    """Returns epsilon, with a remark if it is so large that the guarantee is weak.
-
-    An epsilon of 0 after a release means that delta alone bounds what one client can change, so it
-    is not printed as 0: a reader would take it for perfect privacy. `is_released` is whether any
-    round was released.
-    """
-    if not value and is_released:
-        return "below 0.001 (delta alone bounds the effect of one client)"
-    if math.isinf(value) or value <= REASONABLE_EPSILON:
-        return _figure(value)
-    if value <= NO_PROTECTION_EPSILON:
-        return f"{_figure(value)}: weak guarantee"
-    return f"{_figure(value)}: no protection"
 
 
 def _caveats(header: LedgerHeader, guarantee: Guarantee, *, delta: float) -> list[str]:

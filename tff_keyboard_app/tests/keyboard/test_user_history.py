@@ -285,6 +285,15 @@ def test_the_server_learns_what_was_kept(client, owner):
         assert post(client, "/api/suggest", text="", sent="ok", kept=kept).status_code == 400
 
 
+@pytest.mark.parametrize("word", ["İstanbul", "İ", "Straße", "ﬁn"])
+def test_an_added_word_leaves_a_file_that_can_be_read(owner, tmp_path, word):
+    owner.learn("see you there")
+    owner.add(word)  # its small letters may be more characters
+    read = cache_file.load(tmp_path / "words.cache")
+    assert read == owner.cache
+    assert "there" in read.words
+
+
 def test_the_server_adds_a_word_at_once(client, owner):
     answer = post(client, "/api/add", words=" Zbigniew ")
     assert answer.get_json()["own"] == [{"word": "Zbigniew", "times": 2, "offered": True}]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.privacy.claims.epsilon_text import epsilon_in_short
 from tff_keyboard_lab.study.plan.study_file import Study
 from tff_keyboard_lab.study.results.rows import Compared, Row
 from tff_keyboard_lab.study.results.run_facts import PrivacyFacts, RunFacts
@@ -192,7 +193,7 @@ def _epsilon(privacy: PrivacyFacts | None) -> str:
     if privacy.epsilon is None:
         return "no claim"
     labels = f" ({'; '.join(privacy.labels)})" if privacy.labels else ""
-    return f"{privacy.epsilon:.2f}, {privacy.delta:.0e}{labels}"
+    return f"{epsilon_in_short(privacy.epsilon)}, {privacy.delta:g}{labels}"
 
 
 _Cell = Callable[[RunFacts], str]
