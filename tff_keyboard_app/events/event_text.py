@@ -41,7 +41,8 @@ def private_table(sums: np.ndarray, *, epsilon: float, delta: float) -> str:
     rows = [[_LABELS[name], _number(value)] for name, value in figures.items()]
     claim = (
         f"Noisy sums, epsilon = {epsilon_in_short(epsilon)} at delta = {delta:g} for one client "
-        "with one log. Every further call on logs of the same clients adds its own epsilon. In percent."
+        "with one log. Every further call on logs of the same clients adds its own epsilon. In "
+        "percent."
     )
     return f"{claim}\n\n{aligned([*rows, *_latencies(sums)])}"
 
