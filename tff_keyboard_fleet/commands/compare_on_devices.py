@@ -47,8 +47,9 @@ class Options(ConfigOptions):
     groups: Annotated[int, "Number of groups of devices, at least 2.", flags.IntegerParser(2)] = 20
     max_words: Annotated[
         int,
-        "Bound on the words and ends of messages that a device counts.",
-        flags.IntegerParser(1),
+        "Bound on the words and ends of messages that a device counts. Devices send nothing about "
+        "fewer than 32.",
+        flags.IntegerParser(64),
     ] = 512
     own_words: Annotated[
         float, "Weight of the user's own words in a second count, below 1. 0: no second count."

@@ -26,6 +26,10 @@ from tff_keyboard_fleet.device.trainer import LiteRtTrainer
 from tff_keyboard_fleet.wire import evaluation_sums
 from tff_keyboard_fleet.wire.plan import Plan
 
+# Least number of words and ends of messages in the sums of a device. Of one short message, the
+# log-likelihood of a known model is a fingerprint: only that message has exactly this number.
+MIN_TARGETS = 32
+
 
 def evaluate(
     trainer: LiteRtTrainer,
@@ -45,7 +49,8 @@ def evaluate(
       `(vector, messages)`: `evaluation_sums.to_vector`, and a number of messages.
 
     Raises:
-      ExportError: If the texts have no words, or a model computes NaN.
+      ExportError: If the texts have fewer than `MIN_TARGETS` words and ends of messages that may be
+        counted, or a model computes NaN.
       ValueError: If weights do not fit the graph.
     """
     evaluation = plan.evaluation
@@ -54,8 +59,12 @@ def evaluate(
     words = [predictor.words_of(text) for text in texts]
     start = _first_counted(words, evaluation.max_words, plan.max_targets)
     counted = [message for message in words[start:] if message]
-    if not counted:
-        raise ExportError("The texts have no words to evaluate on.")
+    targets = sum(_targets_of(message, plan.max_targets) for message in counted)
+    if targets < MIN_TARGETS:
+        raise ExportError(
+            f"The texts have {targets} words and ends of messages to evaluate on; fewer than "
+            f"{MIN_TARGETS} would tell which words they are."
+        )
     before = [message for message in words[:start] if message]
     text = TypedText("device", ("device",), (counted,), before=(before,))
     counts: list[list[dict[str, float]]] = []
@@ -80,11 +89,15 @@ def _first_counted(words: Sequence[Sequence[str]], max_words: int, max_targets: 
     """
     total, first = 0, len(words)
     for position in reversed(range(len(words))):
-        targets = min(len(words[position]) + 1, max_targets) if words[position] else 0
+        targets = _targets_of(words[position], max_targets)
         if total and total + targets > max_words:
             break
         total, first = total + targets, position
     return first
+
+
+def _targets_of(words: Sequence[str], max_targets: int) -> int:
+    return min(len(words) + 1, max_targets) if words else 0
 
 
 def _sums(predictor: Predictor, text: TypedText, plan: Plan) -> dict[str, float]:

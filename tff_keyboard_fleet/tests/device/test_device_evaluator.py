@@ -53,6 +53,12 @@ def vectors(models):
 
 
 @pytest.fixture
+def few_targets(monkeypatch):
+    """Lets short texts be counted, of which a test can say what they count."""
+    monkeypatch.setattr(evaluator, "MIN_TARGETS", 1)
+
+
+@pytest.fixture
 def plan(vectors):
     evaluation = Evaluation(models=["a" * 64, "b" * 64], max_words=15, own_words=0.2)
     return make_plan(
@@ -73,6 +79,7 @@ def expected_sums(predictor):
     return {name: values[0] for name, values in counts.sums.items()}
 
 
+@pytest.mark.usefixtures("few_targets")
 def test_the_sums_are_those_of_compare(graph, vectors, models, plan):
     trainer = LiteRtTrainer(graph)
     readers = [lambda vector=vector: vector for vector in vectors]
@@ -90,6 +97,7 @@ def test_the_sums_are_those_of_compare(graph, vectors, models, plan):
     assert actual[0][0]["nll"][0] != pytest.approx(actual[1][0]["nll"][0], rel=1e-3)
 
 
+@pytest.mark.usefixtures("few_targets")
 def test_models_are_counted_alone_without_own_words(graph, vectors, plan):
     trainer = LiteRtTrainer(graph)
     evaluation = dataclasses.replace(plan.evaluation, own_words=0.0)
@@ -113,17 +121,38 @@ def test_messages_are_counted_from_the_newest_up_to_the_bound(max_words, count):
     assert len(words) - first == count
 
 
-def test_text_without_words_is_an_error(graph, vectors, plan):
-    with pytest.raises(ExportError, match="no words to evaluate"):
-        evaluator.evaluate(LiteRtTrainer(graph), [lambda: vectors[0]], ["", "?!"], plan)
+@pytest.mark.parametrize(
+    ("texts", "max_words", "count"),
+    [
+        (["", "?!"], 64, 0),
+        (["see you"], 64, 3),
+        (["see you"] * 10, 64, 30),
+        (["see you"] * 30, 31, 30),  # a server cannot ask for fewer words
+    ],
+)
+def test_too_few_words_are_not_counted(graph, vectors, plan, texts, max_words, count):
+    evaluation = dataclasses.replace(plan.evaluation, max_words=max_words)
+    few = dataclasses.replace(plan, evaluation=evaluation)
+    with pytest.raises(ExportError, match=f"have {count} words and ends of messages .* than 32"):
+        evaluator.evaluate(LiteRtTrainer(graph), [lambda: vectors[0]] * 2, texts, few)
 
 
+def test_enough_words_are_counted(graph, vectors, plan):
+    evaluation = dataclasses.replace(plan.evaluation, max_words=64)
+    enough = dataclasses.replace(plan, evaluation=evaluation)
+    models = [lambda: vectors[0]] * 2
+    _, count = evaluator.evaluate(LiteRtTrainer(graph), models, ["see you"] * 11, enough)
+    assert count == 11
+
+
+@pytest.mark.usefixtures("few_targets")
 def test_a_model_that_computes_nan_is_an_error(graph, vectors, plan):
     broken = np.full_like(vectors[0], np.nan)
     with pytest.raises(ExportError, match="not finite"):
         evaluator.evaluate(LiteRtTrainer(graph), [lambda: broken] * 2, NEWER, plan)
 
 
+@pytest.mark.usefixtures("few_targets")
 def test_the_process_writes_the_sums(graph, vectors, plan, tmp_path):
     (tmp_path / "plan").write_bytes(plan.to_bytes())
     for name, vector in zip(("one", "other"), vectors, strict=True):
