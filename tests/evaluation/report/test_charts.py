@@ -3,6 +3,7 @@
 import pathlib
 import warnings
 
+import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
@@ -50,3 +51,12 @@ def test_curves_are_over_tokens_or_over_rounds_if_private(monkeypatch):
     labels.clear()
     charts.learning_curves([record(), record("tokens")])
     assert set(labels) == {"round"}
+
+
+def test_the_axis_of_rounds_goes_on_beside_the_curve():
+    """At the edges of a plot, which is wider than its curve, ticks were drawn over each other."""
+    to_rounds, to_tokens = charts.rounds_of_tokens({200: 100.0, 400: 300.0, 600: 600.0})
+    tokens = np.array([-60.0, 0.0, 50.0, 200.0, 600.0, 672.0])
+    np.testing.assert_allclose(to_rounds(tokens), [-60.0, 0.0, 100.0, 300.0, 600.0, 672.0])
+    np.testing.assert_allclose(to_tokens(to_rounds(tokens)), tokens)
+    assert to_tokens(800.0) - to_tokens(600.0) == pytest.approx(200.0)

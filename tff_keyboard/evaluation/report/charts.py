@@ -9,7 +9,7 @@ import io
 import math
 import pathlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -248,23 +248,32 @@ def _curve(
     axes.margins(x=0.12)
 
 
+def rounds_of_tokens(
+    totals: Mapping[int, float],
+) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Returns the functions from tokens to rounds and back.
+
+    Args:
+      totals: Round -> tokens up to it, both growing. A plot is a little wider than its curve, so
+        the functions go on before 0 and after the last round, at the mean rate.
+    """
+    rounds = np.array([0, *totals], float)
+    tokens = np.array([0, *totals.values()], float)
+    rounds, tokens = (np.array([-x[-1], *x, 2 * x[-1]]) for x in (rounds, tokens))
+    return (
+        lambda x: np.interp(x, tokens, rounds),
+        lambda x: np.interp(x, rounds, tokens),
+    )
+
+
 def _rounds_above(axes: "Axes", run: RunRecord) -> None:
     """Adds the rounds of a run on the upper edge of a plot over tokens."""
     from matplotlib import ticker
 
     totals = run.running_total("tokens")
-    rounds = np.array([0, *totals], float)
-    tokens = np.array([0, *totals.values()], float)
-    if len(totals) < 2 or not np.all(np.diff(tokens) > 0):
+    if len(totals) < 2 or not np.all(np.diff([0, *totals.values()]) > 0):
         return
-
-    def to_rounds(x: Any) -> Any:
-        return np.interp(x, tokens, rounds)
-
-    def to_tokens(x: Any) -> Any:
-        return np.interp(x, rounds, tokens)
-
-    upper = axes.secondary_xaxis("top", functions=(to_rounds, to_tokens))
+    upper = axes.secondary_xaxis("top", functions=rounds_of_tokens(totals))
     upper.xaxis.set_major_locator(ticker.MaxNLocator(4, integer=True))
     upper.tick_params(labelsize=8)
     upper.set_xlabel("round", fontsize=8)
