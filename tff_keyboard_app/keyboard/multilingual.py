@@ -151,7 +151,12 @@ class MultilingualKeyboard:
         start = time.perf_counter()
         beliefs = self._of_languages(text)
         strips = [
-            keyboard.scored_strip(text, after, touches) if belief >= _IN_PLAY else _NOTHING
+            # Touches are on the keys of the first language.
+            keyboard.scored_strip(
+                text, after, touches if keyboard.language.keys == self.language.keys else None
+            )
+            if belief >= _IN_PLAY
+            else _NOTHING
             for keyboard, belief in zip(self._keyboards, beliefs, strict=True)
         ]
         slots = _merged(beliefs, strips)

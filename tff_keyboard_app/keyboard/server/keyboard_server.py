@@ -3,8 +3,9 @@
     GET  /                the page; its style and script next to it
     GET  /api/models      facts about each model, and the keys of the first model's language
     POST /api/suggest     {"text": ..., "after": ...} -> one strip for each model, for the text
-                          before and after the cursor. "sent" is a message that is learnt first, and
-                          "kept" its words of which a correction was taken back
+                          before and after the cursor. "touches" are those of the characters after
+                          the last white space (`touches.py`), or null. "sent" is a message that is
+                          learnt first, and "kept" its words of which a correction was taken back
     GET  /api/words       the learnt words
     POST /api/forget      {"words": ...} or {"all": true} -> the remaining words
     POST /api/add         {"words": ...}, one word -> the learnt words, with this one
@@ -37,6 +38,7 @@ from tff_keyboard_app.keyboard.multilingual import AnyKeyboard
 from tff_keyboard_app.keyboard.server.server_access import HOST, Key, OwnersOnly
 from tff_keyboard_app.keyboard.server.server_connections import Server
 from tff_keyboard_app.keyboard.strip_events import KeyboardEvents
+from tff_keyboard_app.keyboard.touches import Touch
 from tff_keyboard_app.keyboard.user_history import UserHistory
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 PAGE = pathlib.Path(__file__).parent / "page"
 LONGEST_TEXT = 20_000  # characters of a message
 LONGEST_REQUEST = 4_000_000  # bytes; with --events, the strips of the longest message
+MOST_KEYS = 1_000  # the largest coordinate of a touch
 WORDS_SHOWN = 60  # maximum number of own words on the page
 
 _CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -133,13 +136,18 @@ class KeyboardApplication:
         path = PAGE / endpoint
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
-    def _strips(self, texts: dict[str, str], exempt_words: list[str]) -> list[dict[str, object]]:
+    def _strips(
+        self, texts: dict[str, str], exempt_words: list[str], touches: list[Touch | None] | None
+    ) -> list[dict[str, object]]:
         strips: list[dict[str, object]] = []
         with self._lock, _told():
             if texts["sent"] and self._owner is not None:
                 self._owner.learn(texts["sent"], exempt_words)
             for keyboard in self._keyboards.values():
-                strip = keyboard.keyboard_strip(texts["text"], texts["after"])
+                try:
+                    strip = keyboard.keyboard_strip(texts["text"], texts["after"], touches)
+                except ValueError as error:
+                    raise exceptions.BadRequest(str(error)) from None
                 strips.append(
                     {
                         "slots": [slot and dataclasses.asdict(slot) for slot in strip.slots],
@@ -277,8 +285,10 @@ def _body_of(request: wrappers.Request) -> Mapping[str, Any]:
     return body
 
 
-def _texts_of(request: wrappers.Request) -> tuple[dict[str, str], list[str]]:
-    """Returns the texts around the cursor, the message sent before, and its exempt words.
+def _texts_of(
+    request: wrappers.Request,
+) -> tuple[dict[str, str], list[str], list[Touch | None] | None]:
+    """Returns the texts around the cursor and of the message before, its exempt words, and touches.
 
     The message is "" if there is none.
     """
@@ -292,7 +302,22 @@ def _texts_of(request: wrappers.Request) -> tuple[dict[str, str], list[str]]:
             'The body must be {"text": "...", "after": "...", "sent": "...", "kept": ["..."]}.'
         )
     _check_length(*texts.values(), *exempt_words)
-    return texts, exempt_words
+    touches = body.get("touches")
+    if touches is not None and not (isinstance(touches, list) and all(map(_is_touch, touches))):
+        raise exceptions.BadRequest(
+            f'"touches" must be null or a list of null and [x, y], numbers up to {MOST_KEYS}.'
+        )
+    return texts, exempt_words, touches
+
+
+def _is_touch(value: object) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(x) in (int, float) and abs(x) <= MOST_KEYS for x in value)
+    )
 
 
 def _wish_of(request: wrappers.Request, endpoint: str) -> _Wish | None:

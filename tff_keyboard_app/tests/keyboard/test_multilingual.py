@@ -17,6 +17,7 @@ from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tff_keyboard.storage import shipped_files
 from tff_keyboard_app import MultilingualKeyboard, TypingSession
 from tff_keyboard_app.keyboard import multilingual
+from tff_keyboard_app.keyboard.languages import LANGUAGES
 from tff_keyboard_app.keyboard.strip import AppKeyboard, ScoredStrip
 from tff_keyboard_app.keyboard.typing_session import Slot
 from tff_keyboard_app.keyboard.user_history import UserHistory
@@ -26,8 +27,9 @@ from tflite_export.runtime.hybrid_keyboard import open_keyboard
 class Fake:
     """A keyboard with the given frequencies of words, the first of which are common."""
 
-    def __init__(self, frequencies, common=(), ranked=(), correction=None):
-        self.code, self.withheld = "en", 0
+    def __init__(self, frequencies, common=(), ranked=(), correction=None, code="en"):
+        self.code, self.language, self.withheld = code, LANGUAGES[code], 0
+        self.touches = []
         self._frequencies, self._common = frequencies, common
         self._strip = ScoredStrip(tuple(ranked), correction)
         self.predictor = types.SimpleNamespace(
@@ -41,6 +43,7 @@ class Fake:
         return word in self._common
 
     def scored_strip(self, text, after="", touches=None):
+        self.touches.append(touches)
         return self._strip
 
 
@@ -159,6 +162,14 @@ def test_a_sure_language_changes_its_own_words_by_their_context():
     english = Fake(frequencies, common=("then",), correction=change)
     keyboard = MultilingualKeyboard([english, Fake(GERMAN)])
     assert keyboard.keyboard_strip("the in the the then").correction == change
+
+
+def test_touches_are_on_the_keys_of_the_first_language():
+    keyboards = [Fake(ENGLISH), Fake(GERMAN, code="de"), Fake(GERMAN, code="nl")]
+    touches = [(2.0, 1.5)]
+    MultilingualKeyboard(keyboards).keyboard_strip("s", touches=touches)
+    same = LANGUAGES["nl"].keys == LANGUAGES["en"].keys
+    assert [one.touches for one in keyboards] == [[touches], [None], [touches if same else None]]
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])

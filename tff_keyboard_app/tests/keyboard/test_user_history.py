@@ -285,6 +285,39 @@ def test_the_server_learns_what_was_kept(client, owner):
         assert post(client, "/api/suggest", text="", sent="ok", kept=kept).status_code == 400
 
 
+def test_the_server_passes_touches_on(client, monkeypatch):
+    passed = []
+    real = AppKeyboard.scored_strip
+
+    def scored_strip(keyboard, text, after="", touches=None):
+        passed.append(touches)
+        return real(keyboard, text, after, touches)
+
+    monkeypatch.setattr(AppKeyboard, "scored_strip", scored_strip)
+    touches = [[2.0, 1.5], None]
+    assert post(client, "/api/suggest", text="I se", touches=touches).status_code == 200
+    assert post(client, "/api/suggest", text="I se", touches=None).status_code == 200
+    assert passed == [touches, None]
+
+
+@pytest.mark.parametrize(
+    "touches",
+    [
+        [[2.0, 1.5]],
+        [[2.0, 1.5], [1.0]],
+        [[2.0, 1.5], [True, 1.0]],
+        [[2.0, 1.5], [10**9, 1.0]],
+        [[2.0, 1.5], "x"],
+        {"x": 1},
+        "ab",
+    ],
+)
+def test_bad_touches_are_refused(client, touches):
+    answer = post(client, "/api/suggest", text="I se", touches=touches)
+    assert answer.status_code == 400
+    assert "touch" in answer.get_json()["error"]
+
+
 @pytest.mark.parametrize("word", ["İstanbul", "İ", "Straße", "ﬁn"])
 def test_an_added_word_leaves_a_file_that_can_be_read(owner, tmp_path, word):
     owner.learn("see you there")

@@ -669,6 +669,43 @@ class TestOwnWords:
         assert violations(page) == []
 
 
+class TestTouches:
+    pytestmark = keyboard_browser.NEEDS_BROWSER
+
+    @pytest.fixture
+    def touches(self, driver):
+        """Returns the function that reads the touches of the word at the cursor."""
+        script = """
+            const done = arguments[0];
+            import(new URL("touches.js", location.href).href).then(
+                (touches) => done(touches.touchesOf(document.getElementById("text").value)));
+        """
+        return lambda: driver.execute_async_script(script)
+
+    def test_of_keys_on_the_screen(self, page, touches):
+        assert touches() is None
+        page.press_on_screen("s", "e")
+        # A row of ten keys, and one of nine in its middle; the keys are touched in theirs.
+        assert touches() == [pytest.approx([2.0, 1.5], abs=0.1), pytest.approx([2.5, 0.5], abs=0.1)]
+        page.type("y")
+        assert touches()[2] is None
+        page.type("\b")
+        page.press_on_screen("space", "o")
+        assert touches() == [pytest.approx([8.5, 0.5], abs=0.1)]
+        page.type("\b", "k")
+        assert touches() is None
+
+    def test_a_touch_beside_the_centre(self, page, driver, touches):
+        from selenium.webdriver import ActionChains
+
+        key = page.find('#keys [data-key="e"]')
+        right, down = 0.3 * key.size["width"], 0.25 * key.size["height"]
+        move = ActionChains(driver).move_to_element_with_offset(key, round(right), round(down))
+        move.click().perform()
+        page.settle()
+        assert touches() == [pytest.approx([2.8, 0.75], abs=0.1)]
+
+
 @pytest.mark.slow
 class TestEvents:
     """Events of a process of its own, which is ended by Ctrl-C."""

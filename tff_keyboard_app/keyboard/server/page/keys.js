@@ -1,6 +1,7 @@
 // The keys on the screen. They are built once and relabelled, so that the focus does not move.
 
 import { element, isSentenceStart, lower, make, textarea, upper } from "./field.js";
+import { touched } from "./touches.js";
 import { backspace, send, typeCharacter } from "./typing.js";
 
 const SYMBOLS = ["1234567890", "@#$&-+()/", "*\"':;!?"];
@@ -92,8 +93,11 @@ export function buildKeys(rows, held = {}) {
   letters = rows;
   const characters = (row) =>
     [...letters[row]].map((_, column) => {
-      const button = key("", "", () =>
-        symbols ? typeCharacter([...layer()[row]][column]) : typeLetter(letters[row][column]));
+      const button = key("", "", (event) => {
+        if (symbols) return typeCharacter([...layer()[row]][column]);
+        touched(event, button, letters, row, column);
+        return typeLetter(letters[row][column]);
+      });
       characterKeys.push([button, row, column]);
       whenHeld(button, () => offerMarked(button, symbols ? "" : held[letters[row][column]] ?? ""));
       return button;

@@ -5,6 +5,7 @@ import { showCounts } from "./counts.js";
 import { logEvents, stripEnded, stripShown } from "./events.js";
 import { afterCursor, beforeCursor, element, make } from "./field.js";
 import { showOwnWords } from "./own_words.js";
+import { touchesOf } from "./touches.js";
 
 const SLOT_NAMES = ["left", "middle, best", "right"];
 const ANNOUNCED_AFTER_MS = 800; // a screen reader should not speak between two quick keys
@@ -53,7 +54,9 @@ async function ask(request, lesson) {
     const response = await fetch("api/suggest", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text: beforeCursor(), after: afterCursor(), ...lesson }),
+      body: JSON.stringify({
+        text: beforeCursor(), after: afterCursor(), touches: touchesOf(beforeCursor()), ...lesson,
+      }),
     });
     const body = await response.json();
     if (!response.ok) throw new Error(body.error);

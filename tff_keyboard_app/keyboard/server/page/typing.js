@@ -8,6 +8,7 @@ import {
 } from "./field.js";
 import { isPrivate } from "./private.js";
 import { answered, changed as textChanged, freshStrip, shownStrip } from "./suggestions.js";
+import { typedTo } from "./touches.js";
 
 const PUNCTUATION = ".,!?;:)\u2026\u201d\u00bb"; // takes the place of an automatic space
 const CLOSING = `${PUNCTUATION}<-`; // ends a word, so that it is corrected
@@ -54,6 +55,7 @@ export function typeCharacter(character, corrects = true) {
     const place = { value: textarea.value, cursor: textarea.selectionStart };
     lastOwnChange = { ...followed, following, ...place };
   }
+  typedTo(beforeCursor());
   return changed();
 }
 
