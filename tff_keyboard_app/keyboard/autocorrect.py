@@ -207,6 +207,8 @@ class Autocorrect:
             slip = self._slip_of_word(typed, next_word, judged, user_words, touches)
             if slip is not None and slip.is_sure:
                 return slip
+            if marked is not None and slip is not None:  # "fu" is rather "du" than "für"
+                return max(marked, slip, key=lambda other: other.probability)
             return (
                 marked or slip or self._confused_word(typed, next_word, judged, user_words, touches)
             )
@@ -355,8 +357,12 @@ class Autocorrect:
         if slip is None or slip.probability < OFFERED_FROM:
             return None
         is_short_form = self._is_short_form(typed, slip.word, touches)
-        is_sure = slip.probability >= APPLIED_FROM and not is_short_form
-        return dataclasses.replace(slip, is_sure=is_sure)
+        is_likely = slip.probability >= APPLIED_FROM
+        if is_likely and typed not in self._ids:  # "fu" for "du"; like a string that is no word
+            chance = min(1.0, slips[slip.word] * _LIFT_OF_SPELLING)
+            score = chance * self._next(slip.word, next_word, user_words)
+            slip = dataclasses.replace(slip, score=score)
+        return dataclasses.replace(slip, is_sure=is_likely and not is_short_form)
 
     def _best_slip(
         self,

@@ -52,6 +52,9 @@ _WEIGHT, _WEIGHTS = 3.0, {"its": 8.0}
 _ODDS, _ODDS_ALONE = 33.0, 400.0
 _ONLY_OFFERED = ("tr",)
 _ODDS_OF_SLIP = 400.0  # of a word that is one slip of the finger away, if the next word is typed
+# Where a sentence begins, no word before it speaks for one of the two. So the next word has to: it
+# must be more often after the other word, by this factor. Otherwise the odds are `_ODDS_ALONE`.
+_BY_NEXT_AT_START = 4.0
 # If the odds before the next word are smaller, the next word is not asked.
 _HOPELESS, _HOPELESS_SLIP = math.exp(-6.0), math.exp(-1.0)
 
@@ -183,6 +186,10 @@ class ConfusedWords:
             odds = _ODDS_OF_SLIP
         else:
             odds = _ODDS_ALONE if following is None else _ODDS
+            if not context and following is not None:
+                by_next = self._chance_after(context, meant, following)
+                if by_next < _BY_NEXT_AT_START * self._chance_after(context, typed, following):
+                    odds = _ODDS_ALONE
         is_sure = scores[meant] >= odds * rest and not self._only_offers
         if following is None and contraction:
             likelier = self._likelier_slip(context, typed, alone[meant])

@@ -71,6 +71,23 @@ def test_probability_matches_the_two_products():
     assert (alone.probability, alone.is_sure) == (0.5, False)
 
 
+def test_at_the_start_the_next_word_has_to_speak_for_the_other_word():
+    frequent = np.where(np.array(WORDS) == "then", 1e-4, FREQUENCY)
+    chances = {"": frequent, "then": FREQUENCY, "than": FREQUENCY}
+    confused = ConfusedWords(
+        type("Frequent", (), {"next_word": lambda self, context: chances[(context or [""])[-1]]})(),
+        "en",
+        WORDS.__contains__,
+        lambda word, next_word: float(next_word[WORDS.index(word)]),
+    )
+    at_start, inside = confused.best([], "then", "me"), confused.best([""], "then", "me")
+    assert at_start.probability == inside.probability > 0.99
+    assert (at_start.is_sure, inside.is_sure) == (True, True)  # odds of 1,000
+    frequent[WORDS.index("then")] = 1e-3  # odds of 100
+    assert not confused.best([], "then", "me").is_sure
+    assert confused.best([""], "then", "me").is_sure
+
+
 def test_a_word_that_is_only_meant_is_not_changed():
     assert words_of_model().best([], "of").meant == "have"
     assert words_of_model().best([], "have") is None
@@ -111,6 +128,9 @@ def test_each_line_has_words_for_each_other(language):
         ("your house is nice", "your house is nice "),
         ("if not now then when", "if not now then when "),
         ("no way", "no way "),
+        ("than i will go", "than I will go "),  # nothing before it speaks for "then"
+        ("Than we go", "Than we go "),
+        ("to bad", "too bad "),
         ("@your going", "@your going "),
     ],
 )

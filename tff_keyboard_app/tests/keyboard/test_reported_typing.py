@@ -16,12 +16,18 @@ from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import TypingSession
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
-BASE = pathlib.Path(__file__).parents[3] / "models" / "base" / "keyboard.tflite"
+MODELS = pathlib.Path(__file__).parents[3] / "models"
+BASE = MODELS / "base" / "keyboard.tflite"
 
 
 @pytest.fixture(scope="module")
 def keyboard():
     return AppKeyboard(open_keyboard(BASE))
+
+
+@pytest.fixture(scope="module")
+def german():
+    return AppKeyboard(open_keyboard(MODELS / "base_de" / "keyboard.tflite"))
 
 
 def sent(keyboard, text):
@@ -206,3 +212,13 @@ def test_other_marks_end_a_word(keyboard, typed, expected):
 
 def test_turkey_is_a_country_or_a_bird(keyboard):
     assert "\U0001f983" not in shown(keyboard, "I live in turkey ")
+
+
+@pytest.mark.parametrize("typed", ["fu", "bist fu", "da fu", "icj"])
+def test_a_short_slip_is_offered_next_to_marked_completions(german, typed):
+    assert {"du", "ich"} & shown(german, typed)
+
+
+def test_a_rare_marked_word_does_not_hide_a_likelier_slip(german):
+    assert "heute" in shown(german, "haute")
+    assert sent(german, "haute") == "haute"
