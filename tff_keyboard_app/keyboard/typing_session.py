@@ -18,9 +18,10 @@ from tflite_export.runtime.hybrid_keyboard import Keyboard
 SLOTS = 3
 
 # Characters that take the place of the space that a suggestion inserted, and all that end a word,
-# so that it is corrected.
+# so that it is corrected. Two quotation marks of `CLOSING` may also open a quotation: then no word
+# is directly before them, and the space of a suggestion stays.
 _ATTACHED = " .,!?;:)\u2026\u201d\u00bb"
-CLOSING = f"{_ATTACHED}<-"
+CLOSING = f'{_ATTACHED}<-"\u201c'
 
 # Position on the strip -> rank: the best word is in the centre, as on phones.
 SLOT_RANKS = (1, 0, 2)

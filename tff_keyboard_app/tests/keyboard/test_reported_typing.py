@@ -197,6 +197,12 @@ def test_suggestion_for_an_earlier_word_leaves_one_space(keyboard):
     ("typed", "expected"),
     [
         ("he said \u201cteh\u201d", "he said \u201cthe\u201d"),
+        ('he said "teh"', 'he said "the"'),
+        ('"teh", she said', '"the", she said'),
+        ('i"', 'I"'),
+        ("he said \u201eteh\u201c", "he said \u201ethe\u201c"),
+        ('he is 6\'2" and a 5" hole, "it\'s" or \'it\', "gr8t" 15"', None),
+        ('say "hello" and "I don\'t"', None),
         ("so teh\u2026", "so the\u2026"),
         ("I like teh<3", "I like the<3"),
         ("in teh-", "in the-"),

@@ -11,7 +11,7 @@ import { answered, changed as textChanged, freshStrip, shownStrip } from "./sugg
 import { typedTo } from "./touches.js";
 
 const PUNCTUATION = ".,!?;:)\u2026\u201d\u00bb"; // takes the place of an automatic space
-const CLOSING = `${PUNCTUATION}<-`; // ends a word, so that it is corrected
+const CLOSING = `${PUNCTUATION}<-"\u201c`; // ends a word, so that it is corrected
 const LONGEST_SEQUENCE = 64; // of an emoji, in UTF-16 units
 const EMOJI = /[\p{Extended_Pictographic}\p{Regional_Indicator}]/u;
 const LETTER_OR_DIGIT = /^[\p{L}\p{N}]$/u;
