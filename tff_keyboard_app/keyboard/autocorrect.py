@@ -67,6 +67,7 @@ _FEWEST = 1e-10
 # How much more a correction of a string that is not a word counts against words that begin with it.
 _LIFT_OF_SPELLING = 30.0
 _UNKNOWN = 0.05  # share of typed words that are not in the word table
+_OLD_SPELLING = 0.1  # chance of one letter for a pair, of the words with the pair: "daß"
 _MISSPELT = 0.1  # share of typed words that are misspellings of the index
 _TRUST = 0.8  # exponent of a word's probability; below 1, the typed letters count more
 _MEANT_SO = 0.05  # weight of a string in no list being meant as it is typed
@@ -132,6 +133,12 @@ class Autocorrect:
         self._channel = TypoChannel(language)
         self._touch_model = TouchModel(language)
         self._endings = language.forms
+        self._pairs = {
+            letter: plain
+            for plain, letters in language.marked.items()
+            for letter in letters
+            if plain == plain[0] * 2
+        }
         self._words = vocabulary.words
         self._ids = {word: i for i, word in enumerate(self._words) if i > OOV}
         self._sorted = sorted(self._ids)
@@ -577,6 +584,7 @@ class Autocorrect:
             touched = self._touch_model.ratios(touches)
             spellings = self._index.near(typed, touched)
             spellings |= self._index.likely(typed, user_words, touched)
+        spellings |= self._with_pairs(typed)
         candidates = {
             word: max(slips.get(word, 0.0), _MISSPELT * spellings.get(word, 0.0))
             for word in {**slips, **spellings}
@@ -584,6 +592,17 @@ class Autocorrect:
             and (not self._is_form_of(typed, word) or self._is_last_hit(word, touches))
         }
         return candidates | self._marked(typed, user_words)
+
+    def _with_pairs(self, typed: str) -> dict[str, float]:
+        """Returns word -> P(typed | word) if pairs of letters make a word of it: "dass" for "daß".
+
+        Only for words of the vocabulary, because lexicons also have the Swiss "aussenwirkung".
+        """
+        respelt = typed
+        for letter, pair in self._pairs.items():
+            respelt = respelt.replace(letter, pair)
+        is_other = respelt != typed and respelt in self._ids and respelt not in self._misspelt
+        return {respelt: _OLD_SPELLING} if is_other else {}
 
     def _digit_hits(self, typed: str, user_words: tuple[str, ...]) -> dict[str, float]:
         """Returns word -> P(typed | word) for words with a letter below the digit in its place.
@@ -708,6 +727,8 @@ class Autocorrect:
     def _are_forms_of_one(self, word: str, other: str) -> bool:
         """Returns whether two words differ only in a last letter: "graduate" and "graduates"."""
         longer, shorter = (word, other) if len(word) >= len(other) else (other, word)
+        if longer == shorter + shorter[-1:]:
+            return False  # "kann" is no form of "kan"
         stem, endings = longer[:-1], self._endings
         return longer[-1] in endings and shorter in (stem, *(stem + x for x in endings))
 

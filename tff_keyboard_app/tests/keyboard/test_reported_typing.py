@@ -228,3 +228,37 @@ def test_a_short_slip_is_offered_next_to_marked_completions(german, typed):
 def test_a_rare_marked_word_does_not_hide_a_likelier_slip(german):
     assert "heute" in shown(german, "haute")
     assert sent(german, "haute") == "haute"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("Ich weiß, daß", "Ich weiß, dass"),
+        ("ich muß gehen", "ich muss gehen"),
+        ("er wußte ein bißchen", "er wusste ein bisschen"),
+        ("kan ich", "kann ich"),
+        ("ich kan", "ich kann"),
+        ("es ist warscheinlich so", "es ist wahrscheinlich so"),
+        ("Rythmus", "Rhythmus"),
+        ("sehr frölich", "sehr fröhlich"),
+        ("sonnst", "sonst"),
+    ],
+)
+def test_german_spelling_is_corrected(german, typed, expected):
+    assert sent(german, typed) == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("kan", "kann"), ("erlich", "ehrlich"), ("naß", "nass"), ("ein Faß", "Fass")],
+)
+def test_german_spelling_is_offered(german, typed, offered):
+    assert offered in shown(german, typed)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["der Fuß und die Straße", "die Außenwirkung", "maßgeblich", "viel Spaß", "wen hast du"],
+)
+def test_right_german_words_stay(german, typed):
+    assert sent(german, typed) == typed
