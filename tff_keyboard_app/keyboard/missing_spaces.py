@@ -36,6 +36,8 @@ JOINED: Mapping[str, Mapping[str, str]] = {
         "noone": "no one",
         "ofcourse": "of course",
         "ofthe": "of the",
+        "ofthese": "of these",
+        "ofthis": "of this",
         "onthe": "on the",
         "rightnow": "right now",
         "thankyou": "thank you",

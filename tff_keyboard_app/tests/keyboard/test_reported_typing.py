@@ -80,6 +80,7 @@ def test_a_word_that_is_often_confused_is_offered_and_not_changed(keyboard, type
         ("a breok", "a break"),
         ("take a brake", "take a break"),
         ("I wantbto type", "I want to type"),
+        ("two ofthese", "two of these"),
         ("glorius", "glorious"),
         ("TEH", "THE"),
         ("THIER", "THEIR"),
