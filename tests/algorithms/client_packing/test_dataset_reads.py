@@ -194,6 +194,59 @@ def function_called_twice(data):
     return inner(data) + inner(data)
 
 
+def iterate_without_iter(data):
+    """`ScanDataset`, whose results a `ReduceDataset` reads."""
+
+    @tf.function
+    def total(data, factor):
+        result, count = 0.0, 0
+        last = tf.zeros([0])
+        for vector in data:
+            result += factor * tf.reduce_sum(vector)
+            last = vector
+            count += 1
+        return result + tf.reduce_sum(last) + tf.cast(count, tf.float32)
+
+    return total(data, tf.constant(2.0))
+
+
+def iterate_without_iter_in_epochs(data):
+    variable = tf.Variable(0.0)
+
+    @tf.function
+    def total():
+        for _ in tf.range(3):
+            for vector in data:
+                variable.assign_add(tf.reduce_sum(vector))
+        return variable.read_value()
+
+    return total()
+
+
+def iterate_until(data):
+    """The loop ends early, with `TakeWhileDataset`."""
+
+    @tf.function
+    def total():
+        result = 0.0
+        for vector in data:
+            if result > 10.0:
+                break
+            result += tf.reduce_sum(vector)
+        return result
+
+    return total()
+
+
+def until(vectors):
+    result = 0.0
+    for vector in vectors:
+        if result > 10.0:
+            break
+        result += np.sum(vector)
+    return result
+
+
 def take_and_map(data):
     return reduce_all(data.take(2).map(lambda v: 10.0 * v)) + reduce_all(data)
 
@@ -217,6 +270,9 @@ READS = [
     (reduce_in_a_branch, True, lambda v: sum(map(np.sum, v))),
     (reduce_a_reduction, False, lambda v: sum(map(np.sum, v)) ** 2),
     (function_called_twice, False, lambda v: 2 * sum(map(np.sum, v))),
+    (iterate_without_iter, True, lambda v: 2 * sum(map(np.sum, v)) + np.sum(v[-1]) + len(v)),
+    (iterate_without_iter_in_epochs, True, lambda v: 3 * sum(map(np.sum, v))),
+    (iterate_until, False, until),
     (take_and_map, False, lambda v: 10 * sum(map(np.sum, v[:2])) + sum(map(np.sum, v))),
     (explicit_next, False, lambda v: np.sum(v[0])),
 ]
@@ -246,13 +302,16 @@ def test_reads_equal_numpy(read, reads_tensors, expected):
     assert results == [reads_tensors]
 
 
-@pytest.mark.parametrize("read", [reduce_all, iterate, iterate_twice, take_and_map])
+@pytest.mark.parametrize(
+    "read", [reduce_all, iterate, iterate_twice, iterate_without_iter, take_and_map]
+)
 def test_clients_without_elements(read):
     form = of_one_sum(read)
     packs = [make_pack([[], [np.ones([2], np.float32)], []], form.element_spec)]
     with LocalEngine(1) as engine:
         _, total = form(engine, [np.int32(5)], packs)
-    assert total == {reduce_all: 2, iterate: 2, iterate_twice: 6, take_and_map: 22}[read]
+    totals = {reduce_all: 2, iterate: 2, iterate_twice: 6, iterate_without_iter: 7}
+    assert total == {**totals, take_and_map: 22}[read]
 
 
 def test_a_dataset_that_ends_raises_as_in_tff():

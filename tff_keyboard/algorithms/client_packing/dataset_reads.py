@@ -1,9 +1,10 @@
 """Lets a TFF computation read a client's elements from tensors instead of a dataset.
 
-TFF's client work reads a dataset in one of three ways:
+TFF's client work, and a loop of the user, read a dataset in one of four ways:
 
     dataset.reduce(...)        `ReduceDataset`, TFF's default (`LoopImplementation.DATASET_REDUCE`)
     for batch in iter(dataset) an iterator and a loop (`LoopImplementation.DATASET_ITERATOR`)
+    for batch in dataset       in a `tf.function`: `ScanDataset`, then `ReduceDataset`
     dataset.get_single_element()
 
 In a pack of clients, all of them cost more than the training of a client with little text. For each
@@ -28,7 +29,7 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 _LOOPS = ("While", "StatelessWhile")
 # Operations that read a dataset or an iterator, with the position of that input.
-_READS = {"ReduceDataset": 0, "MakeIterator": 0, "DatasetToSingleElement": 0}
+_READS = {"ReduceDataset": 0, "ScanDataset": 0, "MakeIterator": 0, "DatasetToSingleElement": 0}
 _ITERATOR_READS = {"IteratorGetNextAsOptional": 0, "MakeIterator": 1}
 
 
@@ -83,6 +84,7 @@ def rewrite(graph: tf.compat.v1.GraphDef, parameter: str, spec: elements_lib.Spe
     try:
         uses = _uses(graph, parameter, _READS)
         iterators = [_iterator(graph, u) if u.node.op == "MakeIterator" else None for u in uses]
+        scans = {id(u.node): _reduction_of(u) for u in uses if u.node.op == "ScanDataset"}
     except _UnsupportedReadError:
         for body in _bodies(graph):
             for node in body.nodes:
@@ -94,6 +96,8 @@ def rewrite(graph: tf.compat.v1.GraphDef, parameter: str, spec: elements_lib.Spe
             _replace_iterator(graph, use, *iterator, spec, f"client_iterator_{number}")
         elif use.node.op == "ReduceDataset":
             _replace_reduction(graph, use, _client_elements(spec))
+        elif use.node.op == "ScanDataset":
+            _replace_scan(graph, use, scans[id(use.node)], _client_elements(spec))
         else:
             _replace(
                 graph, use, lambda client: _element(_leaves(client, spec), 0, spec), "components"
@@ -118,6 +122,20 @@ def _iterator(graph, use: _Use) -> tuple[Any, list[_Use]]:
     if len(starts) != 1:
         raise _UnsupportedReadError
     return handle, [read for read in reads if read.node.op != "MakeIterator"]
+
+
+def _reduction_of(use: _Use) -> Any:
+    """Returns the node of the reduction that alone reads the results of a scan."""
+    output, control = use.body.output(use.node, "handle", 0), f"^{use.node.name}"
+    readers = [
+        node
+        for node in use.body.nodes
+        if any(_tensor_name(name) == output or name == control for name in node.input)
+    ]
+    is_result = use.body.function is not None and output in use.body.function.ret.values()
+    if len(readers) != 1 or readers[0].op != "ReduceDataset" or is_result:
+        raise _UnsupportedReadError
+    return readers[0]
 
 
 def _uses(graph, tensor: str, reads: dict[str, int], body: _Body | None = None) -> list[_Use]:
@@ -223,30 +241,83 @@ def _replace_iterator(graph, use: _Use, handle, reads, spec, name: str) -> None:
         _replace(graph, read, next_element, "optional")
 
 
+class _Fold:
+    """The function of a `ReduceDataset` or `ScanDataset`, and the types of its arguments."""
+
+    def __init__(self, graph, node):
+        attributes = node.attr
+        self.name = attributes["f"].func.name
+        self._library = _needed_library(graph.library, [self.name])
+        [function] = [f for f in graph.library.function if f.signature.name == self.name]
+        self._outputs = [argument.type for argument in function.signature.output_arg]
+        self.states = list(attributes["Tstate"].list.type)
+        self.others = list(attributes["Targuments"].list.type)
+        inputs = [argument.type for argument in function.signature.input_arg]
+        self.element_types = inputs[len(self.states) : len(inputs) - len(self.others)]
+
+    def split(self, tensors: Sequence[tf.Tensor]) -> tuple[Sequence[tf.Tensor], ...]:
+        """Returns the initial state, the other arguments, and the tensors after these."""
+        first = len(self.states)
+        last = first + len(self.others)
+        return tensors[:first], tensors[first:last], tensors[last:]
+
+    def __call__(self, state, element, others) -> list[tf.Tensor]:
+        return _call(self.name, self._library, [*state, *element, *others], self._outputs)
+
+
 def _replace_reduction(graph, use: _Use, elements_of) -> None:
     """Replaces `ReduceDataset` by a loop of the graph that calls its function."""
-    attributes = use.node.attr
-    name = attributes["f"].func.name
-    library = _needed_library(graph.library, [name])
-    states = list(attributes["output_types"].list.type)
-    shapes = [tf.TensorShape(shape) for shape in attributes["output_shapes"].list.shape]
-    [function] = [f for f in graph.library.function if f.signature.name == name]
-    inputs = [argument.type for argument in function.signature.input_arg]
-    num_others = len(attributes["Targuments"].list.type)
-    element_types = inputs[len(states) : len(inputs) - num_others]
+    fold = _Fold(graph, use.node)
+    shapes = _shapes_of(use.node)
 
     def reduce(dataset, *rest):
-        state, others = rest[: len(states)], rest[len(states) :]
+        state, others, _ = fold.split(rest)
 
         def step(state, element):
-            results = _call(name, library, [*state, *element, *others], states)
-            for result, shape in zip(results, shapes, strict=True):
-                result.set_shape(shape)
-            return results
+            return _with_shapes(fold(state, element, others), shapes)
 
-        return elements_of(dataset, element_types)(step, state, shapes)
+        return elements_of(dataset, fold.element_types)(step, state, shapes)
 
     _replace(graph, use, reduce, "components")
+
+
+def _replace_scan(graph, use: _Use, reduction, elements_of) -> None:
+    """Replaces `ScanDataset` and the `ReduceDataset` of its results by one loop of the graph."""
+    scan, fold = _Fold(graph, use.node), _Fold(graph, reduction)
+    shapes = [*([tf.TensorShape(None)] * len(scan.states)), *_shapes_of(reduction)]
+
+    def reduce(dataset, *rest):
+        scanned, scan_others, of_reduction = scan.split(rest)
+        state, others, _ = fold.split(of_reduction)
+
+        def step(both, element):
+            results = scan(both[: len(scanned)], element, scan_others)
+            scanned_now, result = results[: len(scanned)], results[len(scanned) :]
+            folded = fold(both[len(scanned) :], result, others)
+            return _with_shapes([*scanned_now, *folded], shapes)
+
+        both = elements_of(dataset, scan.element_types)(step, [*scanned, *state], shapes)
+        return both[len(scanned) :]
+
+    types = [*_input_types(use.node), *_input_types(reduction)[1:]]
+    controls = [name for name in [*use.node.input, *reduction.input] if name.startswith("^")]
+    controls = [name for name in controls if name != f"^{use.node.name}"]
+    inputs = [*use.node.input, *reduction.input[1:]]
+    inputs = [name for name in inputs if not name.startswith("^")]
+    del reduction.input[:]
+    reduction.input.extend([*inputs, *dict.fromkeys(controls)])
+    _replace(graph, use._replace(node=reduction), reduce, "components", types)
+    use.body.nodes.remove(use.node)
+
+
+def _shapes_of(node) -> list[tf.TensorShape]:
+    return [tf.TensorShape(shape) for shape in node.attr["output_shapes"].list.shape]
+
+
+def _with_shapes(tensors: Sequence[tf.Tensor], shapes) -> Sequence[tf.Tensor]:
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        tensor.set_shape(shape)
+    return tensors
 
 
 Step = Callable[[Sequence[tf.Tensor], Sequence[tf.Tensor]], Sequence[tf.Tensor]]
@@ -329,7 +400,13 @@ def _call(name: str, library, inputs, output_types) -> list[tf.Tensor]:
     )
 
 
-def _replace(graph, use: _Use, function, output_name: str | None) -> None:
+def _replace(
+    graph,
+    use: _Use,
+    function,
+    output_name: str | None,
+    types: Sequence[tf.DType] | None = None,
+) -> None:
     """Replaces an operation by a call of a function of its inputs.
 
     Args:
@@ -337,10 +414,11 @@ def _replace(graph, use: _Use, function, output_name: str | None) -> None:
       use: The operation.
       function: Takes and returns tensors.
       output_name: Name of the operation's outputs in its definition; None if it has none.
+      types: Types of its inputs; those of an operation of `_READS` if left out.
     """
     body, node, _ = use
     inputs = [name for name in node.input if not name.startswith("^")]
-    types = _input_types(node)
+    types = types or _input_types(node)
     with tf.Graph().as_default() as scratch:
         traced = tf.function(function, autograph=False)
         traced(*(tf.compat.v1.placeholder(t, [] if t == tf.variant else None) for t in types))
@@ -369,7 +447,7 @@ def _make_call(node, name: str, input_types, output_types) -> None:
 
 
 def _input_types(node) -> list[tf.DType]:
-    if node.op == "ReduceDataset":
+    if node.op in ("ReduceDataset", "ScanDataset"):
         states, others = (node.attr[name].list.type for name in ("Tstate", "Targuments"))
         return [tf.variant, *map(tf.as_dtype, states), *map(tf.as_dtype, others)]
     if node.op == "MakeIterator":
