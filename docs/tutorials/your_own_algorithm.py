@@ -41,8 +41,8 @@ def start(*words):
 #
 # `loop_implementation` names TFF's fast loop. A run is as fast with the default one, but in TFF's
 # own context the default costs up to 0.3 s for each client ([the fast
-# path](../library.md#the-fast-path)). A loop of your own, `for batch in data` in a `tf.function`, is
-# as fast, too.
+# path](../library.md#the-fast-path)). A loop of your own, `for batch in data` in a `tf.function`,
+# is as fast, too.
 
 # %%
 SOURCE = """
