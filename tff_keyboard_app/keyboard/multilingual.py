@@ -22,7 +22,7 @@ import itertools
 import math
 import pathlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -104,6 +104,24 @@ class MultilingualKeyboard:
     def language(self) -> Language:
         """The keys, slips and endings of the first keyboard."""
         return self._keyboards[0].language
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Letter of a key -> letters that the page offers while the key is held down.
+
+        They are those of all languages that have no key of their own here: "ä" and "ß" on English
+        keys.
+        """
+        keys = "".join(self.language.keys)
+        held: dict[str, str] = {}
+        for keyboard in self._keyboards:
+            for plain, letters in keyboard.language.marked.items():
+                key = plain[0]  # of "ss" for "ß"
+                known = held.get(key, "") + keys
+                new = "".join(letter for letter in letters if letter not in known)
+                if key in keys and new:
+                    held[key] = held.get(key, "") + new
+        return held
 
     @property
     def predictors(self) -> tuple[Keyboard, ...]:

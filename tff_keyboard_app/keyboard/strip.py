@@ -26,7 +26,7 @@ import dataclasses
 import pathlib
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import OOV
@@ -247,6 +247,11 @@ class AppKeyboard:
     def lock(self) -> Lock:
         """The lock of the model. A strip holds it, so that no other thread changes the words."""
         return self.predictor.lock
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Letter of a key -> letters that the page offers while the key is held down."""
+        return self.language.held
 
     @property
     def predictors(self) -> tuple[Keyboard, ...]:

@@ -123,7 +123,7 @@ class KeyboardApplication:
                 answer["language"] = {
                     "code": first.code,
                     "keys": language.keys,
-                    "held": language.held,
+                    "held": first.held,
                     "example": language.example,
                 }
             return _json(answer)

@@ -172,6 +172,20 @@ def test_touches_are_on_the_keys_of_the_first_language():
     assert [one.touches for one in keyboards] == [[touches], [None], [touches if same else None]]
 
 
+@pytest.mark.parametrize(
+    ("codes", "held"),
+    [
+        (("en", "de"), {"a": "ä", "o": "ö", "u": "ü", "s": "ß"}),
+        (("de", "en"), {}),
+        (("es", "pt"), {"a": "áãâà", "e": "éê", "i": "í", "o": "óõô", "u": "úü", "c": "ç"}),
+        (("tr", "en"), {"a": "â", "i": "î", "u": "û"}),
+    ],
+)
+def test_held_keys_offer_the_letters_of_all_languages(codes, held):
+    keyboard = MultilingualKeyboard([Fake({}, code=code) for code in codes])
+    assert keyboard.held == held
+
+
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_two_or_three_keyboards(count):
     with pytest.raises(ValueError, match=f"needs 2 to 3 models, got {count}"):
