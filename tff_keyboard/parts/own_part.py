@@ -24,7 +24,7 @@ import pathlib
 import traceback
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from typing_extensions import Self
@@ -208,6 +208,19 @@ class OwnPart(Table):
             raise ConfigError(
                 f"`{self.key}` = {self.type!r} must return {kind}, got {type(value).__name__}."
             )
+
+    def require_fixed_shapes(self, leaves: Iterable[Any]) -> None:
+        """Raises `ConfigError` if a checkpoint of one round could not be read by another one.
+
+        Args:
+          leaves: The `tff.TensorType` of each tensor of the part's state at the server.
+        """
+        for leaf in leaves:
+            if leaf.shape is None or None in leaf.shape:
+                raise ConfigError(
+                    f"`{self.key}` = {self.type!r} has a state with the type {leaf}, and no "
+                    "checkpoint could be resumed. Give every part of the state a fixed shape."
+                )
 
     def _load(self) -> UserPart:
         if self.problem:

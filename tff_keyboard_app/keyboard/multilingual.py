@@ -13,14 +13,15 @@ the strip of that language, and who mixes has both. A suggestion has the score
 
     sum over l of b_l P_l(word | context)    with b_l = sum over r of b[r, l]
 
-A correction is made only if it is right whichever language was meant (`_correction`). A word of the
-vocabulary of one language is never changed by another one.
+A correction is made only if it is right whichever language was meant (`_correction`). Another
+language never makes another word of a word of the vocabulary; it may change its capitals.
 """
 
 import functools
 import itertools
 import math
 import pathlib
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -30,9 +31,10 @@ import numpy as np
 from tff_keyboard.predictors.locking import Lock, locked
 from tff_keyboard_app.keyboard import typing_session
 from tff_keyboard_app.keyboard.dictionary_files import Entry
+from tff_keyboard_app.keyboard.emoji import is_emoji
 from tff_keyboard_app.keyboard.languages import Language
 from tff_keyboard_app.keyboard.strip import AppKeyboard, ScoredStrip
-from tff_keyboard_app.keyboard.touches import Touch
+from tff_keyboard_app.keyboard.touches import Touch, checked
 from tff_keyboard_app.keyboard.typing_session import SLOTS, KeyboardStrip, Slot
 from tflite_export.runtime.hybrid_keyboard import Keyboard
 
@@ -155,10 +157,9 @@ class MultilingualKeyboard:
     @locked
     def predictor_of(self, text: str) -> Keyboard:
         """Returns the model whose language the words of a text most probably are."""
-        states = self._states(f"{text} ", self._equal)
+        states = self._states(f"{text} ")
         return self._keyboards[int(np.argmax(states.sum(axis=0)))].predictor
 
-    @locked
     def keyboard_strip(
         self, text: str, after: str = "", touches: Sequence[Touch | None] | None = None
     ) -> KeyboardStrip:
@@ -167,7 +168,11 @@ class MultilingualKeyboard:
         Arguments and errors are those of `AppKeyboard.keyboard_strip`.
         """
         start = time.perf_counter()
-        beliefs = self._of_languages(text)
+        if touches is not None:
+            checked(touches, len(re.split(r"\s", text)[-1]))
+        # Without the lock from here on: a strip takes that of the learnt words, and who holds it
+        # may note a message.
+        beliefs = np.array(self.beliefs(text))
         strips = [
             # Touches are on the keys of the first language.
             keyboard.scored_strip(
@@ -187,12 +192,12 @@ class MultilingualKeyboard:
         beliefs: np.ndarray = self._states(text).sum(axis=0)
         return beliefs
 
-    def _states(self, text: str, start: np.ndarray | None = None) -> np.ndarray:
+    def _states(self, text: str) -> np.ndarray:
         """Returns the probability of each state for the next word, [habits, languages]."""
         runs = text.split()
         if runs and not text[-1:].isspace():
             runs.pop()
-        states = self._after_sent if start is None else start
+        states = self._after_sent
         for run in runs[-_LOOK_BACK:]:
             states = states * self._known_evidence(run)
             states = _changed(states / states.sum(), _HABITS[:, 0])
@@ -310,7 +315,9 @@ def _merged(beliefs: np.ndarray, strips: Sequence[ScoredStrip]) -> list[Slot]:
             scores[word] = scores.get(word, 0.0) + score
             if word not in best or score > best[word][0]:
                 best[word] = (score, slot)
-    return [best[word][1] for word in sorted(best, key=lambda word: -scores[word])][:SLOTS]
+    slots = [best[word][1] for word in sorted(best, key=lambda word: -scores[word])]
+    emoji = [slot for slot in slots if is_emoji(slot.word)]
+    return [slot for slot in slots if slot not in emoji[1:]][:SLOTS]
 
 
 AnyKeyboard: TypeAlias = AppKeyboard | MultilingualKeyboard

@@ -174,11 +174,16 @@ class UserHistory:
         """
         if not self.can_learn:
             return [], []
-        words = dict.fromkeys(self._keyboards[0].network.words_of(text))
+        # Each language may have learnt it in other small letters: "Irmak" as "irmak" or "ırmak".
+        networks = [keyboard.network for keyboard in self._keyboards]
+        words = dict.fromkeys(word for network in networks for word in network.words_of(text))
         forgotten = [word for word in words if word in self.cache.uses]
         self.cache.forget(words)
         self._save()
-        return forgotten, [word for word in words if word not in forgotten]
+        unknown = [word for word in networks[0].words_of(text) if word not in forgotten]
+        if forgotten and len(networks) > 1:  # in the small letters of another language
+            unknown = []
+        return forgotten, list(dict.fromkeys(unknown))
 
     @locked
     def forget_all(self) -> None:

@@ -49,7 +49,7 @@ class Options(ConfigOptions):
         int,
         "Bound on the words and ends of messages that a device counts. Devices send nothing about "
         "fewer than 32.",
-        flags.IntegerParser(64),
+        flags.IntegerParser(128),
     ] = 512
     own_words: Annotated[
         float, "Weight of the user's own words in a second count, below 1. 0: no second count."

@@ -68,6 +68,8 @@ class OwnAggregator(Aggregator, OwnPart):
         import numpy as np
         import tensorflow_federated as tff
 
+        from tff_keyboard.execution.graph_function import leaf_types
+
         factory = self.build(run)
         update = tff.to_type([tff.TensorType(np.float32, shape) for shape in shapes])
         with self.errors():
@@ -75,6 +77,7 @@ class OwnAggregator(Aggregator, OwnPart):
                 process = factory.create(update, tff.TensorType(np.float32))
             else:
                 process = factory.create(update)
+        self.require_fixed_shapes(leaf_types(process.initialize.type_signature.result.member))
         takes = process.next.type_signature.parameter[1].member
         gives = process.next.type_signature.result.result.member
         for verb, other in {"take": takes, "return": gives}.items():

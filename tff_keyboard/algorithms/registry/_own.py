@@ -7,7 +7,6 @@ from tff_keyboard.parts.aggregator import KEEPS_SENSITIVITY, SENSITIVITY_IS_UNKN
 from tff_keyboard.parts.client_algorithm import ClientAlgorithm, ProcessParts
 from tff_keyboard.parts.own_part import OwnPart
 from tff_keyboard.storage.checks import FromOne
-from tff_keyboard.storage.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +51,7 @@ class OwnClient(ClientAlgorithm, OwnPart):
         import tensorflow_federated as tff
 
         from tff_keyboard.algorithms.composition import compose_process
+        from tff_keyboard.execution.graph_function import leaf_types
 
         process = self.call(
             {
@@ -69,7 +69,7 @@ class OwnClient(ClientAlgorithm, OwnPart):
         kinds = (tff.learning.templates.LearningProcess, tff.learning.templates.ClientWorkProcess)
         kind = "a `tff.learning.templates.LearningProcess` or `ClientWorkProcess`"
         self.must_be(isinstance(process, kinds), kind, process)
-        self._require_fixed_shapes(process.initialize.type_signature.result.member)
+        self.require_fixed_shapes(leaf_types(process.initialize.type_signature.result.member))
         if isinstance(process, tff.learning.templates.LearningProcess):
             return process
         with self.errors():
@@ -79,14 +79,3 @@ class OwnClient(ClientAlgorithm, OwnPart):
                 server_optimizer=parts.server_optimizer,
                 aggregator=parts.aggregator,
             )
-
-    def _require_fixed_shapes(self, state_type: Any) -> None:
-        """Raises `ConfigError` if a checkpoint of one round could not be read by another one."""
-        from tff_keyboard.execution.graph_function import leaf_types
-
-        for leaf in leaf_types(state_type):
-            if leaf.shape is None or None in leaf.shape:
-                raise ConfigError(
-                    f"`{self.key}` = {self.type!r} has a state with the type {leaf}, and no "
-                    "checkpoint could be resumed. Give every part of the state a fixed shape."
-                )

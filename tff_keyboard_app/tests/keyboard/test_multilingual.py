@@ -7,6 +7,7 @@ word of one language is not changed by the other one.
 import itertools
 import math
 import pathlib
+import threading
 import types
 
 import numpy as np
@@ -284,6 +285,79 @@ def test_the_rules_of_the_likelier_language_cut_a_message(tmp_path):
     assert "ıdea" not in cache.words
     owner.learn("bugün hava çok güzel ama Irmak gelmedi")
     assert "ırmak" in cache.words
+    # Either of the words is forgotten as it was shown, whichever model is the first.
+    for order in (opened, opened[::-1]):
+        other = UserHistory(order, cache, languages=keyboard)
+        other.learn("bugün hava çok güzel ama Irmak gelmedi")
+        other.learn("I think that it is the best Idea of them all")
+        assert other.forget("Irmak Idea") == (["ırmak", "idea"], []) or set(
+            other.cache.uses
+        ).isdisjoint({"ırmak", "irmak", "idea", "ıdea"})
+        assert {"ırmak", "idea"}.isdisjoint(cache.uses)
+    assert owner.forget("Unbekannt") == ([], ["unbekannt"])
+
+
+def test_a_message_begins_in_the_language_of_the_last_ones():
+    keyboard = MultilingualKeyboard([Fake(ENGLISH), Fake(GERMAN)])
+    assert keyboard.predictor_of("Xyz") is keyboard.predictors[0]
+    for _ in range(3):
+        keyboard.sent("die und die und")
+    assert keyboard.predictor_of("Xyz") is keyboard.predictors[1]
+
+
+def test_a_strip_and_a_message_at_the_same_time(tmp_path):
+    """A strip takes the locks of the beliefs and of the words, and so does learning."""
+    cache = WordCache()
+    opened = [open_keyboard(model(code), cache=cache) for code in ("en", "de")]
+    keyboard = MultilingualKeyboard([AppKeyboard(one) for one in opened])
+    owner = UserHistory(opened, cache, languages=keyboard)
+
+    def type_words():
+        for word in ["the", "und", "ich", "have"] * 10:
+            keyboard.keyboard_strip(f"{word} {word[:1]}")
+
+    threads = [threading.Thread(target=type_words, daemon=True)]
+    threads += [
+        threading.Thread(target=owner.learn, args=("und the",), daemon=True) for _ in "abcd"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_touches_have_the_length_of_the_word():
+    keyboard = MultilingualKeyboard([Fake(ENGLISH), Fake(GERMAN, code="de")])
+    with pytest.raises(ValueError, match="each of the 2 characters"):
+        keyboard.keyboard_strip("in th", touches=[(1.0, 1.0)])
+
+
+def test_one_emoji_at_most():
+    english = Fake({}, ranked=[(slot("🥧"), 0.4), (slot("the"), 0.3)])
+    spanish = Fake({}, ranked=[(slot("🦶"), 0.35), (slot("el"), 0.2)])
+    assert MultilingualKeyboard([english, spanish]).keyboard_strip("").words == ("🥧", "the", "el")
+
+
+@pytest.mark.parametrize(("text", "word"), [("die ", "die"), ("die und und und und ", "die")])
+def test_the_better_of_two_corrections_is_made_if_it_is_much_better(text, word):
+    english = Fake(ENGLISH, correction=slot("the", "teh", 0.9))
+    german = Fake(GERMAN, correction=slot("die", "teh", 0.9))
+    strip = MultilingualKeyboard([english, german]).keyboard_strip(f"{text}teh")
+    assert strip.correction is not None
+    assert strip.correction.word == word
+
+
+def test_a_language_that_is_left_out_keeps_its_common_words():
+    english = Fake(ENGLISH, correction=slot("the", "teh", 0.9))
+    german = Fake(GERMAN, common=("teh",), ranked=[(slot("und"), 0.9)])
+    keyboard = MultilingualKeyboard([english, german])
+    for _ in range(40):
+        keyboard.sent("the in the the in the")
+    assert keyboard.beliefs("")[1] < 0.01
+    strip = keyboard.keyboard_strip("the the teh")
+    assert strip.correction is None
+    assert strip.words == ()
 
 
 def test_probabilities_stay_finite_after_a_long_text(both):

@@ -694,6 +694,16 @@ class TestTouches:
         assert touches() == [pytest.approx([8.5, 0.5], abs=0.1)]
         page.type("\b", "k")
         assert touches() is None
+        page.press_on_screen("space", "s", "e")
+        page.type("\b", "e")  # the same letter by a physical key
+        assert touches() is None
+        page.find("#text").clear()
+        page.type("y")
+        page.find("#text").clear()
+        page.press_on_screen("s", "e")
+        page.press_on_screen("Send")
+        page.type("s", "e")
+        assert touches() is None
 
     def test_a_touch_beside_the_centre(self, page, driver, touches):
         from selenium.webdriver import ActionChains

@@ -30,6 +30,15 @@ export function typedTo(before) {
   if (touches.size > REMEMBERED) touches.delete(touches.keys().next().value);
 }
 
+/** Forgets the touches of what another key has typed or deleted, up to a text. */
+export function typedByBrowser(before) {
+  for (const text of [...touches.keys()]) {
+    if (text.length >= before.length) touches.delete(text);
+  }
+}
+
+export const forgetTouches = () => touches.clear();
+
 /** Returns the touches of the characters after the last white space, or null if none is known. */
 export function touchesOf(before) {
   const run = [...before.split(SPACE).pop()];

@@ -8,7 +8,7 @@ import {
 } from "./field.js";
 import { isPrivate } from "./private.js";
 import { answered, changed as textChanged, freshStrip, shownStrip } from "./suggestions.js";
-import { typedTo } from "./touches.js";
+import { forgetTouches, typedByBrowser, typedTo } from "./touches.js";
 
 const PUNCTUATION = ".,!?;:)\u2026\u201d\u00bb"; // takes the place of an automatic space
 const CLOSING = `${PUNCTUATION}<-"\u201c`; // ends a word, so that it is corrected
@@ -259,6 +259,7 @@ export function changedByBrowser(keys) {
   countKeys(keys);
   spaceIsOurs = false;
   lastOwnChange = null;
+  typedByBrowser(beforeCursor());
   return changed();
 }
 
@@ -274,4 +275,5 @@ function forget() {
   rejected.clear();
   kept.clear();
   forgetCorrected();
+  forgetTouches();
 }
