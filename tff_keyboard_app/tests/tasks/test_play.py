@@ -701,7 +701,7 @@ class TestTouches:
         page.type("y")
         page.find("#text").clear()
         page.press_on_screen("s", "e")
-        page.press_on_screen("Send")
+        page.press_on_screen("send")
         page.type("s", "e")
         assert touches() is None
 
