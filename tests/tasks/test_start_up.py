@@ -24,7 +24,7 @@ ALL_WRONG = [
     (["privacy", "{}/none"], 4, "none does not exist"),
     (["prepare", "{}/texts"], 2, "Pass --out=FOLDER"),
     (["compare", "{}/none", "unigram"], 2, "is not a model"),
-    (["play"], 2, "Pass one or two .tflite files"),
+    (["play"], 2, "Pass one to three .tflite files"),
     (["play", "{}/none.tflite"], 3, "none.tflite: cannot be read"),
     (["play", "{}/texts"], 3, "texts: not a TFLite model"),
     (["play", "{}"], 3, "is a folder. Pass the .tflite file"),
