@@ -60,6 +60,12 @@ _PLACEHOLDER = re.compile(
     r"|dahil edilmedi|utelämnad\w*|udeladt|utelatt|utelatte|опущен\w*|пропущен\w*)\W*\Z",
     re.IGNORECASE,
 )
+# A placeholder whose mark another program has removed: "image omitted", "Bild weggelassen".
+_UNMARKED = re.compile(
+    r"\w{2,15}(?: card)? (?:omitted|omitid[oa]s?|weggelassen|weggelaten|pominięt\w|utelämnad\w?"
+    r"|udeladt|utelatt)\Z",
+    re.IGNORECASE,
+)
 _LONGEST_END = 80  # characters that have the last word of a placeholder
 _MAX_PLACEHOLDER_WORDS = 3  # in other languages
 
@@ -163,7 +169,7 @@ def _message(
     if len(parts) > 2 and _POLL.match(first) and _VOTES.match(parts[-1]):
         reading.skip("poll")
         return
-    if _OMITTED.match(first):
+    if _OMITTED.match(first) or (not others and _UNMARKED.match(first)):
         first = ""
         reading.skip("omitted_media")
     elif first.startswith(("\u200e", "\u200f")):  # an iPhone's "image omitted", and its caption
