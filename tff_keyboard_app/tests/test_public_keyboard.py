@@ -16,22 +16,23 @@ PAGE = ROOT / "docs" / "phone" / "install.md"
 BASE = ROOT / "models" / "base" / "keyboard.tflite"
 
 
-def example():
-    """The lines of Python on the page, and the values that its comments promise."""
+def example(name):
+    """The lines of Python on the page that make `name`, and what their comments promise."""
     (code,) = re.findall(
-        r"((?:^    .*\n|^\n)*^    keyboard = .*\n(?:^    .*\n|^\n)*)", PAGE.read_text(), re.M
+        rf"((?:^    .*\n|^\n)*^    {name} = .*\n(?:^    .*\n|^\n)*)", PAGE.read_text(), re.M
     )
     lines = [line.removeprefix("    ") for line in code.splitlines()]
     promised = [re.fullmatch(r"(\S.*\S)  # (.*)", line) for line in lines]
     return "\n".join(lines), {match[1]: match[2] for match in promised if match}
 
 
-def test_the_example_of_the_install_page_gives_what_it_says(monkeypatch):
+@pytest.mark.parametrize(("name", "count"), [("keyboard", 2), ("both", 1)])
+def test_the_examples_of_the_install_page_give_what_they_say(monkeypatch, name, count):
     monkeypatch.chdir(ROOT)
-    code, promised = example()
+    code, promised = example(name)
     values = {}
     exec(code, values)
-    assert len(promised) == 2
+    assert len(promised) == count
     for expression, value in promised.items():
         assert eval(expression, values) == ast.literal_eval(value)
 
