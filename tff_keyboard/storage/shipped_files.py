@@ -11,6 +11,14 @@ ROOT = _INSTALLED if _INSTALLED.is_dir() else _PACKAGES
 FOLDERS = ("configs", "models")
 
 
+def model_folder(language: str) -> pathlib.Path:
+    """Returns the name of the folder of a language's shipped model, for `locate`.
+
+    Only "models/base", for English, has no language code.
+    """
+    return pathlib.Path("models", "base" if language == "en" else f"base_{language}")
+
+
 def locate(path: pathlib.Path) -> pathlib.Path:
     """Returns `path`, or the shipped file of that name if `path` does not exist.
 

@@ -21,7 +21,6 @@ import functools
 import itertools
 import math
 import pathlib
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -169,7 +168,7 @@ class MultilingualKeyboard:
         """
         start = time.perf_counter()
         if touches is not None:
-            checked(touches, len(re.split(r"\s", text)[-1]))
+            checked(touches, text)
         # Without the lock from here on: a strip takes that of the learnt words, and who holds it
         # may note a message.
         beliefs = np.array(self.beliefs(text))
@@ -239,7 +238,7 @@ class MultilingualKeyboard:
         slot = strips[maker].correction
         assert slot is not None
         weight = sum(float(beliefs[number]) for number in makers[best])
-        kept = any(
+        is_kept = any(
             self._keeps(number, float(belief), slot, text, weight * self._chance(maker, slot, text))
             for number, (belief, strip) in enumerate(zip(beliefs, strips, strict=True))
             if strip.correction is None
@@ -247,7 +246,7 @@ class MultilingualKeyboard:
         changes_right_word = not _is_case_alone(slot, text) and self._is_right_in(
             maker, _replaced(slot, text), slot.inserts
         )
-        if kept or (changes_right_word and weight < _SURE_OF_LANGUAGE):
+        if is_kept or (changes_right_word and weight < _SURE_OF_LANGUAGE):
             return None
         return slot
 

@@ -300,8 +300,8 @@ class AppKeyboard:
         """Returns the suggestions of `keyboard_strip`, with their scores."""
         typing = self._typing(sentences.sentence_of(text))
         if touches is not None:
-            run = re.split(r"\s", text)[-1]
-            places = checked(touches, len(run))[len(run) - len(typing.fragment) :]
+            places = checked(touches, text)
+            places = places[len(places) - len(typing.fragment) :]
             if len(places) == len(typing.prefix):  # normalising may change the number of letters
                 typing = dataclasses.replace(typing, touches=Touches(typing.prefix, places))
         rest = typing_session.rest_of_word(self.predictor, typing.fragment, after)

@@ -16,6 +16,7 @@ Two-dimensional Gaussians for touches, with a width in proportion to the key: Az
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from tff_keyboard_app.keyboard.languages import Language
@@ -41,12 +42,13 @@ class Touches:
         return Touches("".join(x for x, _ in pairs), tuple(place for _, place in pairs))
 
 
-def checked(touches: Sequence[Touch | None], letters: int) -> tuple[Touch | None, ...]:
-    """Returns touches as a tuple.
+def checked(touches: Sequence[Touch | None], text: str) -> tuple[Touch | None, ...]:
+    """Returns the touches of the characters after the last white space of a text, as a tuple.
 
     Raises:
-      ValueError: If there are not as many as letters, or one is not two finite numbers.
+      ValueError: If there are not as many as characters, or one is not two finite numbers.
     """
+    letters = len(re.split(r"\s", text)[-1])
     if len(touches) != letters:
         raise ValueError(
             f"`touches` must have one touch for each of the {letters} characters after the last "

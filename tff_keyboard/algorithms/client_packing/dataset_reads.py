@@ -287,25 +287,24 @@ def _replace_scan(graph, use: _Use, reduction, elements_of) -> None:
     shapes = [*([tf.TensorShape(None)] * len(scan.states)), *_shapes_of(reduction)]
 
     def reduce(dataset, *rest):
-        scanned, scan_others, of_reduction = scan.split(rest)
+        scan_state, scan_others, of_reduction = scan.split(rest)
         state, others, _ = fold.split(of_reduction)
 
         def step(both, element):
-            results = scan(both[: len(scanned)], element, scan_others)
-            scanned_now, result = results[: len(scanned)], results[len(scanned) :]
-            folded = fold(both[len(scanned) :], result, others)
-            return _with_shapes([*scanned_now, *folded], shapes)
+            results = scan(both[: len(scan_state)], element, scan_others)
+            next_state, result = results[: len(scan_state)], results[len(scan_state) :]
+            total = fold(both[len(scan_state) :], result, others)
+            return _with_shapes([*next_state, *total], shapes)
 
-        both = elements_of(dataset, scan.element_types)(step, [*scanned, *state], shapes)
-        return both[len(scanned) :]
+        both = elements_of(dataset, scan.element_types)(step, [*scan_state, *state], shapes)
+        return both[len(scan_state) :]
 
     types = [*_input_types(use.node), *_input_types(reduction)[1:]]
-    controls = [name for name in [*use.node.input, *reduction.input] if name.startswith("^")]
-    controls = [name for name in controls if name != f"^{use.node.name}"]
-    inputs = [*use.node.input, *reduction.input[1:]]
-    inputs = [name for name in inputs if not name.startswith("^")]
+    names = [*use.node.input, *reduction.input[1:]]
+    inputs = [name for name in names if not name.startswith("^")]
+    controls = {name for name in names if name.startswith("^")} - {f"^{use.node.name}"}
     del reduction.input[:]
-    reduction.input.extend([*inputs, *dict.fromkeys(controls)])
+    reduction.input.extend([*inputs, *sorted(controls)])
     _replace(graph, use._replace(node=reduction), reduce, "components", types)
     use.body.nodes.remove(use.node)
 

@@ -17,7 +17,6 @@ It reads only the data card: counts, no text.
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -125,12 +124,9 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
 
 
 def base_of(language: str) -> str | None:
-    """Returns the directory of a language's shipped model, or None if there is none.
-
-    Only "models/base" has no language code.
-    """
-    path = "models/base" if language == "en" else f"models/base_{language}"
-    return path if shipped_files.locate(pathlib.Path(path)).exists() else None
+    """Returns the directory of a language's shipped model, or None if there is none."""
+    path = shipped_files.model_folder(language)
+    return str(path) if shipped_files.locate(path).exists() else None
 
 
 def _config(

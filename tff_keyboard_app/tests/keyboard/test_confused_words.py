@@ -199,33 +199,25 @@ def test_a_moved_apostrophe_can_be_taken_back(keyboard):
 
 def test_what_was_taken_back_stays(keyboard):
     session = TypingSession()
-
-    def type_keys(keys):
-        session.type(keys, keyboard)
-
-    type_keys("were going ")
+    session.type("were going ", keyboard)
     assert session.text == "we're going "
     session.backspace()
     assert session.text == "were going "
-    type_keys("home ")
+    session.type("home ", keyboard)
     assert session.text == "were going home "
     session = TypingSession()
-    type_keys("lets ")
+    session.type("lets ", keyboard)
     assert session.text == "let's "
     session.backspace()
-    type_keys("go ")  # the pair would be corrected otherwise
+    session.type("go ", keyboard)  # the pair would be corrected otherwise
     assert session.text == "lets go "
 
 
 def test_a_right_word_that_was_put_back_stays(keyboard):
     session = TypingSession()
-
-    def type_keys(keys):
-        session.type(keys, keyboard)
-
-    type_keys("your going ")
+    session.type("your going ", keyboard)
     assert session.text == "you're going "
     session.backspace()
     assert session.text == "your going "
-    type_keys("to ")
+    session.type("to ", keyboard)
     assert session.text == "your going to "

@@ -6,7 +6,6 @@ word of one language is not changed by the other one.
 
 import itertools
 import math
-import pathlib
 import threading
 import types
 
@@ -194,8 +193,7 @@ def test_two_or_three_keyboards(count):
 
 
 def model(code):
-    folder = "base" if code == "en" else f"base_{code}"
-    return shipped_files.locate(pathlib.Path("models") / folder / "keyboard.tflite")
+    return shipped_files.locate(shipped_files.model_folder(code) / "keyboard.tflite")
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from tff_keyboard_fleet.on_devices.evaluation_rounds import (
     EvaluationSettings,
     evaluate_on_devices,
 )
-from tff_keyboard_fleet.tests.support.devices import Device
+from tff_keyboard_fleet.tests.support.devices import Device, beside
 from tff_keyboard_fleet.tests.support.masked import masked_upload, settle
 from tff_keyboard_fleet.wire import evaluation_sums
 from tff_keyboard_fleet.wire.plan import Plan
@@ -108,12 +108,8 @@ class Fleet:
 
     @contextlib.contextmanager
     def __call__(self, app):
-        thread = threading.Thread(target=self._run, args=[app], daemon=True)
-        thread.start()
-        yield
-        thread.join(timeout=60)
-        assert not self.errors
-        assert not thread.is_alive()
+        with beside(self._run, app, self.errors):
+            yield
 
     def _run(self, app):
         try:

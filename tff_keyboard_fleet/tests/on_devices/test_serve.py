@@ -17,7 +17,7 @@ from tff_keyboard.training.build import build_model_fn
 from tff_keyboard.training.client_inputs import CohortInputs
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard_fleet.on_devices.serve import serve_federated
-from tff_keyboard_fleet.tests.support.devices import Device
+from tff_keyboard_fleet.tests.support.devices import Device, beside
 from tff_keyboard_fleet.wire import weights
 
 PLAIN = (
@@ -105,12 +105,8 @@ class Fleet:
     @contextlib.contextmanager
     def __call__(self, app):
         self._devices = collections.defaultdict(lambda: None)
-        thread = threading.Thread(target=self._run, args=[app], daemon=True)
-        thread.start()
-        yield
-        thread.join(timeout=60)
-        assert not self.errors
-        assert not thread.is_alive()
+        with beside(self._run, app, self.errors):
+            yield
 
     def _run(self, app):
         try:

@@ -1,7 +1,9 @@
 """Test devices that sign, check in, fetch and upload through any WSGI client, without LiteRT."""
 
+import contextlib
 import hashlib
 import json
+import threading
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -32,6 +34,17 @@ PLAN = Plan(
 def key_of(number):
     """Returns the key of a made-up device or server."""
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(str(number).encode()).digest())
+
+
+@contextlib.contextmanager
+def beside(run, app, errors):
+    """Runs devices, `run(app)`, in a thread; at the end it is over and has noted no errors."""
+    thread = threading.Thread(target=run, args=[app], daemon=True)
+    thread.start()
+    yield
+    thread.join(timeout=60)
+    assert not errors
+    assert not thread.is_alive()
 
 
 class Device:

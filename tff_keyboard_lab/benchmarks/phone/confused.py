@@ -279,8 +279,7 @@ def main() -> None:
     )
     results: dict = {"half": flags.half, "seed": flags.seed, "texts": {}}
     for code in flags.languages:
-        folder = "base" if code == "en" else f"base_{code}"
-        model = shipped_files.locate(pathlib.Path(f"models/{folder}/keyboard.tflite"))
+        model = shipped_files.locate(shipped_files.model_folder(code) / "keyboard.tflite")
         keyboard = AppKeyboard(open_keyboard(model))
         for name in flags.text or [f"languages/{code}.tsv.gz"]:
             texts = read_texts(data / name, flags.half, held_out=not flags.text, seed=flags.seed)

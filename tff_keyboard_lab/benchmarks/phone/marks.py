@@ -304,7 +304,7 @@ def main() -> None:
     folder = pathlib.Path(os.environ["TFF_KEYBOARD_DATA"]) / "languages"
     results: dict = {"half": flags.half, "seed": flags.seed, "languages": {}}
     for code in flags.languages:
-        model = shipped_files.locate(pathlib.Path(f"models/base_{code}/keyboard.tflite"))
+        model = shipped_files.locate(shipped_files.model_folder(code) / "keyboard.tflite")
         keyboard = AppKeyboard(open_keyboard(model))
         typist = measured(
             keyboard,

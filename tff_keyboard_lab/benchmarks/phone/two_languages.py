@@ -2,7 +2,7 @@
 
     python -m tff_keyboard_lab.benchmarks.phone.two_languages en de --half=test --out=en_de.json
 
-The sentences are those of clients that `prepare` holds out, of one half (`tools/halves.py`), from
+The sentences come from held-out clients of `prepare`, of one half (`tools/halves.py`), in
 `$TFF_KEYBOARD_DATA/languages/CODE.tsv.gz` and, for English, `open_text/tatoeba_en.tsv.gz`. They are
 typed right. Each keyboard starts anew with each kind of text, and messages come one after the
 other:
@@ -24,13 +24,12 @@ import pathlib
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 from tff_keyboard.host import quiet
 from tff_keyboard.storage import shipped_files
 from tff_keyboard_app.keyboard.multilingual import MultilingualKeyboard
 from tff_keyboard_app.keyboard.strip import AppKeyboard
-from tff_keyboard_app.keyboard.typing_session import KeyboardStrip
+from tff_keyboard_app.keyboard.typing_session import CorrectsText
 from tff_keyboard_lab.benchmarks.phone.marks import read_sentences
 from tff_keyboard_lab.tools import halves
 
@@ -44,22 +43,14 @@ Piece = tuple[int, list[str]]  # number of its language, words with their marks
 Message = list[Piece]
 
 
-class Strips(Protocol):
-    """A keyboard as this benchmark uses it."""
-
-    def keyboard_strip(self, text: str) -> KeyboardStrip:
-        """Returns the strip for the text before the cursor."""
-        ...
-
-
 @dataclasses.dataclass
 class Counts:
     """Counts of typed words.
 
     Attributes:
       words: All of them.
-      strips: Strips that were read.
-      hits: Strips that have the word.
+      strips: CorrectsText that were read.
+      hits: CorrectsText that have the word.
       changed: Words that a space changes.
       seconds: Time of all strips.
     """
@@ -112,7 +103,9 @@ def _in_turn(pieces: Sequence[Piece], rng: random.Random) -> Iterator[Piece]:
 
 
 def typed(
-    keyboards: Mapping[str, Sequence[Strips]], messages: Sequence[Message], letters: Sequence[int]
+    keyboards: Mapping[str, Sequence[CorrectsText]],
+    messages: Sequence[Message],
+    letters: Sequence[int],
 ) -> dict[str, Counts]:
     """Types messages on each keyboard, and returns its counts by name.
 
@@ -136,7 +129,7 @@ def typed(
 
 
 def _type(
-    keyboard: Strips, before: str, token: str, letters: Sequence[int], counts: Counts
+    keyboard: CorrectsText, before: str, token: str, letters: Sequence[int], counts: Counts
 ) -> None:
     word = token.strip(_MARKS)
     if not any(map(str.isalpha, word)):
@@ -172,8 +165,7 @@ def held_out_sentences(code: str, half: str, count: int, rng: random.Random) -> 
 
 def model_of(code: str) -> pathlib.Path:
     """Returns the shipped model of a language."""
-    folder = "base" if code == "en" else f"base_{code}"
-    return shipped_files.locate(pathlib.Path(f"models/{folder}/keyboard.tflite"))
+    return shipped_files.locate(shipped_files.model_folder(code) / "keyboard.tflite")
 
 
 def table(results: Mapping[str, Mapping[str, Counts]]) -> str:
@@ -218,7 +210,7 @@ def main() -> None:
     for kind, messages in kinds.items():
         kind = {"language 1": first, "language 2": second}.get(kind, kind)
         both = MultilingualKeyboard(together)
-        keyboards: dict[str, Sequence[Strips]] = {
+        keyboards: dict[str, Sequence[CorrectsText]] = {
             BOTH: [both] * 2,
             first: [alone[0]] * 2,
             second: [alone[1]] * 2,

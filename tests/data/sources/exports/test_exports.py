@@ -144,12 +144,12 @@ def test_long_lines_take_linear_time(line):
 def test_placeholders_that_lost_their_mark(tmp_path):
     """Editors and mail programs remove U+200E."""
     stamp = "[31/12/2023, 21:41:05] Anna: "
-    left_out = ["image omitted", "Contact card omitted", "Bild weggelassen", "audio omitido"]
-    kept = ["I omitted it", "two words omitted here", "omitted", "Was hast du weggelassen"]
-    content = "".join(f"{stamp}{text}\n" for text in [*left_out, *kept])
+    placeholders = ["image omitted", "Contact card omitted", "Bild weggelassen", "audio omitido"]
+    messages = ["I omitted it", "two words omitted here", "omitted", "Was hast du weggelassen"]
+    content = "".join(f"{stamp}{text}\n" for text in [*placeholders, *messages])
     actual, skipped = read(tmp_path, "whatsapp", content)
-    assert [text for _, text in actual] == kept
-    assert skipped["omitted_media"] == len(left_out)
+    assert [text for _, text in actual] == messages
+    assert skipped["omitted_media"] == len(placeholders)
 
 
 @pytest.mark.parametrize("word", ["опущен", "omitted", "утelämnad", "weggelaten "])
