@@ -245,7 +245,7 @@ def test_a_target_below_the_cost_of_earlier_runs_is_not_reachable():
         )
     alone = guarantee_of(EARLIER.header, EARLIER.rounds)
     assert alone.rho == 7 / (2 * 3.0**2)
-    expected = epsilon_of_zcdp(alone.rho, 1e-6, method="exact Gaussian")  # the smaller delta
+    expected = epsilon_of_zcdp(alone.rho, 1e-6, method="RDP conversion")  # the smaller delta
     assert e.value.smallest_epsilon == pytest.approx(expected, rel=1e-4)
 
 

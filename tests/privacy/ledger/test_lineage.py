@@ -9,12 +9,22 @@ import shutil
 import pytest
 
 from tests.support.fakes import ledger_header
+from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims import composed_statement
-from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, total_guarantee
+from tff_keyboard.privacy.claims.epsilon_text import epsilon_in_words
+from tff_keyboard.privacy.claims.guarantee import (
+    Release,
+    composed,
+    distinct,
+    guarantee_of,
+    history,
+    total_guarantee,
+)
 from tff_keyboard.privacy.claims.plan_remarks import plan_remarks, resumed_line
 from tff_keyboard.privacy.claims.statement import labels_of, privacy_statement
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
+from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, EVALUATION
 from tff_keyboard.privacy.ledger.lineage import (
     ancestors,
     ledger_of,
@@ -208,7 +218,7 @@ def test_clients_rehearsed_by_another_run_have_no_joint_guarantee(tmp_path):
     client_digests.write(
         paths[0] / "rehearsed_client_digests", client_digests.salted(["zoe", "bob"])
     )
-    assert statement().startswith("NO CLAIM for one, two together: one was trained")
+    assert statement().startswith("NO CLAIM for one, two together: one was, or may")
 
 
 def test_a_run_and_its_continuation_are_not_counted_twice(tmp_path):
@@ -650,9 +660,38 @@ def test_a_sum_of_runs_counts_validation_on_the_clients_of_the_other_run(tmp_pat
         for name in ("a", "b", "c")
     }
     other_store = composed_statement.composed_statement({n: parts[n] for n in ("a", "b")})
-    assert other_store.startswith("NO CLAIM for a, b together: a was trained or chosen")
+    assert other_store.startswith("NO CLAIM for a, b together: a was, or may have been, trained or")
     same_store = composed_statement.composed_statement({n: parts[n] for n in ("a", "c")})
     assert same_store.startswith("Together, a, c are 2 releases")
+    assert "Not covered: the clients of validation" in same_store
+
+
+def test_training_and_evaluation_on_devices_have_a_joint_epsilon():
+    """The server's own store chose the model; nobody knows the clients of a fleet."""
+    on_devices = ledger_header(
+        key_id="a", sampling=CHECK_IN, population=0, uniform_sampling=False, min_separation_rounds=4
+    )
+    sums = dataclasses.replace(on_devices, key_id="b", aggregator=EVALUATION)
+    training = composed_statement.LedgerAndClients(on_devices, 10, None, validates=True)
+    evaluation = composed_statement.LedgerAndClients(sums, 2, None)
+    text = composed_statement.composed_statement({"a": training, "b": evaluation})
+    rho = guarantee_of(on_devices, 10).rho + guarantee_of(sums, 2).rho
+    epsilon = accounting.epsilon_of_zcdp(rho, on_devices.delta, method=accounting.EXACT_GAUSSIAN)
+    assert text.startswith("Together, a, b are 2 releases")
+    assert f"epsilon {epsilon_in_words(epsilon)}" in text
+    assert "Not covered: the clients of validation" in text
+    simulated = dataclasses.replace(on_devices, key_id="c", sampling="fixed_size", population=50)
+    other = composed_statement.LedgerAndClients(simulated, 1, None)
+    text = composed_statement.composed_statement({"a": training, "c": other})
+    assert text.startswith("NO CLAIM for a, c together: a was, or may have been, trained or chosen")
+
+
+@pytest.mark.parametrize("rounds", [1, 20])
+def test_a_total_is_never_below_one_of_its_parts(rounds):
+    other = dataclasses.replace(TREE, key_id="b", noise_multiplier=1e6)
+    both = [Release(TREE, rounds), Release(other, 1)]
+    assert composed(both).epsilon >= guarantee_of(TREE, rounds).epsilon
+    assert composed(both).epsilon == pytest.approx(guarantee_of(TREE, rounds).epsilon, rel=1e-3)
 
 
 def test_caveats_of_earlier_runs(tmp_path):

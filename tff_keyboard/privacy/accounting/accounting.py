@@ -32,6 +32,7 @@ from tff_keyboard.privacy.mechanisms.tree_sensitivity import tree_sensitivity_sq
 
 REPLACE_ONE = "replace one client"
 ZERO_OUT_ONE = "zero out one client's contributions"
+EXACT_GAUSSIAN, RDP_CONVERSION = "exact Gaussian", "RDP conversion"  # from rho to epsilon
 
 _TOLERANCE = 1e-3  # relative, of a calibrated noise multiplier
 _CERTAIN = 9.0  # standard deviations: Phi(9) is 1 in float64
@@ -78,7 +79,7 @@ def fixed_size_gaussian(
 
 
 def unsampled_gaussian(
-    *, noise_multiplier: float, participations: int, delta: float, method: str = "exact Gaussian"
+    *, noise_multiplier: float, participations: int, delta: float, method: str = EXACT_GAUSSIAN
 ) -> Guarantee:
     """Accounts for fresh noise in every round, if a client joins at most `participations` rounds.
 
@@ -112,7 +113,7 @@ def tree_gaussian(
     delta: float,
     min_separation: int,
     max_participations: int = 0,
-    method: str = "RDP conversion",
+    method: str = RDP_CONVERSION,
 ) -> Guarantee:
     """Accounts for DP-FTRL by tree aggregation. Needs no random sampling of clients.
 
@@ -159,7 +160,7 @@ def matrix_gaussian(
     delta: float,
     min_separation: int,
     max_participations: int = 0,
-    method: str = "exact Gaussian",
+    method: str = EXACT_GAUSSIAN,
 ) -> Guarantee:
     """Accounts for DP-FTRL by correlated noise C^-1 z (BLT). Needs no random sampling of clients.
 
@@ -208,11 +209,11 @@ def epsilon_of_zcdp(rho: float, delta: float, *, method: str) -> float:
     >>> round(epsilon_of_zcdp(79 / 98, 1e-10, method="RDP conversion"), 2)
     8.9
     """
-    if method not in ("RDP conversion", "exact Gaussian"):
+    if method not in (RDP_CONVERSION, EXACT_GAUSSIAN):
         raise ValueError(f"`method` must be 'RDP conversion' or 'exact Gaussian', got {method!r}.")
     if rho == 0 or math.isinf(rho):
         return rho
-    if method == "exact Gaussian":
+    if method == EXACT_GAUSSIAN:
         return _epsilon_of_gaussian(math.sqrt(2 * rho), delta)
     event = dp_accounting.GaussianDpEvent(1 / math.sqrt(2 * rho))
     return rdp.RdpAccountant().compose(event).get_epsilon(delta)

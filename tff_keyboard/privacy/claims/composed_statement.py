@@ -17,7 +17,7 @@ from tff_keyboard.privacy.claims.statement import unchecked_caveats
 from tff_keyboard.privacy.ledger import client_digests
 from tff_keyboard.privacy.ledger.client_digests import ClientDigests
 from tff_keyboard.privacy.ledger.ledger import contents, read_ledger
-from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
 from tff_keyboard.privacy.ledger.lineage import ancestors, rehearses, validates
 from tff_keyboard.storage.errors import printable
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -98,10 +98,13 @@ class LedgerAndClients:
 
         Clients of one store are clients of training or of validation. Two ledgers with the id of
         one run, such as the ledger of a lost directory and its restored backup, have one store.
+        A server validates on its own store. As in the statement of each run with devices, this
+        store is not covered, and it is not text of devices that joined another run.
         """
         is_same_store = self.store_sha256 and self.store_sha256 == other.store_sha256
         is_same_run = self.header.run_id and self.header.run_id == other.header.run_id
-        if not self.validates or is_same_store or is_same_run:
+        are_both_of_devices = self.header.sampling == other.header.sampling == CHECK_IN
+        if not self.validates or is_same_store or is_same_run or are_both_of_devices:
             return False
         if self.validated is None or other.clients is None:
             return True
@@ -142,8 +145,8 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
         names_text = _in_one_line(group)
         if problems:
             texts.append(
-                f"NO CLAIM for {names_text} together: {_in_one_line(sorted(problems))} was trained "
-                "or chosen on some of their clients and has no claim about them."
+                f"NO CLAIM for {names_text} together: {_in_one_line(sorted(problems))} was, or may "
+                "have been, trained or chosen on some of their clients without a claim about them."
             )
             continue
         releases = distinct(
@@ -156,6 +159,8 @@ def composed_statement(ledgers: Mapping[str, LedgerAndClients]) -> str:
             f"({guarantee.adjacency}; {guarantee.method})."
         )
         caveats = [one for part in listed for one in unchecked_caveats(part.header)]
+        if any(part.validates for part in listed):
+            caveats.append("Not covered: the clients of validation, whose text chose a model.")
         texts += [f"* {caveat}" for caveat in dict.fromkeys(caveats)]
     return "\n".join(texts)
 

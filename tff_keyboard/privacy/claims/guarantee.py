@@ -202,7 +202,7 @@ class _Parts:
     def __init__(self, delta: float):
         self._delta = delta
         self._rho = 0.0
-        self._method = "exact Gaussian"
+        self._method = accounting.EXACT_GAUSSIAN
         self._sampled: list[dp_accounting.DpEvent] = []
 
     def add_rho(self, rho: float, replaced: bool) -> None:
@@ -218,11 +218,12 @@ class _Parts:
         if not noise:
             self._rho = math.inf
         elif not _is_sampled(header):
-            rho = guarantee_of(header, rounds).rho
-            assert rho is not None
-            self.add_rho(rho, replaced)
-            if header.mechanism.is_discrete:
-                self._method = "RDP conversion"  # only rho is known for a discrete Gaussian
+            alone = guarantee_of(header, rounds)
+            assert alone.rho is not None
+            self.add_rho(alone.rho, replaced)
+            # Otherwise the total could be smaller than the figure of one of its parts
+            if alone.method.endswith(accounting.RDP_CONVERSION):
+                self._method = accounting.RDP_CONVERSION
         else:
             event = dp_accounting.GaussianDpEvent(noise / 2)
             one = dp_accounting.SampledWithoutReplacementDpEvent(header.population, drawn, event)
