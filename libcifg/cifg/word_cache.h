@@ -7,6 +7,7 @@
 // Source: tff_keyboard/predictors/hybrid/word_cache.py, tff_keyboard_app/keyboard/cache_file.py.
 #pragma once
 
+#include <limits>
 #include <set>
 
 #include "vocabulary.h"
@@ -147,9 +148,11 @@ class WordCache {
     return text + "}";
   }
 
+  // Returns the sum, or the largest number if a file has counts whose sum is above it.
   static int64_t sum_of(const Counts& counts) {
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
     int64_t sum = 0;
-    for (const auto& [word, count] : counts) sum += count;
+    for (const auto& [word, count] : counts) sum = count > kMost - sum ? kMost : sum + count;
     return sum;
   }
 

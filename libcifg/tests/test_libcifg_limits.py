@@ -2,6 +2,7 @@
 
 import ctypes
 import hashlib
+import itertools
 import json
 import shutil
 import subprocess
@@ -167,6 +168,20 @@ def test_a_floor_below_the_smallest_count_is_refused(native):
         else:
             with pytest.raises(ValueError, match="floor is out of range"):
                 native.set_cache(data)
+
+
+def test_a_sum_above_the_largest_number_is_out_of_range(native):
+    """A sum that wraps would be undefined behaviour."""
+    largest = 9_000_000_000_000_000
+    letters = [[letter.lower(), letter.upper()] for letter in "abcdefghijk"]
+    forms = {"".join(form): largest for form in itertools.product(*letters)}
+    word = "abcdefghijk"
+    fields = {
+        **{"floor": 0.01, "forms": {word: forms}, "half_life": 1000, "kept": [], "pairs": {}},
+        **{"uses": {word: largest}, "words": {word: largest}},
+    }
+    with pytest.raises(ValueError, match="out of range"):
+        native.set_cache(b"tff-keyboard word cache 2\n" + json.dumps(fields).encode() + b"\n")
 
 
 def test_an_id_of_no_word_is_an_error(native):

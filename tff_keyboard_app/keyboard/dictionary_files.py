@@ -22,10 +22,10 @@ import io
 import pathlib
 import re
 import unicodedata
+import xml.parsers.expat
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from xml.etree import ElementTree
 
 from tff_keyboard.predictors.hybrid.word_cache import may_be_learnt
 from tff_keyboard.predictors.tail_lexicon import may_be_listed
@@ -189,15 +189,26 @@ def _of_json(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
 
 
 def _of_xml(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
-    if b"<!" in content.replace(b"<!--", b""):  # an entity can be of any size
+    entries: list[Entry] = []
+
+    def start(_: str, attributes: dict[str, str]) -> None:
+        if (word := attributes.get("word")) is not None:
+            shortcut, locale = attributes.get("shortcut", ""), attributes.get("locale", "")
+            entries.append(_entry(word, shortcut, locale))
+
+    def refuse(*_: object) -> None:  # an entity can be of any size
         raise DataError(f"{path}: XML with a document type or entities is not read.")
+
+    parser = xml.parsers.expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = refuse
     try:
-        root = ElementTree.fromstring(content)
-    except (ElementTree.ParseError, ValueError, RecursionError):
+        parser.Parse(content, True)
+    except DataError:  # `DataError` is a `ValueError`
+        raise
+    except (xml.parsers.expat.ExpatError, ValueError, LookupError):
         raise DataError(f"{path}: not XML. {_FORMS}.") from None
-    for element in root.iter():
-        if (word := element.get("word")) is not None:
-            yield _entry(word, element.get("shortcut", ""), element.get("locale", ""))
+    yield from entries
 
 
 def _entry(word: str, shortcut: str, locale: str) -> Entry:

@@ -102,7 +102,12 @@ def _use_cache(options: Options, store: "DeviceStore") -> None:
     limits, now = store.limits, time.time()
     max_per_category = limits.max_per_category
     with contextlib.closing(caches.ClientCache(store.cache)) as cache:
-        cache.remove_old(now=now, ttl_days=limits.ttl_days, max_per_category=max_per_category)
+        cache.remove_old(
+            now=now,
+            ttl_days=limits.ttl_days,
+            max_per_category=max_per_category,
+            is_clock_right=False,
+        )
         if options.typed is not None:
             typed = caches.read_typed(options.typed)
             cache.add(typed, now=now, max_per_category=max_per_category)

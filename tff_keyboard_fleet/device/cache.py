@@ -125,15 +125,24 @@ class ClientCache:
             )
             self._keep_newest(max_per_category)
 
-    def remove_old(self, *, now: float, ttl_days: float, max_per_category: int) -> None:
+    def remove_old(
+        self, *, now: float, ttl_days: float, max_per_category: int, is_clock_right: bool
+    ) -> None:
         """Deletes examples older than `ttl_days`, and of each category all but the newest.
 
-        Examples of the future were typed while the clock was wrong. They count as typed at `now`.
+        Args:
+          now: The time, in seconds since 1970.
+          ttl_days: The largest age.
+          max_per_category: Number of examples of a category that remain.
+          is_clock_right: Whether something confirms `now`. Then examples of the future were typed
+            while the clock was wrong, and count as typed at `now`. Otherwise they stay as they are:
+            the clock may be behind now, and a new time would make them old once it is right.
         """
         with self._told():
-            self._connection.execute(
-                "update examples set typed_at = :now where typed_at > :now", {"now": now}
-            )
+            if is_clock_right:
+                self._connection.execute(
+                    "update examples set typed_at = :now where typed_at > :now", {"now": now}
+                )
             oldest = now - ttl_days * _SECONDS_A_DAY
             self._connection.execute("delete from examples where typed_at < ?", [oldest])
             self._keep_newest(max_per_category)

@@ -162,7 +162,7 @@ class Device:
         state = self._store.state
         if plan.cache != state.cache:
             self._store.change(cache=plan.cache)
-        examples = self._remove_old()
+        examples = self._remove_old(is_clock_right=True)
         since = state.took_part_at
         unmet = eligibility.unmet(
             plan.conditions,
@@ -215,6 +215,12 @@ class Device:
             upload_before=self._clock() + seconds,
             secure_sum=seat.secure_sum,
         )
+        # Otherwise the files of rounds that this device did not finish would fill its disk.
+        files_of_round = [plan.sha256, plan.graph, seat.model]
+        if plan.evaluation is not None:
+            files_of_round += plan.evaluation.models
+        newest = self._store.state.model
+        self._store.keep_only([*files_of_round, *([newest] if newest else [])])
         self._store.change(task=task, population=plan.population)
         self._say(f"got a seat in round {task.round}; upload within {seconds:.0f} s")
         return task
@@ -338,8 +344,11 @@ class Device:
         self._store.change(task=task)
         return task
 
-    def _remove_old(self) -> int:
+    def _remove_old(self, *, is_clock_right: bool = False) -> int:
         """Deletes text that is older than the newest plan allows, even if no server answers.
+
+        Args:
+          is_clock_right: Whether a server has just answered; see `ClientCache.remove_old`.
 
         Returns:
           The number of messages left.
@@ -350,6 +359,7 @@ class Device:
                 now=self._clock(),
                 ttl_days=limits.ttl_days,
                 max_per_category=limits.max_per_category,
+                is_clock_right=is_clock_right,
             )
             return len(cache)
 

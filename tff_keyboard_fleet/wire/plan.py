@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 
+from tff_keyboard.config.sections.devices_config import MAX_CACHE_DAYS
 from tff_keyboard.storage import json_text, typed_json
 from tff_keyboard_fleet.wire import evaluation_sums
 from tff_keyboard_fleet.wire.messages import (
@@ -23,7 +24,6 @@ from tff_keyboard_fleet.wire.messages import (
 )
 
 MAX_SEPARATION = 10_000  # largest `min_separation_rounds` of a plan that a device follows
-MAX_CACHE_DAYS = 365  # as `devices.cache_days`
 MAX_EVALUATED_MODELS = 8
 MAX_EVALUATED_WORDS = 100_000
 SUMS_BITS = (32, 64)

@@ -1,8 +1,11 @@
 """A cluster requires a token, and other machines also require TLS."""
 
+import sys
+import types
+
 import pytest
 
-from tff_keyboard.execution.cluster import security
+from tff_keyboard.execution.cluster import node_facts, security
 from tff_keyboard.storage.errors import ClusterError
 
 TOKEN = {"RAY_AUTH_MODE": "token"}
@@ -62,3 +65,36 @@ def test_certificates_must_be_there(address, tls):
     for name in list(tls)[1:]:
         with pytest.raises(ClusterError, match=name):
             security.check(address, TOKEN | tls | {name: "/nowhere"})
+
+
+def test_a_directory_is_private_if_it_or_one_above_it_is_closed(tmp_path):
+    tmp_path.chmod(0o755)
+    session = tmp_path / "ray" / "session" / "sockets"
+    session.mkdir(parents=True)
+    for path in (session, session.parent, session.parent.parent):
+        path.chmod(0o777)
+    is_open_above = all(path.stat().st_mode & 0o077 for path in tmp_path.parents)
+    assert security.is_private(session) is not is_open_above
+    (tmp_path / "ray").chmod(0o700)
+    assert security.is_private(session)
+
+
+def test_a_process_that_joined_nothing_has_no_directory(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray._private.worker", None)
+    assert security.directory_of_ray() is None
+    security.check_directory()
+
+
+def test_a_directory_that_others_can_enter_is_refused(monkeypatch, tmp_path):
+    for path in (tmp_path, *tmp_path.parents):
+        if not path.stat().st_mode & 0o077:
+            path.chmod(0o755)
+    node = types.SimpleNamespace(get_session_dir_path=lambda: str(tmp_path))
+    worker = types.SimpleNamespace(_global_node=node)
+    monkeypatch.setitem(sys.modules, "ray._private.worker", worker)
+    with pytest.raises(ClusterError, match=r"Other users .*--temp-dir=DIRECTORY/ray"):
+        security.check_directory()
+    assert node_facts.facts({})["directory of Ray"] == "open to other users"
+    tmp_path.chmod(0o700)
+    security.check_directory()
+    assert node_facts.facts({})["directory of Ray"] == "closed"

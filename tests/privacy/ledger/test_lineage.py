@@ -650,6 +650,20 @@ def test_a_copy_without_the_clients_of_validation_has_no_claim(tmp_path):
     assert ancestors(str(run), ours=[client_digests.salted(OURS)], store_sha256="s")[0].header
 
 
+def test_a_statement_about_devices_excludes_the_clients_whose_text_chose_the_model(tmp_path):
+    run = with_run_id(make_validated_run(tmp_path / "a", ["dan"], ["zoe"]), TREE)
+    changes = {"ancestors": ancestors(str(run), ours=[]), "population": 0, "sampling": CHECK_IN}
+    text = text_of(tmp_path, **changes)
+    excluded = f"Not covered: the text of validation clients of the earlier run {run}"
+    assert excluded in text
+    assert "NO CLAIM" not in text
+    header = dataclasses.replace(TREE, key_id="me", **changes)
+    assert excluded in "\n".join(plan_remarks(header))
+    not_chosen = dataclasses.replace(header.ancestors[0], validates=False)
+    header = dataclasses.replace(header, ancestors=(not_chosen,))
+    assert excluded not in "\n".join(plan_remarks(header))
+
+
 def test_a_sum_of_runs_counts_validation_on_the_clients_of_the_other_run(tmp_path):
     with_run_id(make_validated_run(tmp_path / "a", ["dan", "ann"], ["bob"]), TREE)
     for name, store in (("b", "t"), ("c", "s")):

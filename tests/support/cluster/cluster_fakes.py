@@ -86,10 +86,10 @@ class Cluster:
             "--head",
             f"--port={PORT}",
             "--include-dashboard=false",
-            f"--temp-dir={self._folder}",
+            f"--temp-dir={self._folder / 'r'}",
         )
         try:
-            self.start(*head, f"--temp-dir={self._folder}", computes=head_computes)
+            self.start(*head, computes=head_computes)
             for _ in range(nodes):
                 self.start(f"--address={ADDRESS}")
         except BaseException:

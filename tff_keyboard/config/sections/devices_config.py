@@ -6,6 +6,8 @@ from typing import Annotated
 from tff_keyboard.parts.tables import Table
 from tff_keyboard.storage.checks import FromOne, NotNegative, Positive, Range
 
+MAX_CACHE_DAYS = 365  # devices refuse a plan that keeps their text for longer
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DevicesConfig(Table, path="devices"):
@@ -58,5 +60,7 @@ class DevicesConfig(Table, path="devices"):
     secure_neighbours: Annotated[
         int, Range("even and in 2..100", lambda count: 2 <= count <= 100 and count % 2 == 0)
     ] = 56
-    cache_days: Annotated[float, Range("in (0, 365]", lambda value: 0 < value <= 365)] = 30.0
+    cache_days: Annotated[
+        float, Range(f"in (0, {MAX_CACHE_DAYS}]", lambda value: 0 < value <= MAX_CACHE_DAYS)
+    ] = 30.0
     cache_messages: FromOne = 1000

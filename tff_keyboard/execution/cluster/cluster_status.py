@@ -38,7 +38,7 @@ def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
             for node_id, name in sorted(names.items(), key=lambda item: item[1])
         ]
     finally:
-        ray.shutdown()
+        ray_client.leave(ray)
 
 
 def _differences(ray: Any, driver_facts: Mapping[str, str], reference: Any) -> tuple[str, ...]:

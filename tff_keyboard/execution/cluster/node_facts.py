@@ -8,6 +8,7 @@ import platform
 from collections.abc import Mapping
 
 import tff_keyboard
+from tff_keyboard.execution.cluster import security
 
 STORES_VARIABLE = "TFF_KEYBOARD_STORES"
 PACKAGES = ("tensorflow", "tensorflow-federated", "tensorflow-text", "numpy", "protobuf")
@@ -23,7 +24,8 @@ def facts(files: Mapping[str, str]) -> dict[str, str]:
     """Returns facts about this process and machine.
 
     They are versions, a digest of this package's code, the instruction set and oneDNN settings
-    (which determine the order of floating-point sums), and a digest of each required file.
+    (which determine the order of floating-point sums), whether other users can enter the directory
+    of Ray, and a digest of each required file.
 
     Args:
       files: Name -> path of the required files. The digest of a file that `place_of` does not find
@@ -33,6 +35,9 @@ def facts(files: Mapping[str, str]) -> dict[str, str]:
     facts |= {name: _version(name) for name in ("ray", *PACKAGES)}
     facts["code"] = _code_digest()
     facts["processor"] = _instruction_set()
+    directory = security.directory_of_ray()
+    is_closed = directory is None or security.is_private(directory)
+    facts["directory of Ray"] = "closed" if is_closed else "open to other users"
     facts[CORES] = str(len(os.sched_getaffinity(0)))
     return facts | {name: _digest(place_of(path)) for name, path in files.items()}
 

@@ -1,8 +1,10 @@
 """Joins Ray with a token and without usage statistics, and restores the signal handler."""
 
 import os
+import pathlib
 import secrets
 import signal
+import tempfile
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -19,12 +21,15 @@ _SETTINGS = {
     "RAY_DISABLE_IMPORT_WARNING": "1",
 }
 _OBJECT_STORE_BYTES = 500_000_000  # for a cluster on this machine: a state, a few results
+_LONGEST_DIRECTORY = 40  # the path of a socket in it has at most 107 bytes
+_directories: list[tempfile.TemporaryDirectory] = []  # of clusters that were started here
 
 
 def join(address: str) -> Any:
     """Joins the cluster at `address` and returns the module `ray`.
 
-    The address "local" starts a cluster of one node on this machine.
+    The address "local" starts a cluster of one node on this machine, in a directory that only this
+    user can enter. `leave` ends it.
 
     Raises `ClusterError` if Ray is not installed, or if the cluster is insecure, rejects the
     connection or does not exist.
@@ -44,6 +49,7 @@ def join(address: str) -> Any:
             "num_cpus": 1,
             "resources": {RESOURCE: 1},
             "object_store_memory": _OBJECT_STORE_BYTES,
+            "_temp_dir": _new_directory(),
         }
     ray = _imported()
     in_main_thread = threading.current_thread() is threading.main_thread()
@@ -62,7 +68,32 @@ def join(address: str) -> Any:
     finally:
         if in_main_thread:
             signal.signal(signal.SIGTERM, handler)
+    try:
+        security.check_directory()
+    except ClusterError:
+        leave(ray)
+        raise
     return ray
+
+
+def leave(ray: Any) -> None:
+    """Leaves the cluster. Ends it, and removes its directory, if it was started here."""
+    ray.shutdown()
+    while _directories:
+        _directories.pop().cleanup()
+
+
+def _new_directory() -> str:
+    """Returns a new directory inside one with mode 0700.
+
+    Ray makes its own directory writable for all. Both are also removed when this process ends.
+    """
+    is_short = len(tempfile.gettempdir()) < _LONGEST_DIRECTORY - len("/ray-12345678/ray")
+    directory = tempfile.TemporaryDirectory(
+        prefix="ray-", dir=None if is_short else "/tmp", ignore_cleanup_errors=True
+    )
+    _directories.append(directory)
+    return str(pathlib.Path(directory.name).resolve() / "ray")
 
 
 def _imported() -> Any:

@@ -95,7 +95,7 @@ class RayEngine:
         with contextlib.suppress(futures.TimeoutError):
             self._thread.submit(lambda: None).result(_END_SECONDS)  # after the call that still runs
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._ray.shutdown()  # this also ends the actors
+        ray_client.leave(self._ray)  # this also ends the actors
 
     def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return self._thread.submit(function, *arguments).result()

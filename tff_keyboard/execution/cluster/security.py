@@ -2,13 +2,15 @@
 
 Anyone with access to a Ray cluster can run any code on it, and Ray listens on all interfaces,
 whatever address it is given. Its token keeps strangers out, but without TLS the token is readable
-on the network.
+on the network. Other users of a machine need no token: Ray's sockets and logs lie in directories
+that every user can write, so these must lie in a directory that only one user can enter.
 """
 
 import ipaddress
 import os
 import pathlib
 import socket
+import sys
 from collections.abc import Mapping
 
 from tff_keyboard.storage.errors import ClusterError
@@ -77,6 +79,31 @@ def check_reach(address: str) -> None:
             f"Nothing answers at {address} ({getattr(error, 'strerror', None) or error}). Is `ray "
             f"start --head` running there, and can this machine reach that port? {_HOW}"
         ) from None
+
+
+def is_private(directory: pathlib.Path) -> bool:
+    """Checks if only this user can enter a directory: it, or one above it, is closed to others."""
+    return any(
+        (facts := place.stat()).st_uid == os.getuid() and not facts.st_mode & 0o077
+        for place in (directory, *directory.parents)
+    )
+
+
+def directory_of_ray() -> pathlib.Path | None:
+    """Returns the directory with Ray's sockets and logs; None if this process has not joined."""
+    node = getattr(sys.modules.get("ray._private.worker"), "_global_node", None)
+    return None if node is None else pathlib.Path(node.get_session_dir_path())
+
+
+def check_directory() -> None:
+    """Raises if other users of this machine can enter the directory of Ray."""
+    directory = directory_of_ray()
+    if directory is not None and not is_private(directory):
+        raise ClusterError(
+            f"Other users of this machine can enter {directory.parent}, and so take over Ray's "
+            "sockets and log files. Start the head with --temp-dir=DIRECTORY/ray, after "
+            f"mkdir -m 700 DIRECTORY on every machine. {_HOW}"
+        )
 
 
 def is_loopback(host: str) -> bool:

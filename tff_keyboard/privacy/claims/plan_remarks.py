@@ -10,6 +10,7 @@ from tff_keyboard.privacy.claims.statement import (
     missing_claims,
     server_rows,
     unchecked_caveats,
+    validation_caveats,
 )
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, EVALUATION, LedgerHeader
@@ -57,7 +58,8 @@ def plan_remarks(
         )
     if rehearses:
         remarks.append(f"* {REHEARSED}")
-    remarks += [f"* {caveat}" for caveat in unchecked_caveats(header)]
+    caveats = [*unchecked_caveats(header), *validation_caveats(header)]
+    remarks += [f"* {caveat}" for caveat in caveats]
     remarks.append(f"* {_vocabulary(header, store_clients is not None)}")
     return remarks + [f"* {caveat}" for caveat in delta_caveats(header, delta)]
 

@@ -80,7 +80,7 @@ def privacy_statement(path: pathlib.Path) -> str:
     if rehearsed := rehearsed_own_clients(run, header):
         refused.insert(0, f"NO CLAIM: {rehearsed}. The figures below do not cover this.\n")
     caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
-    caveats += [f"* {caveat}" for caveat in unchecked_caveats(header)]
+    caveats += [f"* {one}" for one in (*unchecked_caveats(header), *validation_caveats(header))]
     if run.rehearsed_client_digests.exists():
         caveats.append(f"* {REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
@@ -98,6 +98,23 @@ def unchecked_caveats(header: LedgerHeader) -> list[str]:
         f"{PROMISES.get(part.partition(' = ')[0], SENSITIVITY_PROMISE)}, which nobody has checked."
         for of_run, header_of_run in runs
         for part in header_of_run.unchecked_parts
+    ]
+
+
+def validation_caveats(header: LedgerHeader) -> list[str]:
+    """Returns a sentence for each earlier run of a run with devices whose model validation chose.
+
+    The unit of the statement is the text under a device key. Nobody can tell whether its owner was
+    a client of validation, whose text chose the initial model without noise.
+    """
+    if header.sampling != CHECK_IN:
+        return []
+    return [
+        f"Not covered: the text of validation clients of the earlier run {printable(one.model)}, "
+        "which chose the initial model, also if the owner of a device typed it. With "
+        '`train.final_model` = "last", no validation chooses a model.'
+        for one in header.ancestors
+        if one.validates
     ]
 
 

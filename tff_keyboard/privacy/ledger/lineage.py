@@ -189,6 +189,7 @@ def ancestors(
                 )
         one = _at_least_rounds(one, tags, earlier.rounds, earlier.last_content)
         one = one if recorded_ancestor is None else _at_least(one, tags, recorded_ancestor)
+        # The unit of devices is the text under a device key, and no store has it: a caveat says so.
         if one.validates and ours and not one.same_store:
             overlap = _overlap(run.validation_client_digests, ours)
             if overlap != client_digests.NONE:

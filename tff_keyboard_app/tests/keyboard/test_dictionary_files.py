@@ -97,12 +97,13 @@ def test_what_is_written_is_read(tmp_path, name):
         ('{"terms": 7}', "has no list"),
         ("<a", "not XML"),
         ('<!DOCTYPE a [<!ENTITY x "y">]><a word="&x;"/>', "document type or entities"),
+        ('<!DOCTYPE a><a word="y"/>'.encode("utf-16-le"), "document type or entities"),
         ("", "has no word"),
         ("42\n!\n", "has no word"),
         ("[" * 100_000, "has no word"),
         ('{"terms": ' + "[" * 100_000, "not JSON"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_bad_files_are_one_line(tmp_path, content, problem):
     with pytest.raises(DataError, match=problem) as error:

@@ -43,7 +43,7 @@ def test_each_category_keeps_its_newest(cache):
 def test_old_examples_are_deleted(cache):
     for day in (0, 10, 20):
         cache.add([Example(text=f"day {day}")], now=day * DAY, max_per_category=9)
-    cache.remove_old(now=25 * DAY, ttl_days=15, max_per_category=9)
+    cache.remove_old(now=25 * DAY, ttl_days=15, max_per_category=9, is_clock_right=False)
     assert texts(cache) == ["day 10", "day 20"]
 
 
@@ -51,8 +51,17 @@ def test_an_example_of_the_future_is_not_kept_longer(cache):
     """It was typed while the clock was a year ahead."""
     cache.add([Example(text="ahead")], now=365 * DAY, max_per_category=9)
     for day, left in ((0, ["ahead"]), (14, ["ahead"]), (16, [])):
-        cache.remove_old(now=day * DAY, ttl_days=15, max_per_category=9)
+        cache.remove_old(now=day * DAY, ttl_days=15, max_per_category=9, is_clock_right=True)
         assert texts(cache) == left
+
+
+def test_a_clock_that_is_behind_for_a_while_makes_no_text_old(cache):
+    cache.add([Example(text="today")], now=9000 * DAY, max_per_category=9)
+    for day, is_right in ((3, False), (9000, False), (9000, True), (9014, True)):
+        cache.remove_old(now=day * DAY, ttl_days=15, max_per_category=9, is_clock_right=is_right)
+        assert texts(cache) == ["today"]
+    cache.remove_old(now=9016 * DAY, ttl_days=15, max_per_category=9, is_clock_right=False)
+    assert texts(cache) == []
 
 
 def test_deleted_text_is_overwritten_in_the_file(cache, tmp_path):

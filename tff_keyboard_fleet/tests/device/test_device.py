@@ -490,6 +490,39 @@ def test_an_upload_that_is_not_taken_is_dropped_and_its_text_kept(code, phone, s
     assert len(server.uploads) == 1
 
 
+def test_files_of_rounds_that_it_did_not_finish_do_not_fill_the_disk(phone, server):
+    """A slow phone is late in every round, and each round has new weights."""
+    sizes = []
+    for number in range(1, 6):
+        phone.model = weights.to_bytes(np.full(50_000, number, np.float32))
+        digest = weights.sha256(phone.model)
+        server.blobs[digest] = phone.model
+        server.seat(digest, round_num=number)
+        server.faults = [("/v1/rounds/", "late")]
+        phone.attempt()
+        phone.now += 8
+        assert phone.state.task is None
+        sizes.append(sum(path.stat().st_size for path in (phone.directory / "blobs").iterdir()))
+    assert len(set(sizes)) == 1
+    graphs = [path for _, path, *_ in server.seen if path.endswith(weights.sha256(GRAPH))]
+    assert len(graphs) == 1
+
+
+def test_a_clock_that_is_behind_for_one_attempt_deletes_no_text(phone, server):
+    phone.now = 1_790_000_000.0
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="today")], now=phone.now, max_per_category=9)
+    cache.close()
+    server.faults = [("/v1/plan", "drop")] * 20
+    phone.now = 1_000.0
+    with pytest.raises(ServerUnavailable):
+        phone.attempt()
+    phone.now = 1_790_000_000.0
+    with pytest.raises(ServerUnavailable):
+        phone.attempt()
+    assert phone.texts() == ["today"]
+
+
 def test_a_token_that_the_server_does_not_know_is_left_out_at_once(phone, server):
     """The server has another key: that of another evaluation, for example."""
     phone.attempt()

@@ -4,6 +4,8 @@ import gzip
 import html
 import json
 import re
+import types
+import xml.parsers.expat
 from xml.etree import ElementTree
 
 import hypothesis
@@ -212,6 +214,38 @@ def test_rejects_xml_that_is_not_an_sms_backup(tmp_path):
     entities = '<!DOCTYPE a [<!ENTITY b "zebra">]><smses>&b;</smses>'
     with pytest.raises(DataError, match="declares XML entities"):
         read(tmp_path, "sms_backup", entities)
+
+
+def test_a_long_tag_is_read_a_few_times_only(tmp_path, monkeypatch):
+    """Expat begins an unfinished tag anew at each call, which would take quadratic time."""
+    lengths = []
+
+    class Parser:
+        def __init__(self):
+            object.__setattr__(self, "expat", xml.parsers.expat.ParserCreate())
+
+        def __getattr__(self, name):
+            return getattr(self.expat, name)
+
+        def __setattr__(self, name, value):
+            setattr(self.expat, name, value)
+
+        def Parse(self, data, is_final):
+            lengths.append(len(data))
+            return self.expat.Parse(data, is_final)
+
+    fake = types.SimpleNamespace(ParserCreate=Parser, ExpatError=xml.parsers.expat.ExpatError)
+    parsers = types.SimpleNamespace(expat=fake)
+    monkeypatch.setattr(sms_backup, "xml", types.SimpleNamespace(parsers=parsers))
+    picture = '<mms><parts><part data="' + "A" * 6_000_000 + '"/></parts></mms>'
+    sent = '<sms address="+6555501234" type="2" date="1" body="see you"/>'
+    content = f"<smses>{sent}{picture}{sent * 3_000}</smses>"
+    assert len(read(tmp_path, "sms_backup", content)[0]) == 3_001
+    assert sum(lengths) >= len(content)
+    assert len(lengths) < 20
+    monkeypatch.setattr(sms_backup, "_MAX_TAG_BYTES", 1_000_000)
+    with pytest.raises(DataError, match=r":1: a tag has more than 1 MB\. Export the messages"):
+        read(tmp_path, "sms_backup", content)
 
 
 @hypothesis.given(

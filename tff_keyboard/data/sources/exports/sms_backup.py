@@ -34,6 +34,8 @@ _LONGEST_UNFINISHED = 24  # bytes
 _PERSON = re.compile(r"\+?[0-9 ()./-]{7,}\Z|[^@\s]+@[^@\s]+\Z")
 
 
+_MAX_TAG_BYTES = 50_000_000  # of one tag, such as that of a picture in an MMS
+
 _NO_MEMBERS = automatic_lines.Members()  # no sentence begins with a name
 
 
@@ -115,13 +117,27 @@ def read_messages(
     parser.EntityDeclHandler = handler.entity
     done = 0
     try:
+        chunks: list[bytes] = []
+        num_bytes = unfinished = 0
         for chunk in _joined_surrogates(json_documents.read_chunks(path)):
-            parser.Parse(chunk, False)
+            chunks.append(chunk)
+            num_bytes += len(chunk)
+            done += len(chunk)
+            # Expat reads an unfinished tag from its beginning each time, so it gets as much again.
+            if num_bytes < unfinished:
+                continue
+            parser.Parse(b"".join(chunks), False)
             yield from handler.typed
             handler.typed.clear()
-            done += len(chunk)
+            chunks, num_bytes, unfinished = [], 0, done - max(parser.CurrentByteIndex, 0)
+            if unfinished > _MAX_TAG_BYTES:
+                raise errors.DataError(
+                    f"{path}:{parser.CurrentLineNumber}: a tag has more than "
+                    f"{_MAX_TAG_BYTES / 1e6:.0f} MB. Export the messages without pictures."
+                )
             reading.on_position(bytes_before + min(done, path.stat().st_size))
-        parser.Parse(b"", True)
+        parser.Parse(b"".join(chunks), True)
+        yield from handler.typed
     except errors.DataError:  # `DataError` is a `ValueError`
         raise
     except (xml.parsers.expat.ExpatError, ValueError, LookupError) as error:
