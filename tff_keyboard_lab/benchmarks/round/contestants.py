@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import subprocess
 import time
 
@@ -150,11 +151,35 @@ class Answering:
         self._process.wait()
 
 
-def write_for_others(path, weights, clients, learning_rate):
+def write_for_others(path, weights, clients, learning_rate, model="cifg"):
     """Writes the .npz that the scripts in other Pythons read."""
     arrays = {f"weight_{n}": np.asarray(w) for n, w in enumerate(weights)}
+    arrays["model"] = np.array(model)
     arrays["batches_of_client"] = np.array([len(client) for client in clients])
     arrays["learning_rate"] = np.array(learning_rate)
     for c, client in enumerate(clients):
         arrays |= {f"batch_{c}_{n}": batch for n, batch in enumerate(client)}
     np.savez(path, **arrays)
+
+
+def peer_commands(name, python, file):
+    """Returns contestant -> command and environment, for the programs of one framework."""
+    here = pathlib.Path(__file__).parent
+    if name == "torch":
+        loop = [python, str(here / "torch_loop.py"), str(file)]
+        return {
+            "torch": (loop, {}),
+            "torch_1": ([*loop, "--threads=1"], {}),
+            "torch_2": ([*loop, "--threads=1", "--processes=2"], {}),
+        }
+    if name == "jax":
+        loop = [python, str(here / "jax_loop.py"), str(file)]
+        return {
+            "jax": (loop, {}),
+            "jax_2": ([*loop, "--devices=2"], {}),
+            "fedjax": ([*loop, "--fedjax"], {}),
+        }
+    simulator = [python, str(here / "other_simulators.py"), str(file), name]
+    if name == "pfl":
+        return {"pfl": (simulator, {}), "pfl_1": (simulator, {"OMP_NUM_THREADS": "1"})}
+    return {name: (simulator, {})}

@@ -85,8 +85,13 @@ def padded(batch, rows, time_steps, num_targets):
     )
 
 
-def loss_of(weights, batch):
-    """Returns the mean loss over the real targets, in nats."""
+def at_targets(hidden, batch):
+    """Returns the rows of [time, rows, dim] at the real targets, [targets, dim]."""
+    return hidden.swapaxes(0, 1).reshape(-1, hidden.shape[-1])[batch.positions]
+
+
+def cifg_logits(weights, batch):
+    """Returns the logits at the real targets, [targets, vocabulary]."""
     embedding, kernel, recurrent_kernel, bias, projection = weights
     units, dim = projection.shape
     pre = embedding[batch.ids] @ kernel + bias
@@ -102,20 +107,44 @@ def loss_of(weights, batch):
     rows = len(batch.ids)
     start = (jnp.zeros((rows, dim)), jnp.zeros((rows, units)))
     _, hidden = jax.lax.scan(step, start, pre.swapaxes(0, 1))
-    logits = hidden.swapaxes(0, 1).reshape(-1, dim)[batch.positions] @ embedding.T
+    return at_targets(hidden, batch) @ embedding.T
+
+
+def gru_logits(weights, batch):
+    """Returns the logits of the Keras GRU of `own_models.py`; see `cifg_logits`."""
+    embedding, kernel, recurrent_kernel, bias, narrow, narrow_bias, wide, wide_bias = weights
+    pre = embedding[batch.ids] @ kernel + bias[0]
+
+    def step(state, pre_of_step):
+        z, r, new = jnp.split(pre_of_step, 3, axis=1)
+        state_z, state_r, state_new = jnp.split(state @ recurrent_kernel + bias[1], 3, axis=1)
+        z, r = jax.nn.sigmoid(z + state_z), jax.nn.sigmoid(r + state_r)
+        state = z * state + (1.0 - z) * jnp.tanh(new + r * state_new)
+        return state, state
+
+    start = jnp.zeros((len(batch.ids), recurrent_kernel.shape[0]))
+    _, hidden = jax.lax.scan(step, start, pre.swapaxes(0, 1))
+    return (at_targets(hidden, batch) @ narrow + narrow_bias) @ wide + wide_bias
+
+
+LOGITS = {"cifg": cifg_logits, "gru": gru_logits}
+
+
+def loss_of(weights, batch, model):
+    """Returns the mean loss over the real targets, in nats. `model` is a key of `LOGITS`."""
+    logits = LOGITS[model](weights, batch)
     of_targets = jnp.take_along_axis(logits, batch.targets[:, None], axis=1)[:, 0]
     losses = jax.nn.logsumexp(logits, axis=1) - of_targets
     return (losses * batch.is_real).sum() / jnp.maximum(batch.is_real.sum(), 1.0)
 
 
-def sgd(weights, batch, learning_rate):
-    gradients = jax.grad(loss_of)(weights, batch)
+def sgd(weights, batch, learning_rate, model):
+    gradients = jax.grad(loss_of)(weights, batch, model)
     return tree_map(lambda w, g: w - learning_rate * g, weights, gradients)
 
 
-def build_loop(clients, sizes, learning_rate):
+def build_loop(clients, sizes, step):
     """Returns a function of the weights that computes a round on all devices."""
-    step = functools.partial(sgd, learning_rate=learning_rate)
     first_step = jax.jit(step)
     next_step = jax.jit(step, donate_argnums=0)
 
@@ -153,12 +182,12 @@ def build_loop(clients, sizes, learning_rate):
     return one_round
 
 
-def build_fedjax_round(clients, sizes, learning_rate):
+def build_fedjax_round(clients, sizes, step):
     import fedjax
 
     for_each_client = fedjax.for_each_client(
         lambda weights, key: weights,
-        lambda weights, batch: sgd(weights, batch, learning_rate),
+        step,
         lambda weights, trained: trained,
     )
     data = [(number, batches, jax.random.PRNGKey(0)) for number, batches in enumerate(clients)]
@@ -174,7 +203,9 @@ def build_fedjax_round(clients, sizes, learning_rate):
 
 def main():
     with np.load(FLAGS.file) as file:
-        weights = tuple(jnp.asarray(file[f"weight_{n}"]) for n in range(5))
+        model = str(file["model"])
+        num_weights = sum(name.startswith("weight_") for name in file)
+        weights = tuple(jnp.asarray(file[f"weight_{n}"]) for n in range(num_weights))
         arrays = [
             [file[f"batch_{client}_{n}"] for n in range(int(count))]
             for client, count in enumerate(file["batches_of_client"])
@@ -189,11 +220,13 @@ def main():
         for client in arrays
     ]
     build = build_fedjax_round if FLAGS.fedjax else build_loop
-    one_round = build(clients, sizes, learning_rate)
+    one_round = build(
+        clients, sizes, functools.partial(sgd, learning_rate=learning_rate, model=model)
+    )
 
     @jax.jit
     def sum_of_losses(weights, batch):
-        return loss_of(weights, batch) * batch.is_real.sum()
+        return loss_of(weights, batch, model) * batch.is_real.sum()
 
     def mean_loss(weights):
         batches = [batch for client in clients for batch in client]

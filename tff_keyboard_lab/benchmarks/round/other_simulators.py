@@ -1,4 +1,4 @@
-"""The round of `benchmarks/round/round.py` in pfl-research and in Flower.
+"""The round of `round.py`, or with the GRU of `own_models.py`, in pfl-research and in Flower.
 
 It uses the step of torch_loop.py and runs in its own Python with torch and one of the two. Like
 torch_loop.py, it answers each line of stdin with a line of JSON. Every round starts from the same
@@ -20,21 +20,20 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import torch_loop
 
-NAMES = ("embedding", "kernel", "recurrent_kernel", "bias", "projection")
-
 
 def answer(seconds, loss, version):
     print(json.dumps({"seconds": seconds, "loss": loss, "version": version}), flush=True)
 
 
-def pfl_rounds(weights, clients, learning_rate):
+def pfl_rounds(model_name, weights, clients, learning_rate):
     """Runs a round of pfl's FederatedAveraging for each line of stdin, with all clients.
 
     Each answer is a line of JSON: seconds of the round, loss after it (nats per target), and the
     version of pfl. One round before the first answer is not timed.
 
     Args:
-      weights: Five torch tensors in the order of `NAMES`.
+      model_name: A key of `torch_loop.LOGITS`.
+      weights: The weights of this model.
       clients: For each client its batches, int64 [messages, time + 1].
       learning_rate: Learning rate of the clients' SGD; the server's is 1.
     """
@@ -53,12 +52,13 @@ def pfl_rounds(weights, clients, learning_rate):
     class Module(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            for name, weight in zip(NAMES, weights, strict=True):
-                self.register_parameter(name, torch.nn.Parameter(weight.clone()))
+            for number, weight in enumerate(weights):
+                self.register_parameter(f"weight_{number}", torch.nn.Parameter(weight.clone()))
 
         def loss(self, batch):
             width = int((batch != 0).sum(1).max())
-            return torch_loop.loss_of(list(self.parameters()), batch[:, :width].long())
+            ids = batch[:, :width].long()
+            return torch_loop.loss_of(model_name, list(self.parameters()), ids)
 
         @torch.no_grad()
         def metrics(self, batch):
@@ -111,11 +111,12 @@ def pfl_rounds(weights, clients, learning_rate):
     one_round()
     for _ in sys.stdin:
         seconds = one_round()
-        loss = torch_loop.mean_loss([p.detach() for p in module.parameters()], clients)
+        after = [parameter.detach() for parameter in module.parameters()]
+        loss = torch_loop.mean_loss(model_name, after, clients)
         answer(seconds, loss, importlib.metadata.version("pfl"))
 
 
-def flower_rounds(weights, clients, learning_rate, file):
+def flower_rounds(model, weights, clients, learning_rate, file):
     """Serves stdin from a Flower server app, with a FedAvg round for each line."""
     import flwr
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
@@ -138,10 +139,11 @@ def flower_rounds(weights, clients, learning_rate, file):
         torch.set_num_threads(1)  # an actor has one core
         cache = vars(torch_loop).setdefault("clients_of_file", {})  # of the process
         if file not in cache:
-            cache[file] = torch_loop.load(file)[1]
+            cache[file] = torch_loop.load(file)[2]
         mine = cache[file][int(context.node_config["partition-id"])]
         arrays = message.content["arrays"].to_numpy_ndarrays()
-        new = torch_loop.train([torch.from_numpy(a.copy()) for a in arrays], mine, learning_rate)
+        before = [torch.from_numpy(array.copy()) for array in arrays]
+        new = torch_loop.train(model, before, mine, learning_rate)
         content = RecordDict(
             {
                 "arrays": ArrayRecord([w.numpy() for w in new]),
@@ -168,7 +170,7 @@ def flower_rounds(weights, clients, learning_rate, file):
         for _ in sys.stdin:
             seconds, result = one_round()
             new = [torch.from_numpy(np.copy(a)) for a in result.arrays.to_numpy_ndarrays()]
-            answer(seconds, torch_loop.mean_loss(new, clients), flwr.__version__)
+            answer(seconds, torch_loop.mean_loss(model, new, clients), flwr.__version__)
 
     try:
         run_simulation(
@@ -187,11 +189,11 @@ def main():
     parser.add_argument("file", help=".npz with weights and batches, from round.py")
     parser.add_argument("simulator", choices=["pfl", "flower"])
     flags = parser.parse_args()
-    weights, clients, learning_rate = torch_loop.load(flags.file)
+    model, weights, clients, learning_rate = torch_loop.load(flags.file)
     if flags.simulator == "pfl":
-        pfl_rounds(weights, clients, learning_rate)
+        pfl_rounds(model, weights, clients, learning_rate)
     else:
-        flower_rounds(weights, clients, learning_rate, flags.file)
+        flower_rounds(model, weights, clients, learning_rate, flags.file)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,10 @@ Each model trains on the same clients with plain SGD, in these ways:
   local_iterator  the same with DATASET_ITERATOR
   ours            `tk.algorithms.build_fed_avg` in `local_context()`
 
+The Keras GRU also trains in other frameworks, if `--python` or `--jax-python` can import them, each
+at its defaults and at its best setting (`contestants.peer_commands`). There it is PyTorch's own GRU
+and a scan in JAX.
+
 Models: our CIFG, the same with a gradient by automatic differentiation (`cifg_autodiff`), a Keras
 GRU, a Keras transformer block and a linear model of the previous word. All have embeddings of
 `--embedding` numbers, and the recurrent ones `--units` units.
@@ -20,8 +24,8 @@ random words.
 
 Repeats of the ways alternate, so that other load on the machine affects all; look at the ratios.
 The first round of each compiles and does not count. All ways start from the same weights and must
-end a round with the same weights, to `TOLERANCE`, or the benchmark fails. The JSON file is written
-after each model and size.
+end a round with the same weights, to `TOLERANCE`, or the benchmark fails. Other frameworks must end
+it with the same loss, to `LOSS_TOLERANCE`. The JSON file is written after each model and size.
 """
 
 import argparse
@@ -31,19 +35,27 @@ import json
 import os
 import pathlib
 import signal
+import tempfile
 from typing import Any
 
 import numpy as np
 
-from tff_keyboard_lab.benchmarks.round.contestants import TffRound
+from tff_keyboard_lab.benchmarks.round.contestants import (
+    Answering,
+    TffRound,
+    peer_commands,
+    write_for_others,
+)
 from tff_keyboard_lab.benchmarks.round.round_clients import num_tokens, store_clients
-from tff_keyboard_lab.benchmarks.round.round_sizes import SIZES, Size
+from tff_keyboard_lab.benchmarks.round.round_sizes import SIZES, Size, importable
 from tff_keyboard_lab.benchmarks.round.step import autodiff_cifg_class, make_batches
 from tff_keyboard_lab.tools import process_tree
 from tff_keyboard_lab.tools.checkout import circumstances
 
 LEARNING_RATE = 0.1
 TOLERANCE = 1e-4  # of weights after a round, absolute
+LOSS_TOLERANCE = 1e-4  # of other frameworks, relative
+MODEL_OF_PEERS = "gru"
 WAYS = {
     "stock": "TFF's builder and context",
     "stock_iterator": "TFF's builder and context, DATASET_ITERATOR",
@@ -123,7 +135,25 @@ def model_fns(vocabulary, units, dim):
     }
 
 
-def time_ways(model_fn, clients, *, repeats, stock_context, local):
+def mean_loss(model_fn, weights, clients):
+    """Returns the loss of a TFF model over the real targets of all clients, in nats a target."""
+    import tensorflow as tf
+
+    model = model_fn()
+    for variable, weight in zip(model.trainable_variables, weights, strict=True):
+        variable.assign(weight)
+    total = 0.0
+    for client in clients:
+        for batch in client:
+            inputs = collections.OrderedDict(
+                x=tf.constant(batch[:, :-1]), y=tf.constant(batch[:, 1:])
+            )
+            loss = float(model.forward_pass(inputs, training=False).loss)
+            total += loss * np.count_nonzero(batch[:, 1:])
+    return total / num_tokens(clients)
+
+
+def time_ways(model_fn, clients, *, repeats, stock_context, local, peers=None):
     """Times a round of each way; see the module docstring.
 
     Args:
@@ -132,12 +162,14 @@ def time_ways(model_fn, clients, *, repeats, stock_context, local):
       repeats: Timed rounds of each way.
       stock_context: TFF's own context.
       local: Our context.
+      peers: Framework -> Python that can import it, for `MODEL_OF_PEERS`.
 
     Returns:
-      Way -> seconds of each round, and the largest difference of a weight to "stock".
+      Way -> seconds of each round, the largest difference of a weight to "stock", and for other
+      frameworks the loss after the round and the version.
 
     Raises:
-      AssertionError: The weights after a round differ.
+      AssertionError: The weights or losses after a round differ.
     """
     import tensorflow_federated as tff
 
@@ -177,12 +209,28 @@ def time_ways(model_fn, clients, *, repeats, stock_context, local):
         rounds[name] = TffRound(process, datasets, context, [], initial)
         if context is stock_context:
             rounds[name].worker_pids = process_tree.descendants(os.getpid())
-    seconds: dict[str, list[float]] = {name: [] for name in rounds}
-    for repeat in range(repeats + 1):
-        for name, one_round in rounds.items():
-            wall_seconds, _ = one_round()
-            if repeat:  # the first one compiles
-                seconds[name].append(wall_seconds)
+    seconds: dict[str, list[float]] = {}
+    with contextlib.ExitStack() as stack:
+        others = {}
+        if peers:
+            file = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory())) / "round.npz"
+            write_for_others(file, initial, clients, LEARNING_RATE, MODEL_OF_PEERS)
+            for framework, python in peers.items():
+                for name, command in peer_commands(framework, python, file).items():
+                    others[name] = stack.enter_context(contextlib.closing(Answering(*command)))
+        for repeat in range(repeats + 1):
+            for name, one_round in {**rounds, **others}.items():
+                wall_seconds, _ = one_round()
+                if repeat:  # the first one compiles
+                    seconds.setdefault(name, []).append(wall_seconds)
+        answers = {name: other.last for name, other in others.items()}
+    losses = {name: answer["loss"] for name, answer in answers.items()}
+    if losses:
+        losses["stock"] = mean_loss(model_fn, rounds["stock"].after, clients)
+        losses["initial"] = mean_loss(model_fn, initial, clients)
+    for name, loss in losses.items():
+        is_equal = abs(loss / losses["stock"] - 1) < LOSS_TOLERANCE
+        assert is_equal or name == "initial", f"losses after a round differ: {losses}"
     differences = {
         name: max(
             float(np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0))
@@ -196,7 +244,12 @@ def time_ways(model_fn, clients, *, repeats, stock_context, local):
         for a, b in zip(rounds["stock"].after, initial, strict=True)
     )
     assert moved > 10 * max(differences.values()), f"the round moved weights by {moved} only"
-    return {"seconds": seconds, "differences": differences}
+    versions = {name: answer["version"] for name, answer in answers.items()}
+    return {
+        "seconds": seconds,
+        "differences": differences,
+        **({"losses": losses, "versions": versions} if answers else {}),
+    }
 
 
 def random_clients(size: Size, longest, seed):
@@ -227,6 +280,31 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def table_of_peers(sizes: dict[str, Any]) -> str:
+    """Returns a Markdown table of median seconds in other frameworks, or "" without them.
+
+    Args:
+      sizes: Messages -> result of `MODEL_OF_PEERS`.
+    """
+    names = [
+        name
+        for name in dict.fromkeys(n for result in sizes.values() for n in result["median_seconds"])
+        if name not in WAYS
+    ]
+    if not names:
+        return ""
+    lines = [
+        f"| messages | ours | {' | '.join(names)} | best other over ours |",
+        f"|---|---|{'---|' * len(names)}---|",
+    ]
+    for messages, result in sizes.items():
+        medians = result["median_seconds"]
+        cells = [f"{medians[name]:.3f}" for name in ("ours", *names)]
+        cells.append(f"{min(medians[name] for name in names) / medians['ours']:.1f}")
+        lines.append(f"| {messages} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -242,8 +320,14 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=20, help="largest number of targets")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--python", help="Python that can import torch, pfl and flwr")
+    parser.add_argument("--jax-python", help="Python that can import jax and fedjax")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file")
     flags = parser.parse_args()
+
+    peers, errors = importable(flags.python, flags.jax_python)
+    for name, error in errors.items():
+        print(f"{name} is skipped: {error}", flush=True)
 
     # As in `round.py`: TFF ends its server with a SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -298,6 +382,7 @@ def main() -> None:
                     repeats=flags.repeats,
                     stock_context=stock_context,
                     local=local,
+                    peers=peers if model == MODEL_OF_PEERS else None,
                 )
                 measured["median_seconds"] = {
                     way: float(np.median(values)) for way, values in measured["seconds"].items()
@@ -307,6 +392,7 @@ def main() -> None:
                 flags.out.write_text(json.dumps(content, indent=1) + "\n")
                 print(model, messages, measured["median_seconds"], flush=True)
     print(table(results))
+    print(table_of_peers(results.get(MODEL_OF_PEERS, {})))
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ from tff_keyboard_lab.benchmarks.round.contestants import (
     DropFactory,
     NoAnswerError,
     TffRound,
+    peer_commands,
     write_for_others,
 )
 from tff_keyboard_lab.benchmarks.round.round_clients import (
@@ -187,7 +188,7 @@ def run(
             file = pathlib.Path(directory) / "round.npz"
             write_for_others(file, initial, clients, LEARNING_RATE)
             for name, python in (pythons or {}).items():
-                for contestant, (command, environment) in _commands(name, python, file).items():
+                for contestant, (command, environment) in peer_commands(name, python, file).items():
                     other = Answering(command, environment)
                     rounds[contestant] = stack.enter_context(contextlib.closing(other))
             peak = 0.0
@@ -268,29 +269,6 @@ def run(
         "data_seconds": data_seconds,
         **(_parts(seconds, tokens, peak) if parts else {}),
     }
-
-
-def _commands(name, python, file):
-    """Returns contestant -> command and environment, for the programs of one framework."""
-    here = pathlib.Path(__file__).parent
-    if name == "torch":
-        loop = [python, str(here / "torch_loop.py"), str(file)]
-        return {
-            "torch": (loop, {}),
-            "torch_1": ([*loop, "--threads=1"], {}),
-            "torch_2": ([*loop, "--threads=1", "--processes=2"], {}),
-        }
-    if name == "jax":
-        loop = [python, str(here / "jax_loop.py"), str(file)]
-        return {
-            "jax": (loop, {}),
-            "jax_2": ([*loop, "--devices=2"], {}),
-            "fedjax": ([*loop, "--fedjax"], {}),
-        }
-    simulator = [python, str(here / "other_simulators.py"), str(file), name]
-    if name == "pfl":
-        return {"pfl": (simulator, {}), "pfl_1": (simulator, {"OMP_NUM_THREADS": "1"})}
-    return {name: (simulator, {})}
 
 
 def _parts(seconds, tokens, peak):

@@ -37,6 +37,14 @@ def test_ratio_to_stock_at_its_best():
     assert rows.splitlines()[-1] == "| gru | 13 | 3.000 | 1.000 | 0.500 | 0.500 | 0.250 | 4.0 |"
 
 
+def test_table_of_other_frameworks():
+    medians = {"stock": 3.0, "ours": 0.25, "pfl": 2.0, "jax_2": 0.5}
+    rows = own_models.table_of_peers({"13": {"median_seconds": medians}}).splitlines()
+    assert rows[0] == "| messages | ours | pfl | jax_2 | best other over ours |"
+    assert rows[-1] == "| 13 | 0.250 | 2.000 | 0.500 | 2.0 |"
+    assert own_models.table_of_peers({"13": {"median_seconds": {"ours": 1.0}}}) == ""
+
+
 def test_random_clients_have_all_messages():
     clients = own_models.random_clients(Size("irc", 3, 13, 8), 20, seed=1)
     assert [[len(batch) for batch in client] for client in clients] == [[8, 5]] * 3
