@@ -5,7 +5,7 @@ tff-keyboard play english.tflite german.tflite         type in two or three lang
 tff-keyboard play one.tflite two.tflite                compare two models of one language
 tff-keyboard play keyboard.tflite --terminal
 tff-keyboard play keyboard.tflite --cache words.cache
-tff-keyboard play keyboard.tflite --events me.jsonl    log each strip (as secret as the text)
+tff-keyboard play keyboard.tflite --events me.json     count how strips are used, in a file
 
 The keyboard learns the words of the messages that you send. They stay in memory or, with --cache,
 in a file that only you can read. Only this machine can open the page, and the
@@ -19,7 +19,7 @@ import functools
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from absl import flags
 
@@ -27,6 +27,9 @@ from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.config.sections.data_config import Language
 from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
+
+if TYPE_CHECKING:
+    from tff_keyboard_app.events.event_log import LiveLog
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,8 +61,8 @@ class Options(TaskOptions):
     ] = ()
     events: Annotated[
         pathlib.Path | None,
-        "Log file with the outcome of each strip. It has no words, but with the model a reader can "
-        "compute typed words from it. An existing log is continued.",
+        "Log file with counts of shown and accepted suggestions. The counts of 10 or more messages "
+        "are added at a time. An existing log is continued.",
     ] = None
 
 
@@ -81,7 +84,7 @@ def run(options: Options) -> None:
     for path in models:
         manifest.load_checked(path)  # before the slow imports
     from tff_keyboard.evaluation.model_specs import references
-    from tff_keyboard_app.events import live_log
+    from tff_keyboard_app.events import event_log
     from tff_keyboard_app.keyboard import terminal_keyboard
     from tff_keyboard_app.keyboard.multilingual import AnyKeyboard, MultilingualKeyboard
     from tff_keyboard_app.keyboard.server import keyboard_server
@@ -112,8 +115,10 @@ def run(options: Options) -> None:
             languages = MultilingualKeyboard(alone)
             keyboards = {" + ".join(names): languages}
         owner = UserHistory(opened, cache, options.cache, languages)
-        log = held.enter_context(live_log.opened(options.events)) if options.events else None
+        log = held.enter_context(event_log.opened(options.events)) if options.events else None
         events = [KeyboardEvents(keyboard, log) for keyboard in alone] if log else []
+        if log is not None:
+            held.callback(_report_unwritten, log)
         if options.terminal:
             first = owner if languages else UserHistory(opened[:1], cache, options.cache)
             show = functools.partial(print, end="", flush=True)
@@ -128,6 +133,18 @@ def run(options: Options) -> None:
             server.serve_forever()
         finally:
             server.server_close()
+
+
+def _report_unwritten(log: "LiveLog") -> None:
+    """Says how many messages the log lacks because their counts were never written."""
+    from tff_keyboard_app.events.event_log import MIN_MESSAGES
+
+    if log.num_unwritten:
+        print(
+            f"--events: messages that are not in the log: {log.num_unwritten}. Counts are written "
+            f"for {MIN_MESSAGES} or more messages at a time.",
+            file=sys.stderr,
+        )
 
 
 def _are_together(options: Options, codes: Sequence[str]) -> bool:

@@ -1,1 +1,1 @@
-"""Reports of a keyboard about its strip that reveal no text: events, counts, replay."""
+"""Reports of a keyboard about its strip, as sums: counts, event log, replay."""

@@ -1,4 +1,4 @@
-"""Counts of an event log, one vector for each user, and the figures computed from their sums.
+"""Counts of the strips of a keyboard, one vector for each user, and the figures of their sums.
 
     click-through rate        accepted suggestions / suggestions shown
     accepted a strip          accepted suggestions / strips with a suggestion
@@ -16,13 +16,13 @@ A user is a vector of counts. A server needs only sums of vectors, so clients ca
 them privately: `tff_keyboard_app/events/private_counts.py`.
 """
 
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tff_keyboard.evaluation.statistics.jackknife import Interval, clipped_to_shares, ratio_interval
-from tff_keyboard_app.events.event_log import StripRecord
 
 PLACES = 3
 LATENCY_MS = (1, 2, 5, 10, 20, 50, 100)  # upper ends of buckets; the last bucket has no end
@@ -45,14 +45,42 @@ FIGURES: dict[str, tuple[str, str]] = {
 }
 
 
-def count(strips: Iterable[StripRecord]) -> np.ndarray:
-    """Counts one user's log: [len(COUNTS)] float64. Strips without a suggestion do not count."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Strip:
+    """A strip that was shown.
+
+    It stays in memory until its message is sent or dropped, and only its counts are written.
+
+    Attributes:
+      place: Position of the word in its message, 0 for the first.
+      prefix: Number of typed characters of the word when the strip was shown.
+      words: Suggestions, normalised, best first.
+      rank: Place of the accepted suggestion, 0 for the best; None if none was accepted.
+      deleted: Whether the accepted word was deleted before anything else was typed.
+      latency_us: Time from the key to the strip.
+    """
+
+    place: int
+    prefix: int
+    words: tuple[str, ...]
+    rank: int | None = None
+    deleted: bool = False
+    latency_us: int = 0
+
+
+def count(strips: Iterable[Strip], message: Sequence[str]) -> np.ndarray:
+    """Counts the strips of a message: [len(COUNTS)] int64. Strips without words do not count.
+
+    Args:
+      strips: The strips.
+      message: Normalised words of the message in the end.
+    """
     counts = dict.fromkeys(COUNTS, 0)
     for strip in strips:
-        if not strip.shown:
+        if not strip.words:
             continue
         counts["strips"] += 1
-        counts["suggestions"] += strip.shown
+        counts["suggestions"] += len(strip.words)
         counts[_LATENCIES[int(np.searchsorted(LATENCY_MS, strip.latency_us / 1000))]] += 1
         if strip.rank is not None:
             counts["accepted"] += 1
@@ -60,13 +88,13 @@ def count(strips: Iterable[StripRecord]) -> np.ndarray:
             if strip.rank < PLACES:
                 counts[f"accepted_at_{strip.rank + 1}"] += 1
         if strip.prefix == 0:
-            matched = strip.match is not None
+            matched = strip.place < len(message) and message[strip.place] in strip.words
             counts["next_word_strips"] += 1
             counts["next_word_matches"] += matched
             if strip.place == 0:
                 counts["zero_state_strips"] += 1
                 counts["zero_state_matches"] += matched
-    return np.array([counts[name] for name in COUNTS], np.float64)
+    return np.array(list(counts.values()))
 
 
 def figures(counts: np.ndarray) -> dict[str, Interval]:

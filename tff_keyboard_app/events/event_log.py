@@ -1,144 +1,205 @@
-"""The event log of a keyboard: one JSON line for each strip that was shown, without its words.
+"""The event log of a keyboard: sums of counts over messages, in one small JSON object.
 
-    {"v": 1, "model": "0a1b2c3d4e5f", "hour": "2026-11-21T19", "message": 3, "place": 0,
-     "prefix": 0, "shown": 3, "match": 1, "outcome": "typed", "rank": null, "deleted": false,
-     "latency_us": 640}
+    {"v": 2, "models": {"0a1b2c3d4e5f": {"first_day": "2026-11-21", "last_day": "2026-11-28",
+     "messages": 41, "counts": {"strips": 1310, "suggestions": 3904, "accepted": 402, ...}}}}
 
-  model       first 12 digits of the SHA-256 of the model file, or of its name if a replay has no
-              file
-  hour        in UTC, without minutes, so that two logs cannot be matched by time
-  message     number of the message in this log
-  place       position of the word in its message, 0 for the first
-  prefix      number of typed characters of the word when the strip was shown
-  shown       number of suggestions on it
-  match       position on the strip of the word that was typed in the end; null if it was not there
-  outcome     "accepted", "typed" (another key), or "left" (the message was sent or dropped)
-  rank        position on the strip of the accepted suggestion; null otherwise
-  deleted     whether the accepted word was deleted before anything else was typed
-  latency_us  time from the key to the strip
+  model      first 12 digits of the SHA-256 of the model file
+  first_day  first and last day, in UTC, on which counts were added
+  last_day
+  messages   number of messages that were sent or dropped, with a word and a strip
+  counts     sums over these messages, named as in `event_counts.COUNTS`
 
-The log is as secret as the text: with the model, a reader can compute typed words from `match` and
-`prefix` (docs/evaluation/event_log.md). Only its counts may leave the device.
+The file has nothing about a single strip, word or message, because a reader with the model could
+compute typed words from that. For the same reason, counts are added for at least `MIN_MESSAGES`
+messages at a time, so that two copies of a file never differ by fewer. Until then they are in
+memory, and the end of the process loses them. docs/evaluation/event_log.md says what a reader of
+the sums can still learn.
 """
 
+import contextlib
 import dataclasses
+import datetime
 import json
-import os
 import pathlib
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
 
-from tff_keyboard.storage import files, json_text
-from tff_keyboard.storage.errors import DataError
+import numpy as np
 
-VERSION = 1
-MAX_SHOWN = 16
-LONGEST_LINE = 1000
-Outcome = Literal["accepted", "typed", "left"]
+from tff_keyboard.storage import exclusive_file, files, json_text, typed_json
+from tff_keyboard.storage.errors import DataError, ProgramError, UsageError
+from tff_keyboard_app.events import event_counts
+from tff_keyboard_app.events.event_counts import COUNTS, Strip
 
-_FORMS = {
-    "model": (re.compile(r"[0-9a-f]{12}"), "12 hexadecimal digits"),
-    "hour": (re.compile(r"\d{4}-\d\d-\d\dT\d\d"), "such as 2026-11-21T19"),
-}
-_LARGEST = 10**9
+VERSION = 2
+MIN_MESSAGES = 10  # of a model whose counts are written, and of every addition
+
+_MAX_BYTES = 2**20  # one model takes about 600 bytes
+_MAX_COUNT = 10**12
+_MODEL = re.compile("[0-9a-f]{12}")
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_VERSION_1 = b'{"v": 1, '  # how each line of such a log begins
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StripRecord:
-    """One strip that was shown. Its fields are described in the module docstring.
+class ModelCounts:
+    """Counts of one model in a log. Its fields are described in the module docstring.
 
     Raises:
       ValueError: If a field breaks its rule. The message names it.
     """
 
-    model: str
-    hour: str
-    message: int
-    place: int
-    prefix: int
-    shown: int
-    match: int | None
-    outcome: Outcome
-    rank: int | None
-    deleted: bool
-    latency_us: int
+    first_day: str
+    last_day: str
+    messages: int
+    counts: dict[str, int]
 
     def __post_init__(self) -> None:
-        for name in ("message", "place", "prefix", "latency_us"):
-            _require(_is_count(getattr(self, name), _LARGEST), name, "a whole number >= 0")
-        _require(_is_count(self.shown, MAX_SHOWN), "shown", f"from 0 to {MAX_SHOWN}")
-        for name in ("match", "rank"):
-            value = getattr(self, name)
-            inside = value is None or _is_count(value, self.shown - 1)
-            _require(inside, name, "a position on the strip or null")
-        _require(self.outcome in ("accepted", "typed", "left"), "outcome", "a known word")
-        _require(isinstance(self.deleted, bool), "deleted", "true or false")
-        accepted = self.outcome == "accepted"
-        _require((self.rank is not None) == accepted, "rank", "present if accepted, and only then")
-        _require(accepted or not self.deleted, "deleted", "false if nothing was accepted")
-        for name, (form, rule) in _FORMS.items():
-            value = getattr(self, name)
-            _require(isinstance(value, str) and bool(form.fullmatch(value)), name, rule)
+        for name in ("first_day", "last_day"):
+            _require(bool(_DAY.fullmatch(getattr(self, name))), name, "such as 2026-11-21")
+        _require(self.first_day <= self.last_day, "first_day", "before `last_day`, or the same day")
+        enough = MIN_MESSAGES <= self.messages <= _MAX_COUNT
+        _require(enough, "messages", f"from {MIN_MESSAGES} to 10^12")
+        _require(self.counts.keys() == set(COUNTS), "counts", "the counts of this version")
+        for name, value in self.counts.items():
+            _require(0 <= value <= _MAX_COUNT, name, "from 0 to 10^12")
+        for part, whole in event_counts.FIGURES.values():
+            _require(self.counts[part] <= self.counts[whole], part, f"at most `{whole}`")
 
-    def to_json(self) -> dict[str, object]:
-        """Returns the strip as a line of the log, as a dict."""
-        return {"v": VERSION, **dataclasses.asdict(self)}
-
-    @classmethod
-    def from_json(cls, content: Any) -> "StripRecord":
-        """Reads the output of `to_json`.
-
-        Raises:
-          ValueError: If it has another version or other fields, or if a field breaks its rule.
-        """
-        if not isinstance(content, dict) or content.get("v") != VERSION:
-            raise ValueError(f"`v` must be {VERSION}")
-        fields = {field.name for field in dataclasses.fields(cls)}
-        if set(content) != {"v", *fields}:
-            raise ValueError("the fields must be exactly the fields of the schema")
-        return cls(**{name: content[name] for name in fields})
+    def vector(self) -> np.ndarray:
+        """Returns the counts in the order of `COUNTS`: [len(COUNTS)] int64."""
+        return np.array([self.counts[name] for name in COUNTS])
 
 
-def write_log(path: str | os.PathLike[str], strips: Iterable[StripRecord]) -> None:
-    """Writes a whole log atomically, with mode 0600."""
-    files.write_atomically(pathlib.Path(path), map(line_of, strips), mode=files.OWNER_ONLY)
-
-
-def line_of(strip: StripRecord) -> bytes:
-    """Returns a strip as a line of the log."""
-    return json.dumps(strip.to_json()).encode() + b"\n"
-
-
-def read_log(path: str | os.PathLike[str]) -> Iterator[StripRecord]:
-    """Yields the strips of a log. Ignores a last line without a line feed, which a kill has cut.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EventLog:
+    """Content of a log.
 
     Raises:
-      DataError: If the file cannot be read, or a line breaks a rule. The message names file, line
-        and rule.
+      ValueError: If it has another version, or a name of a model that is not one.
+    """
+
+    v: int
+    models: dict[str, ModelCounts]
+
+    def __post_init__(self) -> None:
+        _require(self.v == VERSION, "v", str(VERSION))
+        _require(bool(self.models), "models", "at least one model")
+        _require(
+            all(map(_MODEL.fullmatch, self.models)), "models", "named by 12 hexadecimal digits"
+        )
+
+    def vector(self) -> np.ndarray:
+        """Returns the sums over the models, in the order of `COUNTS`: [len(COUNTS)] int64."""
+        return np.sum([entry.vector() for entry in self.models.values()], axis=0)
+
+
+def read(path: pathlib.Path) -> EventLog:
+    """Reads a log.
+
+    Raises:
+      DataError: If the file cannot be read, is a log of version 1, or breaks a rule. The message
+        names the file and the rule.
     """
     try:
-        with pathlib.Path(path).open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-                if not line.endswith(b"\n"):
-                    if len(line) == LONGEST_LINE:
-                        raise DataError(f"{path}, line {number}: too long for an event.")
-                    return
-                yield _strip_of(line, path, number)
+        with files.open_regular(path, follow_link=True) as file:
+            content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror}.") from None
-
-
-def _strip_of(line: bytes, path: str | os.PathLike[str], number: int) -> StripRecord:
+    if content.startswith(_VERSION_1):
+        raise DataError(
+            f"{path}: an older version wrote this event log, with a line for each strip. Delete "
+            "it: it is as secret as the text, because typed words can be computed from its lines."
+        )
     try:
-        return StripRecord.from_json(json_text.parse(line))
+        if len(content) > _MAX_BYTES:
+            raise ValueError(f"it has more than {_MAX_BYTES:,} bytes")
+        return typed_json.read(EventLog, json_text.parse(content), "log")
     except ValueError as error:
-        rule = str(error) if type(error) is ValueError else "it is not valid JSON"
-        raise DataError(f"{path}, line {number}: {rule}. Remove the line.") from None
+        raise DataError(f"{path}: not an event log: {error}. Choose another file.") from None
 
 
-def _is_count(value: Any, max_value: int) -> bool:
-    return type(value) is int and 0 <= value <= max_value
+class LiveLog:
+    """A log to which the counts of messages are added, with mode 0600. Not thread-safe."""
+
+    def __init__(self, path: pathlib.Path, models: dict[str, ModelCounts]):
+        self._path = path
+        self._models = models
+        # Sums in memory, by model: number of messages, counts.
+        self._unwritten: dict[str, tuple[int, np.ndarray]] = {}
+
+    @property
+    def num_unwritten(self) -> int:
+        """Number of messages whose counts are only in memory."""
+        return sum(messages for messages, _ in self._unwritten.values())
+
+    def add(self, model: str, strips: Iterable[Strip], message: Sequence[str]) -> None:
+        """Adds the counts of a message.
+
+        Args:
+          model: First 12 digits of the SHA-256 of the model file.
+          strips: The strips of the message.
+          message: Its normalised words. A message without a word does not count as a message, but
+            its strips count.
+
+        Raises:
+          ProgramError: If the log cannot be written. It stays unchanged, and the counts stay in
+            memory.
+        """
+        counts = event_counts.count(strips, message)
+        messages, sums = self._unwritten.get(model, (0, np.zeros_like(counts)))
+        messages, sums = messages + bool(message and counts.any()), sums + counts
+        self._unwritten[model] = messages, sums
+        if messages >= MIN_MESSAGES:
+            self._write(model, messages, sums)
+
+    def _write(self, model: str, messages: int, counts: np.ndarray) -> None:
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        days, before = [today], self._models.get(model)
+        if before is not None:
+            days += [before.first_day, before.last_day]  # the clock may have been set back
+            messages, counts = messages + before.messages, counts + before.vector()
+        try:
+            entry = ModelCounts(
+                first_day=min(days),
+                last_day=max(days),
+                messages=messages,
+                counts=dict(zip(COUNTS, counts.tolist(), strict=True)),
+            )
+        except ValueError as error:  # a file with made-up counts
+            raise ProgramError(f"{self._path} is full: {error}. Choose another file.") from None
+        log = EventLog(v=VERSION, models={**self._models, model: entry})
+        content = json.dumps(typed_json.plain(log), indent=1).encode() + b"\n"
+        files.write_atomically(self._path, [content], mode=files.OWNER_ONLY)
+        self._models = log.models
+        del self._unwritten[model]
+
+
+@contextlib.contextmanager
+def opened(path: pathlib.Path) -> Iterator[LiveLog]:
+    """Opens a new or existing log, and locks it against other processes.
+
+    A new file is created with the first counts.
+
+    Raises:
+      UsageError: If the log cannot be written there, or another keyboard writes it.
+      DataError: If the file exists and is not a log.
+    """
+
+    def cannot_write(reason: str) -> UsageError:
+        return UsageError(f"{path}: cannot write an event log ({reason}). Choose another file.")
+
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise cannot_write("it is not a regular file")
+    holding = exclusive_file.held(
+        path.with_name(f".{path.name}.lock"),
+        cannot=cannot_write,
+        taken=UsageError(
+            f"{path}: another keyboard is using this log. Close it, or choose another file."
+        ),
+    )
+    with holding:
+        yield LiveLog(path, read(path).models if path.exists() else {})
 
 
 def _require(condition: bool, name: str, rule: str) -> None:

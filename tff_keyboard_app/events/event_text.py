@@ -1,7 +1,7 @@
-"""Formats figures of event logs for a terminal."""
+"""Formats event logs and figures of counts for a terminal."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.host.text_table import aligned
 from tff_keyboard.privacy.claims.epsilon_text import epsilon_in_short
 from tff_keyboard_app.events import event_counts
+from tff_keyboard_app.events.event_log import EventLog
 
 _LABELS = {
     "click_through_rate": "click-through rate, of shown suggestions",
@@ -20,8 +21,17 @@ _LABELS = {
 }
 
 
+def summary(logs: Sequence[EventLog]) -> str:
+    """Returns a line with the models, days and number of messages of logs."""
+    names = sorted({name for log in logs for name in log.models})
+    entries = [entry for log in logs for entry in log.models.values()]
+    first, last = min(e.first_day for e in entries), max(e.last_day for e in entries)
+    messages = sum(entry.messages for entry in entries)
+    return f"{messages:,} messages from {first} to {last}, models: {', '.join(names)}."
+
+
 def figure_table(counts: np.ndarray) -> str:
-    """Returns a table of logs that are not private, with intervals over users.
+    """Returns a table of exact counts, with intervals over users.
 
     `counts` is [users, counts].
     """

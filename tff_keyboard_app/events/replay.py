@@ -1,4 +1,4 @@
-"""Simulates the event log of a user who types a text with the suggestions of a model.
+"""Simulates a user who types a text with the suggestions of a model, and counts the strips.
 
 The simulated user of `evaluation/metrics/keystrokes.py` looks at every strip, accepts the word as
 soon as it is there, types on otherwise, and sends the message after its last word. The impression
@@ -6,67 +6,56 @@ recall of a replay therefore equals that of `evaluate` on the same text; in live
 always look. A hybrid learns each message after it is sent; its cache is empty before and after.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.predictor import Predictor
-from tff_keyboard_app.events.event_log import StripRecord
+from tff_keyboard_app.events import event_counts
+from tff_keyboard_app.events.event_counts import COUNTS, Strip
 
 
 def replay(
     predictor: Predictor,
     messages: Sequence[Sequence[str]],
     *,
-    model: str,
-    hour: str,
     clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[StripRecord]:
-    """Yields the strips of one user's messages of normalised words.
+) -> np.ndarray:
+    """Counts the strips of one user's messages: [len(COUNTS)] int64.
 
     The word cache of a hybrid starts empty: what it had learned before is forgotten.
 
     Args:
       predictor: The predictor that makes the strips.
-      messages: The words of each message, in order.
-      model: A `model_digest`.
-      hour: The hour of all records, as in `StripRecord`.
+      messages: The normalised words of each message, in order.
       clock: A clock in seconds, for the latency.
     """
+    counts = np.zeros(len(COUNTS), np.int64)
     hybrid = predictor if isinstance(predictor, HybridPredictor) else None
     if hybrid:
         hybrid.cache.forget_all()
-    for number, message in enumerate(messages):
-        for position, word in enumerate([*message, None]):
-            for prefix in range(len(word) if word else 1):
-                start = clock()
-                typed = word[:prefix] if word else ""
-                shown = [s for s, _ in predictor.suggest(message[:position], typed, STRIP)]
-                latency = max(0, round(1e6 * (clock() - start)))
-                match = shown.index(word) if word in shown else None
-                yield StripRecord(
-                    model=model,
-                    hour=hour,
-                    message=number,
-                    place=position,
-                    prefix=prefix,
-                    shown=len(shown),
-                    match=match,
-                    outcome="left" if word is None else "typed" if match is None else "accepted",
-                    rank=match,
-                    deleted=False,
-                    latency_us=latency,
-                )
-                if match is not None:
-                    break
+    for message in messages:
+        counts += event_counts.count(_strips(predictor, message, clock), message)
         if hybrid:
             hybrid.learn(message)
     if hybrid:
         hybrid.cache.forget_all()
+    return counts
 
 
-def model_digest(content: bytes) -> str:
-    """Returns the name of a model in a log: the first 12 digits of its SHA-256."""
-    return hashlib.sha256(content).hexdigest()[:12]
+def _strips(
+    predictor: Predictor, message: Sequence[str], clock: Callable[[], float]
+) -> Iterator[Strip]:
+    for place, word in enumerate([*message, None]):
+        for prefix in range(len(word) if word else 1):
+            start = clock()
+            typed = word[:prefix] if word else ""
+            words = tuple(word for word, _ in predictor.suggest(message[:place], typed, STRIP))
+            latency_us = max(0, round(1e6 * (clock() - start)))
+            rank = words.index(word) if word in words else None
+            yield Strip(place=place, prefix=prefix, words=words, rank=rank, latency_us=latency_us)
+            if rank is not None:
+                break

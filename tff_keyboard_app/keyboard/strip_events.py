@@ -1,17 +1,19 @@
-"""Records the outcome of each strip of a keyboard in use, for the event log.
+"""Records the outcome of each strip of a keyboard in use, for the counts of the event log.
 
 A strip on a screen ends when its text changes: a suggestion was accepted, another key was pressed,
-or the message was left. Its words stay in memory until the message is sent or dropped.
+or the message was left. It stays in memory until the message is sent or dropped.
 """
 
 import dataclasses
-from typing import Any, get_args
+import hashlib
+from typing import Any
 
-from tff_keyboard_app.events.event_log import Outcome
-from tff_keyboard_app.events.live_log import LiveLog, UnsentStrip
-from tff_keyboard_app.events.replay import model_digest
+from tff_keyboard_app.events.event_counts import Strip
+from tff_keyboard_app.events.event_log import LiveLog
 from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, KeyboardStrip
+
+_MAX_NUMBER = 10**9  # of a strip that the page sent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +30,8 @@ class KeyboardEvents:
     def __init__(self, keyboard: AppKeyboard, log: LiveLog):
         self._network = keyboard.predictor.network
         self._log = log
-        self._model = model_digest(self._network.path.read_bytes())
+        digest = hashlib.sha256(self._network.path.read_bytes())
+        self._model = digest.hexdigest()[:12]
 
     def cursor(self, text: str) -> Cursor:
         """Returns the position for the text before the cursor."""
@@ -39,44 +42,40 @@ class KeyboardEvents:
         cursor: Cursor,
         words: tuple[str | None, ...],
         latency_us: int,
-        outcome: Outcome,
         slot: int | None = None,
         deleted: bool = False,
-    ) -> UnsentStrip:
+    ) -> Strip:
         """Returns a strip that has ended.
 
         Args:
           cursor: Position of the strip.
           words: Words of the strip, [SLOTS]; None for an empty slot.
           latency_us: Time from the key to the strip.
-          outcome: Outcome of the strip.
-          slot: Slot of the accepted suggestion.
+          slot: Slot of the accepted suggestion; None if none was accepted.
           deleted: Whether the accepted suggestion was taken back.
         """
         ranked = [words[SLOT_RANKS.index(rank)] for rank in range(SLOTS)]
-        return UnsentStrip(
-            model=self._model,
+        return Strip(
             place=cursor.place,
             prefix=cursor.prefix,
             words=tuple(" ".join(self._network.words_of(word)) for word in ranked if word),
-            outcome=outcome,
             rank=None if slot is None else SLOT_RANKS[slot],
             deleted=deleted,
             latency_us=latency_us,
         )
 
-    def add(self, shown: list[UnsentStrip], message: str) -> int:
-        """Adds the strips of a message to the log; see `LiveLog.add`."""
-        return self._log.add(shown, self._network.words_of(message))
+    def add(self, strips: list[Strip], message: str) -> None:
+        """Adds the counts of a message to the log; see `LiveLog.add`."""
+        self._log.add(self._model, strips, self._network.words_of(message))
 
-    def add_json(self, strips: Any, message: str) -> int:
+    def add_json(self, strips: Any, message: str) -> None:
         """Adds strips that the page sent, like `add`.
 
         Raises:
           ValueError: If the strips are not valid.
         """
         try:
-            return self.add([self._from_page(**strip) for strip in strips], message)
+            self.add([self._from_page(**strip) for strip in strips], message)
         except (TypeError, AttributeError, LookupError):
             raise ValueError("a strip has unknown or missing fields") from None
 
@@ -87,15 +86,19 @@ class KeyboardEvents:
         prefix: int,
         words: list[str | None],
         latency_us: int,
-        outcome: Outcome,
         slot: int | None,
         deleted: bool,
-    ) -> UnsentStrip:
-        if len(words) != SLOTS or outcome not in get_args(Outcome):
-            raise ValueError("a strip must have three positions and a known outcome")
+    ) -> Strip:
+        for number in (place, prefix, latency_us):
+            if type(number) is not int or not 0 <= number <= _MAX_NUMBER:
+                raise ValueError("place, prefix and latency must be whole numbers >= 0")
+        if len(words) != SLOTS:
+            raise ValueError(f"a strip must have {SLOTS} positions")
         if slot is not None and not (slot in range(SLOTS) and words[slot]):
             raise ValueError("an accepted suggestion must have been shown")
-        return self.shown(Cursor(place, prefix), tuple(words), latency_us, outcome, slot, deleted)
+        if type(deleted) is not bool or (deleted and slot is None):
+            raise ValueError("only an accepted suggestion can be deleted")
+        return self.shown(Cursor(place, prefix), tuple(words), latency_us, slot, deleted)
 
 
 class TypedStrips:
@@ -103,21 +106,21 @@ class TypedStrips:
 
     def __init__(self, events: KeyboardEvents):
         self._events = events
-        self._strips: list[UnsentStrip] = []
+        self._strips: list[Strip] = []
         self._pending: tuple[Cursor, KeyboardStrip] | None = None
 
     def show(self, text: str, strip: KeyboardStrip) -> None:
         """Notes that a strip is on the screen, for the text before the cursor."""
         self._pending = (self._events.cursor(text), strip)
 
-    def end(self, outcome: Outcome, slot: int | None = None) -> None:
-        """Ends the current strip."""
+    def end(self, slot: int | None = None) -> None:
+        """Ends the current strip. `slot` is the slot of the accepted suggestion, if any."""
         if self._pending is None:  # keys came so fast that no strip was shown
             return
         cursor, strip = self._pending
         words = tuple(each.word if each else None for each in strip.slots)
         latency = round(1e6 * strip.latency_seconds)
-        self._strips.append(self._events.shown(cursor, words, latency, outcome, slot))
+        self._strips.append(self._events.shown(cursor, words, latency, slot))
         self._pending = None
 
     def end_by_backspace(self) -> None:
@@ -125,16 +128,16 @@ class TypedStrips:
 
         If the previous one was accepted, marks that one as taken back.
         """
-        if self._strips and self._strips[-1].outcome == "accepted":
+        if self._strips and self._strips[-1].rank is not None:
             self._strips[-1] = dataclasses.replace(self._strips[-1], deleted=True)
-        self.end("typed")
+        self.end()
 
     def drop(self) -> None:
         """Forgets the strips of a text that was not a message, such as a command."""
         self._strips, self._pending = [], None
 
     def leave(self, message: str) -> None:
-        """Adds the strips of a message that was sent or dropped to the log.
+        """Adds the counts of a message that was sent or dropped to the log.
 
         Raises:
           ProgramError: If the log cannot be written.

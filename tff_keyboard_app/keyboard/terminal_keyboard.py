@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 
 from tff_keyboard.storage.errors import ProgramError
-from tff_keyboard_app.events.event_log import Outcome
 from tff_keyboard_app.keyboard import typing_session
 from tff_keyboard_app.keyboard.multilingual import AnyKeyboard
 from tff_keyboard_app.keyboard.strip_events import TypedStrips
@@ -45,7 +44,7 @@ def run(
       read_key: Returns the next character, or "" at the end of input.
       write: Writes to the terminal.
       owner: Learns the sent messages.
-      strips: Records the strips for the event log.
+      strips: Records the strips for the counts of the event log.
     """
     session = typing_session.TypingSession()
     learns = owner is not None and owner.can_learn
@@ -124,11 +123,11 @@ class _Line:
     def accept(self, strip: typing_session.KeyboardStrip, slot_index: int) -> None:
         slot = strip.slots[slot_index]
         if slot is not None:
-            self._end("accepted", slot_index)
+            self._end(slot_index)
             self._session.accept(slot, strip.correction)
 
     def press(self, key: str, strip: typing_session.KeyboardStrip) -> None:
-        self._end("typed")
+        self._end()
         self._session.press(key, strip.correction)
 
     def backspace(self) -> None:
@@ -152,7 +151,7 @@ class _Line:
     def send(self, strip: typing_session.KeyboardStrip | None = None) -> str:
         """Sends the message or runs the command. Returns a line about an error, or ""."""
         text = self._session.text.strip()
-        self._end("left")
+        self._end()
         try:
             if self._owner is not None and text == FORGET_ALL:
                 self._drop()
@@ -182,9 +181,9 @@ class _Line:
         if self._strips is not None:
             self._strips.drop()
 
-    def _end(self, outcome: Outcome, slot: int | None = None) -> None:
+    def _end(self, slot: int | None = None) -> None:
         if self._strips is not None:
-            self._strips.end(outcome, slot)
+            self._strips.end(slot)
 
 
 def _said(forgotten: list[str], unknown: list[str]) -> str:

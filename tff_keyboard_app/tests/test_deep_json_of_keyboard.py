@@ -20,7 +20,7 @@ def results(folder, *lines):
 
 
 READERS = {
-    "events": lambda d, x: list(event_log.read_log(put(d, "events.jsonl", x + b"\n"))),
+    "events": lambda d, x: event_log.read(put(d, "events.json", x)),
     "word cache": lambda d, x: cache_file.load(
         put(d, "words.cache", cache_file.FORMAT.encode() + b"\n" + x)
     ),

@@ -9,7 +9,7 @@
     GET  /api/words       the learnt words
     POST /api/forget      {"words": ...} or {"all": true} -> the remaining words
     POST /api/add         {"words": ...}, one word -> the learnt words, with this one
-    POST /api/events      {"message": ..., "model": ..., "strips": [...]} -> number of logged strips
+    POST /api/events      {"message": ..., "model": ..., "strips": [...]} -> {}; counts the strips
 
 Learning and forgetting need an owner (`user_history`). Events (`strip_events`)
 need a server with a log; its strips also have a "cursor".
@@ -130,7 +130,8 @@ class KeyboardApplication:
         if endpoint == "suggest":
             return _json({"models": self._strips(*_texts_of(request))})
         if endpoint == "events":
-            return _json({"logged": self._log(_body_of(request))})
+            self._count(_body_of(request))
+            return _json({})
         if endpoint in ("words", "forget", "add"):
             return _json(self._words(_wish_of(request, endpoint)))
         path = PAGE / endpoint
@@ -160,11 +161,11 @@ class KeyboardApplication:
                 shown["cursor"] = dataclasses.asdict(events.cursor(texts["text"]))
         return strips
 
-    def _log(self, body: Mapping[str, object]) -> int:
-        """Logs the strips of a message that was sent or dropped, and returns their number."""
+    def _count(self, body: Mapping[str, object]) -> None:
+        """Counts the strips of a message that was sent or dropped, for the log."""
         if not self._events:
             raise exceptions.Conflict(
-                "This keyboard was started without --events, so it logs nothing."
+                "This keyboard was started without --events, so it counts nothing."
             )
         message, model = body.get("message"), body.get("model")
         if not (
@@ -176,9 +177,9 @@ class KeyboardApplication:
         _check_length(message)
         with self._lock, _told():
             try:
-                return self._events[model].add_json(body.get("strips"), message)
+                self._events[model].add_json(body.get("strips"), message)
             except ValueError as error:
-                raise exceptions.BadRequest(f"The events were not logged: {error}.") from None
+                raise exceptions.BadRequest(f"The strips were not counted: {error}.") from None
 
     def _words(self, wish: _Wish | None) -> dict[str, object]:
         """Grants a request to add or forget, and returns the words in the owner's cache."""

@@ -1,5 +1,6 @@
 """Counts by hand, and a replay against what `evaluate` counts on the same text."""
 
+import itertools
 import math
 
 import numpy as np
@@ -13,23 +14,23 @@ from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard_app.events import event_counts, replay
-from tff_keyboard_app.events.event_counts import COUNTS
-from tff_keyboard_app.events.event_log import StripRecord
-from tff_keyboard_app.tests.events.test_event_log import GOOD
+from tff_keyboard_app.events.event_counts import COUNTS, Strip
 
 
 def strip(**changes):
-    return StripRecord(**{**GOOD, **changes})
+    fields = {"place": 0, "prefix": 2, "words": ("i", "see", "we"), "rank": 1, "latency_us": 640}
+    return Strip(**{**fields, **changes})
 
 
 def test_counts_by_hand():
-    log = [
-        strip(prefix=0, match=2, rank=2, deleted=True, latency_us=900),
-        strip(prefix=0, match=None, outcome="typed", rank=None, place=4, latency_us=1001),
+    strips = [
+        strip(prefix=0, rank=2, deleted=True, latency_us=900),
+        strip(prefix=0, rank=None, place=4, latency_us=1001),  # after the last word
         strip(prefix=3, rank=0, latency_us=200_000),
-        strip(shown=0, match=None, outcome="left", rank=None),  # an empty strip is none
+        strip(words=(), rank=None),  # an empty strip is none
     ]
-    actual = dict(zip(COUNTS, event_counts.count(log), strict=True))
+    counts = event_counts.count(strips, ["we", "see", "you", "there"])
+    actual = dict(zip(COUNTS, counts, strict=True))
     expected = {
         **{"strips": 3, "suggestions": 9, "accepted": 2, "deleted": 1},
         **{"next_word_strips": 2, "next_word_matches": 1},
@@ -38,22 +39,22 @@ def test_counts_by_hand():
         **{"latency_to_1_ms": 1, "latency_to_2_ms": 1, "latency_above": 1},
     }
     assert {name: value for name, value in actual.items() if value} == expected
-    figures = event_counts.figures_of_sums(event_counts.count(log))
+    figures = event_counts.figures_of_sums(counts)
     assert figures["click_through_rate"] == pytest.approx(2 / 9)
     assert figures["taken_back"] == 0.5
-    assert event_counts.latency_quantile(event_counts.count(log), 0.5) == 2
-    assert math.isinf(event_counts.latency_quantile(event_counts.count(log), 0.99))
+    assert event_counts.latency_quantile(counts, 0.5) == 2
+    assert math.isinf(event_counts.latency_quantile(counts, 0.99))
 
 
 def test_an_empty_log_has_no_figures():
-    nothing = event_counts.count([])
+    nothing = event_counts.count([], [])
     assert all(math.isnan(value) for value in event_counts.figures_of_sums(nothing).values())
     assert math.isnan(event_counts.latency_quantile(nothing, 0.5))
 
 
 def test_intervals_are_over_people():
-    logs = [[strip()] * n for n in (3, 5, 8)] + [[strip(outcome="typed", rank=None)]]
-    counts = np.array([event_counts.count(log) for log in logs])
+    clients = [[strip()] * n for n in (3, 5, 8)] + [[strip(rank=None)]]
+    counts = np.array([event_counts.count(strips, ["see"]) for strips in clients])
     interval = event_counts.figures(counts)["accepted_a_strip"]
     assert interval.value == pytest.approx(16 / 17)
     assert interval.clients == 4
@@ -84,12 +85,13 @@ def a_hybrid_that_knows_somebody_else():
 def test_a_replay_has_the_impression_recall_of_evaluate(made):
     predictor, messages = made()
     text = TypedText("t", ("p",), (messages,))
-    log = list(replay.replay(predictor, messages, model="0" * 12, hour="2026-11-21T19"))
+    counts = replay.replay(predictor, messages, clock=itertools.count().__next__)
     if isinstance(predictor, HybridPredictor):
         assert not predictor.cache.words
     sums = predictor_evaluation.evaluate(predictor, text).sums
-    actual = dict(zip(COUNTS, event_counts.count(log), strict=True))
+    actual = dict(zip(COUNTS, counts, strict=True))
     assert actual["next_word_strips"] == sums["impressions"][0]
     assert actual["next_word_matches"] == sums["impression_matches"][0]
     assert actual["zero_state_matches"] == sums["zero_state_matches"][0]
     assert 0 < actual["next_word_matches"] < actual["next_word_strips"]
+    assert actual["latency_above"] == actual["strips"]  # this clock takes a second

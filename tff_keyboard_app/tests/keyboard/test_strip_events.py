@@ -8,7 +8,7 @@ from werkzeug import test as werkzeug_test
 from tests.support.keyboard import export_fakes
 from tests.support.keyboard.export_fakes import export
 from tff_keyboard.storage.errors import ProgramError
-from tff_keyboard_app.events import event_log, live_log
+from tff_keyboard_app.events import event_counts, event_log
 from tff_keyboard_app.keyboard import terminal_keyboard
 from tff_keyboard_app.keyboard.server import keyboard_server
 from tff_keyboard_app.keyboard.strip import AppKeyboard
@@ -29,15 +29,24 @@ def keyboard(path):
     return AppKeyboard(KeyboardPredictor(path))
 
 
-@pytest.fixture
-def log_path(tmp_path):
-    return tmp_path / "me.jsonl"
+class RecordedLog:
+    """Keeps the arguments of `LiveLog.add`."""
+
+    def __init__(self):
+        self.messages = []
+
+    def add(self, model, strips, message):
+        self.messages.append((model, list(strips), message))
 
 
 @pytest.fixture
-def events(keyboard, log_path):
-    with live_log.opened(log_path) as log:
-        yield KeyboardEvents(keyboard, log)
+def log():
+    return RecordedLog()
+
+
+@pytest.fixture
+def events(keyboard, log):
+    return KeyboardEvents(keyboard, log)
 
 
 def typed(keyboard, events, keys):
@@ -60,56 +69,41 @@ def test_position_of_a_strip(events, text, place, prefix):
     assert events.cursor(text) == Cursor(place, prefix)
 
 
-def test_the_terminal_logs_every_strip_it_showed(keyboard, events, log_path, path):
+def test_the_terminal_records_every_strip_it_showed(keyboard, events, log, path):
     typed(keyboard, events, "see y\x7fyo\t\n")
-    model = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     texts = ["", "s", "se", "see", "see ", "see y", "see ", "see y", "see yo"]
-    strips = [keyboard.keyboard_strip(text).slots for text in texts]
-    accepted = strips[-1][1].word
-    strips.append(
-        keyboard.keyboard_strip(f"see yo{accepted} ").slots
-    )  # how many, whatever is there
-    actual = list(event_log.read_log(log_path))
-    assert [(s.place, s.prefix) for s in actual] == [
-        (0, 0),
-        (0, 1),
-        (0, 2),
-        (0, 3),
-        (1, 0),
-        (1, 1),
-        (1, 0),
-        (1, 1),
-        (1, 2),
-        (2, 0),
-    ]
-    assert [s.shown for s in actual] == [sum(map(bool, slots)) for slots in strips]
-    assert [s.outcome for s in actual] == ["typed"] * 8 + ["accepted", "left"]
-    assert [s.rank for s in actual] == [None] * 8 + [0, None]
-    words = ["see"] * 4 + [accepted.lower()] * 5 + [None]
-    for strip, slots, word in zip(actual, strips, words, strict=True):
-        ranked = [slot.word.lower() if slot else None for slot in (slots[1], slots[0], slots[2])]
-        assert strip.match == (ranked.index(word) if word in ranked and word else None)
-    assert {strip.model for strip in actual} == {model}
-    assert not any(strip.deleted for strip in actual)
+    slots = [keyboard.keyboard_strip(text).slots for text in texts]
+    accepted = slots[-1][1].word
+    slots.append(keyboard.keyboard_strip(f"see yo{accepted} ").slots)
+    ((model, strips, message),) = log.messages
+    assert model == hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    assert message == ["see", accepted.lower()]
+    places = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 0), (1, 1), (1, 2), (2, 0)]
+    assert [(s.place, s.prefix) for s in strips] == places
+    assert [len(s.words) for s in strips[:-1]] == [sum(map(bool, each)) for each in slots[:-1]]
+    assert [s.rank for s in strips] == [None] * 8 + [0, None]
+    for strip, each in zip(strips[:-1], slots[:-1], strict=True):
+        ranked = [slot.word.lower() for slot in (each[1], each[0], each[2]) if slot]
+        assert list(strip.words) == ranked
+    assert not any(strip.deleted for strip in strips)
 
 
-def test_a_suggestion_taken_back_is_marked(keyboard, events, log_path):
+def test_a_suggestion_taken_back_is_marked(keyboard, events, log):
     typed(keyboard, events, ["s", "\t", "\x7f", "\x7f", "\x1b", "1", "h", "\x7f", "\n"])
-    actual = list(event_log.read_log(log_path))
-    assert [(s.outcome, s.deleted) for s in actual] == [
-        ("typed", False),
-        ("accepted", True),
-        ("typed", False),  # the key that took it back
-        ("typed", False),
-        ("accepted", False),
-        ("typed", False),
-        ("typed", False),  # it deleted a letter
-        ("left", False),
+    ((_, strips, _),) = log.messages
+    assert [(s.rank, s.deleted) for s in strips] == [
+        (None, False),
+        (0, True),
+        (None, False),  # the key that took it back
+        (None, False),
+        (1, False),
+        (None, False),
+        (None, False),  # it deleted a letter
+        (None, False),
     ]
-    assert actual[4].rank == 1
 
 
-def test_a_command_is_no_message(keyboard, events, log_path):
+def test_a_command_is_no_message(keyboard, events, log):
     class Forgetful:
         can_learn = True
 
@@ -124,15 +118,16 @@ def test_a_command_is_no_message(keyboard, events, log_path):
     terminal_keyboard.run(
         keyboard, lambda: next(keys), lambda _: None, Forgetful(), TypedStrips(events)
     )
-    actual = list(event_log.read_log(log_path))
-    assert [(s.message, s.place, s.prefix) for s in actual] == [(0, 0, n) for n in range(4)]
+    ((_, strips, message),) = log.messages
+    assert message == ["you"]
+    assert [(s.place, s.prefix) for s in strips] == [(0, n) for n in range(4)]
 
 
-def test_unwritable_log_does_not_stop_typing(keyboard, events, monkeypatch):
-    def full(*_, **__):
+def test_unwritable_log_does_not_stop_typing(keyboard, events, log, monkeypatch):
+    def full(*_):
         raise ProgramError("the log cannot be written: disk full")
 
-    monkeypatch.setattr(live_log.files, "append", full)
+    monkeypatch.setattr(log, "add", full)
     screen = []
     keys = iter([*"see you\n", *"again\n", ""])
     session = terminal_keyboard.run(
@@ -144,7 +139,7 @@ def test_unwritable_log_does_not_stop_typing(keyboard, events, monkeypatch):
 
 STRIP = {
     **{"place": 0, "prefix": 1, "words": ["He", "See", None], "latency_us": 300},
-    **{"outcome": "accepted", "slot": 1, "deleted": False},
+    **{"slot": 1, "deleted": False},
 }
 
 
@@ -159,11 +154,22 @@ class TestServer:
         assert answer["models"][0]["cursor"] == {"place": 1, "prefix": 2}
         assert client.get("/api/models").get_json()["logs_events"] is True
 
-    def test_logs_what_the_page_kept(self, client, log_path):
-        body = {"message": "See you", "model": 0, "strips": [STRIP]}
-        assert client.post("/api/events", json=body).get_json() == {"logged": 1}
-        (strip,) = event_log.read_log(log_path)
-        assert (strip.shown, strip.match, strip.rank, strip.latency_us) == (2, 0, 0, 300)
+    def test_counts_the_strips_of_the_page(self, keyboard, tmp_path):
+        body = {"message": "See you", "model": 0, "strips": [STRIP, STRIP | {"prefix": 0}]}
+        with event_log.opened(tmp_path / "me.json") as log:
+            application = keyboard_server.KeyboardApplication(
+                {"phone": keyboard}, events=[KeyboardEvents(keyboard, log)]
+            )
+            for _ in range(event_log.MIN_MESSAGES):
+                answer = werkzeug_test.Client(application).post("/api/events", json=body)
+                assert answer.status_code == 200
+        counts = dict(event_log.read(tmp_path / "me.json").models.popitem()[1].counts)
+        expected = {
+            **{"strips": 20, "suggestions": 40, "accepted": 20, "accepted_at_1": 20},
+            **{"next_word_strips": 10, "next_word_matches": 10},
+            **{"zero_state_strips": 10, "zero_state_matches": 10, "latency_to_1_ms": 20},
+        }
+        assert counts == dict.fromkeys(event_counts.COUNTS, 0) | expected
 
     @pytest.mark.parametrize(
         "change",
@@ -174,11 +180,13 @@ class TestServer:
             {"strips": [STRIP | {"more": 1}]},
             {"strips": [STRIP | {"slot": 2}]},
             {"strips": [STRIP | {"slot": 3}]},
-            {"strips": [STRIP | {"slot": None}]},
+            {"strips": [STRIP | {"slot": None, "deleted": True}]},
+            {"strips": [STRIP | {"deleted": 1}]},
+            {"strips": [STRIP | {"latency_us": 1e9}]},
+            {"strips": [STRIP | {"prefix": 10**200}]},
             {"strips": [STRIP | {"words": ["a"]}]},
             {"strips": [STRIP | {"words": [1, 2, 3]}]},
             {"strips": [STRIP | {"words": {"a": "", "b": "", "c": ""}}]},
-            {"strips": [STRIP | {"outcome": "bought"}]},
             {"strips": [STRIP | {"place": "0"}]},
             {"strips": [STRIP | {"place": -1}]},
             {"model": 1},
@@ -186,12 +194,12 @@ class TestServer:
             {"message": None},
         ],
     )
-    def test_refuses_what_the_page_never_sends(self, client, log_path, change):
+    def test_refuses_what_the_page_never_sends(self, client, log, change):
         body = {"message": "See you", "model": 0, "strips": [STRIP], **change}
         answer = client.post("/api/events", json=body)
         assert answer.status_code == 400
         assert "error" in answer.get_json()
-        assert log_path.read_bytes() == b""
+        assert log.messages == []
 
     def test_without_a_log_there_is_none(self, keyboard):
         client = werkzeug_test.Client(keyboard_server.KeyboardApplication({"phone": keyboard}))

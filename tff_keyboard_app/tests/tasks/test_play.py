@@ -1,6 +1,7 @@
 """The keyboard page in headless Chromium, served by the task itself; and the task's errors."""
 
 import functools
+import hashlib
 import io
 import json
 import pathlib
@@ -722,51 +723,39 @@ class TestEvents:
 
     pytestmark = keyboard_browser.NEEDS_BROWSER
 
-    def test_logs_what_became_of_each_strip(self, driver, models, tmp_path):
-        log = tmp_path / "me.jsonl"
+    def test_counts_what_became_of_each_strip(self, driver, models, tmp_path):
+        log = tmp_path / "me.json"
         with keyboard_browser.served(*models, f"--events={log}") as address:
             page = keyboard_browser.Page(driver, address)
             page.write("see yo")
             page.tap(1)
             page.type("\ue003")  # Backspace takes it back
             page.tap(1)
-            assert log.read_bytes() == b""
             page.type("\n")
             page.write("ok")
             page.find("#restart").click()
             page.settle()
+            for _ in range(event_log.MIN_MESSAGES - 2):
+                assert not log.exists()
+                page.write("ok")
+                page.type("\n")
             deadline = time.monotonic() + keyboard_browser.SECONDS
-            while len(log.read_bytes().splitlines()) < 13:
+            while not log.exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
-        actual = list(event_log.read_log(log))
-        message = [strip for strip in actual if strip.message == 0]
-        assert [(s.place, s.prefix) for s in message] == [
-            (0, 0),
-            (0, 1),
-            (0, 2),
-            (0, 3),
-            (1, 0),
-            (1, 1),
-            (1, 2),
-            (2, 0),
-            (1, 2),
-            (2, 0),  # behind the suggestion, taken back, behind it again
-        ]
-        assert [s.outcome for s in message] == [
-            *["typed"] * 6,
-            "accepted",
-            "typed",
-            "accepted",
-            "left",
-        ]
-        assert [s.rank for s in message] == [None] * 6 + [0, None, 0, None]
-        assert [s.deleted for s in message] == [False] * 6 + [True] + [False] * 3
-        assert [message[place].match for place in (6, 8)] == [0, 0]
-        dropped = [strip for strip in actual if strip.message == 1]
-        assert [s.outcome for s in dropped] == ["typed", "typed", "left"]
-        assert len(actual) == 13
-        # The server may have ended before it answered what it has logged.
+        ((model, entry),) = event_log.read(log).models.items()
+        assert model == hashlib.sha256(models[0].read_bytes()).hexdigest()[:12]
+        assert entry.messages == event_log.MIN_MESSAGES
+        expected = {
+            "strips": 10 + 9 * 3,
+            "accepted": 2,
+            "deleted": 1,
+            "accepted_at_1": 2,
+            "next_word_strips": 4 + 9,  # twice after the accepted word
+            "zero_state_strips": 10,
+        }
+        assert {name: entry.counts[name] for name in expected} == expected
+        # The server may have ended before it answered what it has counted.
         assert [line for line in page.errors() if "ERR_EMPTY_RESPONSE" not in line] == []
 
 
@@ -806,6 +795,16 @@ def check_terminal(shown, phone):
 def test_terminal_reads_keys_from_a_pipe(phone, monkeypatch, capsys):
     assert type_in_terminal(monkeypatch, "see you lat\t\n", phone) == cli.OK
     check_terminal(capsys.readouterr().out, phone)
+
+
+def test_the_end_says_which_messages_the_log_lacks(phone, tmp_path, monkeypatch, capsys):
+    log = tmp_path / "me.json"
+    assert type_in_terminal(monkeypatch, "see you\n" * 3, phone, f"--events={log}") == cli.OK
+    assert "not in the log: 3." in capsys.readouterr().err
+    assert not log.exists()
+    assert type_in_terminal(monkeypatch, "see you\n" * 10, phone, f"--events={log}") == cli.OK
+    assert "--events" not in capsys.readouterr().err
+    assert event_log.read(log).vector()[0] > 0
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_three_languages(models, monkeypatch, capsys):
     [
         ([0, 1, 3], [], "Two of the models have the same language (en, de, en)."),
         ([0, 1], ["--language=en"], "--language does not go with models of several languages"),
-        ([0, 1], ["--events=log.jsonl"], "--events does not go with models of several languages"),
+        ([0, 1], ["--events=log.json"], "--events does not go with models of several languages"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(

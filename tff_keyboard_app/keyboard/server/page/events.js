@@ -1,5 +1,5 @@
 // Records the outcome of each strip of this message, for `play --events`. The server receives it
-// with the message and writes it to the log without its words.
+// with the message, and adds only counts to the log.
 
 import { element } from "./field.js";
 
@@ -15,7 +15,7 @@ export function logEvents() {
 /** Records a shown strip: a new answer, or the answer of another model for the same text. */
 export function stripShown(strip, index) {
   if (!logs || !strip?.cursor) return;
-  if (index !== model) strips = []; // the log has only strips of the selected model
+  if (index !== model) strips = []; // only strips of the selected model count
   model = index;
   pending = {
     ...strip.cursor,
@@ -26,29 +26,28 @@ export function stripShown(strip, index) {
 
 /**
  * Ends the shown strip, if there is one.
- * @param {string} outcome "accepted", "typed" or "left".
- * @param {?number} slot Position of the accepted suggestion.
+ * @param {?number} slot Position of the accepted suggestion; null if none was accepted.
  */
-export function stripEnded(outcome, slot = null) {
-  if (pending) strips.push({ ...pending, outcome, slot, deleted: false });
+export function stripEnded(slot = null) {
+  if (pending) strips.push({ ...pending, slot, deleted: false });
   pending = null;
 }
 
 /** Marks the last accepted suggestion as undone. */
 export function takenBack() {
   const last = strips.at(-1);
-  if (last?.outcome === "accepted") last.deleted = true;
+  if (last && last.slot !== null) last.deleted = true;
 }
 
-/** Drops the strips of this message without logging them. */
+/** Drops the strips of this message without counting them. */
 export function dropStrips() {
   strips = [];
   pending = null;
 }
 
-/** Logs the strips of a message that was sent or dropped. */
+/** Sends the strips of a message that was sent or dropped to be counted. */
 export async function messageLeft(message) {
-  stripEnded("left");
+  stripEnded();
   const left = strips;
   strips = [];
   if (!left.length) return;

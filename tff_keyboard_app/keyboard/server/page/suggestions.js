@@ -40,7 +40,7 @@ export async function answered() {
  */
 export function changed(lesson = null) {
   showCounts();
-  stripEnded("typed");
+  stripEnded();
   document.body.dataset.asked = String(++requests); // tests compare it with `shown`
   latest = ask(requests, lesson);
   return latest;

@@ -211,7 +211,7 @@ export async function accept(place) {
     if (!slot) return;
   }
   countKeys();
-  stripEnded("accepted", place);
+  stripEnded(place);
   const typed = tail(beforeCursor(), slot.replaces);
   if (slot.takesBack) reject(slot.word);
   else if (typed && slot.word === typed && freshStrip().correction) kept.add(typed);
