@@ -32,7 +32,6 @@ plausible, and applied if it is nearly certain in this context.
 
 import bisect
 import dataclasses
-import functools
 import math
 import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -47,6 +46,7 @@ from tff_keyboard_app.keyboard.missing_marks import WITHOUT_MARKS, MissingMarks
 from tff_keyboard_app.keyboard.slip_costs import SlipCosts, Slips, slips_by_hand
 from tff_keyboard_app.keyboard.spelling_index import SpellingIndex
 from tff_keyboard_app.keyboard.touches import Touches, TouchModel
+from tff_keyboard_app.keyboard.typed_cache import typed_cache
 from tff_keyboard_app.keyboard.typo_channel import NEIGHBOUR, NO_SLIP, TypoChannel
 from tff_keyboard_app.keyboard.word_forms import SHORTEST_STEM, WordForms
 
@@ -160,14 +160,14 @@ class Autocorrect:
         costs = SlipCosts(slips_by_hand(language) | dict(slips), letters)
         self._index = SpellingIndex(words, costs)
         # People type the same beginnings over and over.
-        self._known_slips = functools.lru_cache(maxsize=4_000)(self._slips)
-        self._known_spellings = functools.lru_cache(maxsize=4_000)(self._index.near)
-        self._known_marks = functools.lru_cache(maxsize=4_000)(self._marks_of)
-        self._known_near = functools.lru_cache(maxsize=200)(self._near)
-        self._known_marked = functools.lru_cache(maxsize=4_000)(self._marked_from)
+        self._known_slips = typed_cache(self._slips, maxsize=4_000)
+        self._known_spellings = typed_cache(self._index.near, maxsize=4_000)
+        self._known_marks = typed_cache(self._marks_of, maxsize=4_000)
+        self._known_near = typed_cache(self._near, maxsize=200)
+        self._known_marked = typed_cache(self._marked_from, maxsize=4_000)
         # A key asks for the same candidates up to four times.
-        self._known_candidates = functools.lru_cache(maxsize=4)(self._candidates)
-        self._known_touched = functools.lru_cache(maxsize=4)(self._slips_touched)
+        self._known_candidates = typed_cache(self._candidates, maxsize=4)
+        self._known_touched = typed_cache(self._slips_touched, maxsize=4)
 
     def correct(
         self,

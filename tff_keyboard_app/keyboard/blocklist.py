@@ -4,11 +4,11 @@ There is one packaged list for each language, `blocklists/LANGUAGE.txt`, and use
 the same form: one word a line, `word*` for all words with this beginning, `#` for remarks.
 """
 
-import functools
 import pathlib
 from collections.abc import Iterable
 
 from tff_keyboard.storage.errors import ExportError
+from tff_keyboard_app.keyboard.typed_cache import typed_cache
 
 _FOLDER = pathlib.Path(__file__).parent / "blocklists"
 _MAX_BYTES = 1_000_000
@@ -38,7 +38,7 @@ class Blocklist:
                 raise ValueError("an entry must be one word, or a prefix and `*`")
             (self._starts if folded.endswith("*") else self._words).add(start)
         self._longest = max(map(len, self._starts), default=0)
-        self._holds_lately = functools.lru_cache(maxsize=4_000)(self._holds)
+        self._holds_lately = typed_cache(self._holds, maxsize=4_000)
 
     def __contains__(self, word: str) -> bool:
         return self._holds_lately(word)

@@ -10,11 +10,11 @@ The probabilities are set by hand.
 """
 
 import bisect
-import functools
 import re
 from collections.abc import Iterable, Iterator
 
 from tff_keyboard_app.keyboard.languages import Language
+from tff_keyboard_app.keyboard.typed_cache import typed_cache
 
 WITHOUT_MARKS = 0.4  # of the marked words, typed without any of their marks
 WITH_SOME_MARKS = 0.05
@@ -44,7 +44,7 @@ class MissingMarks:
         self._plain = {ord(letter): min(typed, key=len)[0] for letter, typed in self._typed.items()}
         pairs = sorted(typed for typed in language.marked if len(typed) == 2)
         self._pairs = re.compile("|".join(f"{pair}+" for pair in pairs)) if pairs else None
-        self._letters_of = functools.lru_cache(maxsize=4_000)(self._make_letters)
+        self._letters_of = typed_cache(self._make_letters, maxsize=4_000)
         marked = (word for word in words if not self._typed.keys().isdisjoint(word))
         filed = sorted((self._make_letters(word), word) for word in marked)
         self._keys = [key for key, _ in filed]

@@ -5,11 +5,11 @@ word is 20 times as frequent. A misspelling is withheld only while the other wor
 A user who means "latter" and not "later" gets it after the letter in which they differ.
 """
 
-import functools
 import pathlib
 from collections.abc import Iterator, Mapping
 
 from tff_keyboard_app.keyboard.languages import LANGUAGES, Language
+from tff_keyboard_app.keyboard.typed_cache import typed_cache
 
 RATIO = 20.0
 MISSPELT = pathlib.Path(__file__).parent / "misspelt"
@@ -38,7 +38,7 @@ class Misspellings:
         self._vowels = language.vowels
         letters = sorted(language.letters)
         self._no_endings = "".join(x for x in letters if x not in language.endings)
-        self.meant_by = functools.lru_cache(maxsize=20_000)(self._meant_by)
+        self.meant_by = typed_cache(self._meant_by, maxsize=20_000)
 
     def _meant_by(self, word: str) -> str | None:
         """Returns the common word that a word looks like a slip of; None if there is none."""

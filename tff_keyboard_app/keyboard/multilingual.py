@@ -17,7 +17,6 @@ A correction is made only if it is right whichever language was meant (`_correct
 language never makes another word of a word of the vocabulary; it may change its capitals.
 """
 
-import functools
 import itertools
 import math
 import pathlib
@@ -34,6 +33,7 @@ from tff_keyboard_app.keyboard.emoji import is_emoji
 from tff_keyboard_app.keyboard.languages import Language
 from tff_keyboard_app.keyboard.strip import AppKeyboard, ScoredStrip
 from tff_keyboard_app.keyboard.touches import Touch, checked
+from tff_keyboard_app.keyboard.typed_cache import typed_cache
 from tff_keyboard_app.keyboard.typing_session import SLOTS, KeyboardStrip, Slot
 from tflite_export.runtime.hybrid_keyboard import Keyboard
 
@@ -72,7 +72,7 @@ class MultilingualKeyboard:
         shape = (len(_HABITS), len(keyboards))
         self._equal = np.full(shape, 1 / math.prod(shape))
         self._after_sent = self._equal
-        self._known_evidence = functools.lru_cache(maxsize=4_000)(self._evidence)
+        self._known_evidence = typed_cache(self._evidence, maxsize=4_000)
 
     @classmethod
     def open(

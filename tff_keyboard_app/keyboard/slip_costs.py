@@ -13,7 +13,6 @@ its vowels and its marks. The model is from Brill and Moore 2000, "An improved e
 noisy channel spelling correction".
 """
 
-import functools
 import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from tff_keyboard_app.keyboard.languages import Language
+from tff_keyboard_app.keyboard.typed_cache import typed_cache
 from tff_keyboard_app.keyboard.typo_channel import TypoChannel
 
 START, END = "^", "$"
@@ -122,7 +122,7 @@ class SlipCosts:
         for three, number in threes.items():
             self._threes[self._number(three)] = number
         self._num_threes = len(threes) + 1
-        self._row = functools.lru_cache(maxsize=4_000)(self._make_row)
+        self._row = typed_cache(self._make_row, maxsize=4_000)
 
     def coded(self, words: list[str]) -> np.ndarray:
         """Returns the words as columns of letters' codes, with both ends: [longest + 2, words]."""

@@ -14,12 +14,12 @@ Two-dimensional Gaussians for touches, with a width in proportion to the key: Az
 """
 
 import dataclasses
-import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
 
 from tff_keyboard_app.keyboard.languages import Language
+from tff_keyboard_app.keyboard.typed_cache import typed_cache
 
 Touch = tuple[float, float]
 
@@ -79,7 +79,7 @@ class TouchModel:
             for column, letter in enumerate(letters)
         }
         self._keys[SPACE] = (longest / 2, len(language.keys) + 0.5, _WIDTH_OF_BAR)
-        self.ratios = functools.lru_cache(maxsize=8)(self._ratios)
+        self.ratios = typed_cache(self._ratios, maxsize=8)
 
     def _ratios(self, touches: Touches) -> tuple[Mapping[str, float] | None, ...]:
         """Returns P(touch | key) / P(touch | typed key), by key, for each letter.

@@ -19,6 +19,7 @@ from tff_keyboard.storage import exclusive_file
 from tff_keyboard.storage.errors import ExportError
 from tff_keyboard_app.keyboard import cache_file, sentences
 from tff_keyboard_app.keyboard.multilingual import MultilingualKeyboard
+from tff_keyboard_app.keyboard.typed_cache import forget_typed
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 
@@ -75,11 +76,14 @@ class UserHistory:
           text: The message.
           exempt_words: Words of the message of which a correction was taken back. They are no
             longer corrected.
-          learn: False for a message that must not be learnt, such as a password.
+          learn: False for a message that must not be learnt, such as a password. The caches of
+            typed strings (`typed_cache.py`) are then emptied.
 
         Raises:
           ProgramError: If the file cannot be written. The message is learnt in memory.
         """
+        if not learn:
+            forget_typed()
         if not self.can_learn or not learn:
             return
         keyboard = self._keyboard_of(text)
@@ -179,6 +183,7 @@ class UserHistory:
         words = dict.fromkeys(word for network in networks for word in network.words_of(text))
         forgotten = [word for word in words if word in self.cache.uses]
         self.cache.forget(words)
+        forget_typed()
         self._save()
         unknown = [word for word in networks[0].words_of(text) if word not in forgotten]
         if forgotten and len(networks) > 1:  # in the small letters of another language
@@ -189,6 +194,7 @@ class UserHistory:
     def forget_all(self) -> None:
         """Empties the cache. Raises the errors of `forget`."""
         self.cache.forget_all()
+        forget_typed()
         self._save()
 
     @locked

@@ -39,7 +39,7 @@ def join(address: str) -> Any:
     os.environ.update(_SETTINGS)
     options: dict[str, Any] = {"address": address}
     if address == security.LOCAL:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ["RAY_AUTH_MODE"] = "token"  # whatever the user set
         # By default a first worker that takes longer than 60 s makes `ray.init` wait forever.
         os.environ.setdefault("RAY_worker_register_timeout_seconds", "1200")
         if not (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")):

@@ -39,6 +39,7 @@ from tff_keyboard_app.keyboard.server.server_access import HOST, Key, OwnersOnly
 from tff_keyboard_app.keyboard.server.server_connections import Server
 from tff_keyboard_app.keyboard.strip_events import KeyboardEvents
 from tff_keyboard_app.keyboard.touches import Touch
+from tff_keyboard_app.keyboard.typed_cache import forget_typed
 from tff_keyboard_app.keyboard.user_history import UserHistory
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ class KeyboardApplication:
         with self._lock, _told():
             if texts["sent"] and self._owner is not None:
                 self._owner.learn(texts["sent"], exempt_words)
+            elif not texts["text"]:  # after a message that is not learned, which the page keeps
+                forget_typed()
             for keyboard in self._keyboards.values():
                 try:
                     strip = keyboard.keyboard_strip(texts["text"], texts["after"], touches)

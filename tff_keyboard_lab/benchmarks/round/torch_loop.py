@@ -56,7 +56,7 @@ def gru_weights_of_keras(weights):
 
     def of_torch(matrix):
         z, r, n = matrix.chunk(3, dim=-1)
-        return torch.cat([r, z, n], dim=-1).T.contiguous()
+        return torch.cat([r, z, n], dim=-1).t().contiguous()
 
     embedding, kernel, recurrent_kernel, bias, *dense = weights
     biases = (of_torch(one) for one in bias)
