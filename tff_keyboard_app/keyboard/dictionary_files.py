@@ -149,7 +149,7 @@ def _from_archive(path: pathlib.Path, content: bytes) -> bytes:
             text = file.read(MAX_BYTES + 1)
     except KeyError:
         raise DataError(f"{path}: the archive has no {_IN_ARCHIVE}. {_FORMS}.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError):
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError):
         raise DataError(f"{path}: the archive is damaged. Export it again.") from None
     if len(text) > MAX_BYTES:
         raise DataError(f"{path}: {_IN_ARCHIVE} has more than {MAX_BYTES:,} bytes.")

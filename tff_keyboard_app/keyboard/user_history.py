@@ -93,10 +93,12 @@ class UserHistory:
         for sentence in sentences.sentences_of(text):
             words: list[str | None] = []
             forms: list[str | None] = []
+            # The forms of a sentence in capitals say nothing.
+            has_small = any(letter.islower() for letter in sentence)
             for run in sentence.split():
                 learnable = may_be_learnt(run)  # a word that touches a digit becomes a gap
                 for word, form in self._words_of_run(keyboard, run):
-                    has_said = self._says_form(sentence, form, is_first=not words)
+                    has_said = has_small and self._says_form(form, is_first=not words)
                     words.append(word if learnable else None)
                     forms.append(form if learnable and has_said else None)
             if words:
@@ -127,12 +129,9 @@ class UserHistory:
         return pairs
 
     @staticmethod
-    def _says_form(sentence: str, form: str | None, *, is_first: bool) -> bool:
-        """Returns whether the form of a word is its own, and not that of its sentence.
-
-        A sentence begins with a capital, and some sentences are in capitals.
-        """
-        if form is None or not any(letter.islower() for letter in sentence):
+    def _says_form(form: str | None, *, is_first: bool) -> bool:
+        """Returns whether the form of a word is its own; a sentence begins with a capital."""
+        if form is None:
             return False
         return not is_first or any(letter.isupper() for letter in form[1:])
 

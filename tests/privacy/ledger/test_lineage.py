@@ -708,6 +708,15 @@ def test_a_total_is_never_below_one_of_its_parts(rounds):
     assert composed(both).epsilon == pytest.approx(guarantee_of(TREE, rounds).epsilon, rel=1e-3)
 
 
+@pytest.mark.parametrize("source", ["text", "tsv"])
+def test_clients_that_are_parts_of_a_text_are_named(tmp_path, source):
+    text_of(tmp_path)
+    run = RunDirectory(tmp_path / "text")
+    run.data_card_path.write_text(json.dumps({"options": {"source": source}}))
+    text = privacy_statement(run.privacy_ledger)
+    assert ("equal parts of one text" in text) is (source == "text")
+
+
 def test_caveats_of_earlier_runs(tmp_path):
     sampled = ledger_header(key_id="a", uniform_sampling=True, secret_cohorts=True)
     first = make_recorded_run(tmp_path / "a", OURS, header=sampled)

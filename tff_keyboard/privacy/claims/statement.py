@@ -36,6 +36,10 @@ REHEARSED = (
     "Not covered: the clients of the general corpus. Any number of clients per round rehearses "
     "their messages, and the noise is not calibrated to them."
 )
+_CUT_CORPUS = (
+    'The clients are equal parts of one text (`data.source` = "text"), which `prepare` cut. A '
+    "person whose text is in several parts is protected less than epsilon says."
+)
 _SOURCES = {
     noise_key.SECRET: "AES-256; the key comes from the nonce and a secret outside the directory",
     noise_key.NONCE: "AES-256; the key comes from the run's nonce, which is in the run directory",
@@ -81,9 +85,15 @@ def privacy_statement(path: pathlib.Path) -> str:
         refused.insert(0, f"NO CLAIM: {rehearsed}. The figures below do not cover this.\n")
     caveats = _caveats(header, guarantee, delta=(total or guarantee).delta)
     caveats += [f"* {one}" for one in (*unchecked_caveats(header), *validation_caveats(header))]
+    if run.data_card_path.exists() and _is_cut_corpus(run):
+        caveats.append(f"* {_CUT_CORPUS}")
     if run.rehearsed_client_digests.exists():
         caveats.append(f"* {REHEARSED}")
     return "\n".join([*refused, *lines, "", *caveats])
+
+
+def _is_cut_corpus(run: RunDirectory) -> bool:
+    return bool(run.data_card().get("options", {}).get("source") == "text")
 
 
 def unchecked_caveats(header: LedgerHeader) -> list[str]:

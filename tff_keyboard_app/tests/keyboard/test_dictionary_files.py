@@ -90,6 +90,8 @@ def test_what_is_written_is_read(tmp_path, name):
     ("content", "problem"),
     [
         (b"PK\x03\x04 damaged", "the archive is damaged"),
+        (archive("dictionary.txt", "x")[:-10] + b"\xff" * 3 + b"\0" * 7, "the archive is damaged"),
+        ('<?xml version="1.0" encoding="UTF-99"?><a word="b"/>', "not XML"),
         (archive("other.txt", "x"), "the archive has no dictionary.txt"),
         (b"\xff\xfe", "not UTF-8"),
         ("a\tb\tc\td\n", "line 1: has 4 columns"),
@@ -103,7 +105,7 @@ def test_what_is_written_is_read(tmp_path, name):
         ("[" * 100_000, "has no word"),
         ('{"terms": ' + "[" * 100_000, "not JSON"),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_bad_files_are_one_line(tmp_path, content, problem):
     with pytest.raises(DataError, match=problem) as error:

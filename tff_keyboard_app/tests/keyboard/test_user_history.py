@@ -8,6 +8,7 @@ import pytest
 from werkzeug import test as werkzeug_test
 
 from tests.support.keyboard import hybrid_export
+from tests.support.own_seconds import own_seconds
 from tff_keyboard.predictors.hybrid.word_cache import EDGE, WordCache
 from tff_keyboard.storage.errors import DataError, ExportError, ProgramError
 from tff_keyboard_app.keyboard import cache_file, terminal_keyboard
@@ -382,6 +383,13 @@ def typed(keyboard, owner, keys):
         AppKeyboard(keyboard), lambda: next(keys, ""), shown.append, owner
     )
     return session, "".join(shown)
+
+
+def test_a_long_message_is_learnt_in_linear_time(owner):
+    """Its emoji are thousands of words of one sentence."""
+    with own_seconds() as seconds:
+        owner.learn("👍" * 10_000)  # 45 s in quadratic time
+        assert seconds() < 10
 
 
 def test_the_terminal_learns_and_forgets(keyboard, owner):
