@@ -1,10 +1,13 @@
 """The shipped studies: each can be read, and its configs are valid."""
 
+import dataclasses
+import math
 import pathlib
 
 import pytest
 
 from tests.support.shipped_configs import STUDIES
+from tff_keyboard.models.model_factory import build_model
 from tff_keyboard_lab.study.plan import plan, study_file
 from tff_keyboard_lab.tests.support import shipped_studies
 
@@ -76,6 +79,31 @@ def test_baselines_differ_in_their_method_only(path):
         assert run.config.client.batch_size == first.client.batch_size
         assert run.config.client.max_examples == first.client.max_examples
         assert run.config.train.seed not in study.seeds
+
+
+CELLS = [path for path in STUDIES if path.stem.startswith("cells_")]
+
+
+@pytest.mark.parametrize("path", CELLS, ids=lambda path: path.stem)
+def test_cells_differ_in_their_model_only_and_have_as_many_parameters(path):
+    study = study_file.load(path)
+    runs = plan.trials_of(study, path.parent, pathlib.Path("runs"))
+    first = runs[0].config
+    for run in runs:
+        for part in ("data", "train", "server", "aggregation", "evaluation", "averaging"):
+            assert getattr(run.config, part) == getattr(first, part), (run.path.name, part)
+    assert len({tuple(map(tuple, arm.trials)) for arm in study.arms}) == 1
+    sizes = []
+    for table in dict.fromkeys(run.config.model for run in runs):
+        options = dataclasses.asdict(table)
+        for name in ("type", "initial_model"):
+            options.pop(name)
+        model = build_model(
+            table.type, vocabulary_size=first.data.vocabulary_size, seed=1, **options
+        )
+        sizes.append(sum(math.prod(weight.shape) for weight in model.trainable_weights))
+    assert len(sizes) == 4
+    assert max(sizes) < 1.01 * min(sizes)
 
 
 def test_baselines_of_all_corpora_have_the_same_trials():
