@@ -128,7 +128,7 @@ def client_data(names):
 
 
 @pytest.mark.slow
-def test_a_process_on_client_data(tmp_path):
+def test_a_process_on_client_data(tmp_path, capsys):
     people, held_out = client_data(["ann", "bob", "cem"]), client_data(["dan", "eve"])
     words = tk.data.client_data_vocabulary(people, feature="text", size=100)
     batches = tk.data.client_data_batches(people, words, feature="text", batch_size=2, max_length=8)
@@ -138,6 +138,9 @@ def test_a_process_on_client_data(tmp_path):
     train(batches, tmp_path / "parts", 2, len(words), **options)
     train(batches, tmp_path / "parts", 4, len(words), **options)
     assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
+    assert "Next: tff-keyboard report" in capsys.readouterr().out  # `evaluate` would need text
+    assert cli.launch(evaluate_task, [str(tmp_path / "whole")]) == 3
+    assert "trained on client data of a program" in capsys.readouterr().err
     seen = []
 
     def validate(weights):

@@ -41,6 +41,7 @@ COMPARISON = "comparison.json"
 COMPARISON_WITH_OWN_WORDS = "own_words.json"  # of `compare-on-devices`
 COMPARISON_TABLE = "comparison.csv"
 
+NO_STORE = "client_data"  # `data.store` of a run on client data of a program
 CLIENTS = "clients.sqlite"
 MESSAGE_LENGTHS = "message_lengths.npy"
 

@@ -23,6 +23,7 @@ from tff_keyboard.evaluation.statistics.sums import federated_metrics
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.parts import own_part
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.storage import names
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.training import build, client_inputs, run_stores, validation
 from tff_keyboard.training.train_run import open_run, recorded_config, train_run
@@ -31,7 +32,6 @@ from tff_keyboard.training.train_run import open_run, recorded_config, train_run
 Validate: TypeAlias = Callable[[Any], Mapping[str, float]]
 
 _TABLES = ("train", "client", "data", "evaluation")  # with an effect on a process of a program
-NO_STORE = "client_data"  # `data.store` of a run on client data
 _UNKNOWN_WEIGHTS = "a process of a Python program"  # in origin.json
 
 # Keys that need a store -> what gives their values to a process on client data.
@@ -221,7 +221,7 @@ def _config(
             f"The model has {model.vocabulary_size} output rows, but the vocabulary has "
             f"{len(source.vocabulary)}."
         )
-    store = str(source.directory) if isinstance(source, ClientStore) else NO_STORE
+    store = str(source.directory) if isinstance(source, ClientStore) else names.NO_STORE
     values: dict[str, dict[str, Any]] = {name: dict(tables.get(name, {})) for name in _TABLES}
     values["data"]["store"] = store
     values["client"]["type"] = "program"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.host import progress
 from tff_keyboard.host.text_table import next_command
+from tff_keyboard.storage import names, toml
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.loop import training_loop
@@ -122,4 +123,5 @@ def closing_lines(
     if is_best and loop.keeps_start:
         round_label = "the start"
     yield f"Model ({round_label}): {run.model}"
-    yield next_command("evaluate", run.path)
+    store = toml.parse(run.config_text()).get("data", {}).get("store")
+    yield next_command("report" if store == names.NO_STORE else "evaluate", run.path)

@@ -112,6 +112,12 @@ def read_card(directory: pathlib.Path) -> Card:
     try:
         card = json_text.parse(files.content(path, follow_link=True))
     except (FileNotFoundError, NotADirectoryError):
+        if directory == pathlib.Path(names.NO_STORE):
+            raise errors.DataError(
+                "The run was trained on client data of a program, and no store has its text. Make "
+                "a store with tff-keyboard prepare FILES --vocabulary=RUN --out=STORE and pass "
+                "--store=STORE, or evaluate in Python with `tk.evaluation.evaluate_client_data`."
+            ) from None
         if not directory.exists():
             raise errors.DataError(
                 f"{directory}: there is no such folder. Create a client store with `tff-keyboard "
