@@ -184,6 +184,8 @@ class OwnPart(Table):
 
     def raised(self, error: BaseException) -> bool:
         """Whether an error passed through the source file of the part."""
+        if self.problem:
+            return False
         file = part_reference.file_of(self.reference)
         frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
         return any(pathlib.Path(frame.f_code.co_filename) == file for frame in frames)
@@ -195,7 +197,12 @@ class OwnPart(Table):
 
     @property
     def reference(self) -> str:
-        """The reference "module:attribute" or "file.py:attribute"."""
+        """The reference "module:attribute" or "file.py:attribute".
+
+        Raises `ConfigError` if the part could not be loaded: nothing can then load it by reference.
+        """
+        if self.problem:
+            raise ConfigError(self.problem)
         return reference_of(self.type, self.GROUP)
 
     def declares(self, attribute: str) -> bool:
@@ -223,8 +230,6 @@ class OwnPart(Table):
                 )
 
     def _load(self) -> UserPart:
-        if self.problem:
-            raise ConfigError(self.problem)
         return part_reference.load(self.reference, self.key)
 
 

@@ -57,6 +57,7 @@ def draw(rows: Sequence[Mapping[str, Any]], out: pathlib.Path) -> None:
             for index, (name, of_one) in enumerate(points(rows, metric).items()):
                 _draw_mechanism(axes, name, of_one, charts.colour(index))
             axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
             axes.set_xlabel("epsilon of the PROJECTION")
             unit = ", %" if METRICS[metric].kind == "percent" else ""
             axes.set_ylabel(f"{METRICS[metric].label} on held-out people{unit}")

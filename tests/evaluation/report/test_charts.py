@@ -43,6 +43,11 @@ def record(*names):
     )
 
 
+@pytest.mark.parametrize("name", [r"$\foo$", "$$", "a $5 b $6"])
+def test_a_dollar_in_a_name_is_no_formula(name):
+    assert "<svg" in charts.interval_bars(["recall"], ["other", name], BARS)
+
+
 def test_curves_are_over_tokens_or_over_rounds_if_private(monkeypatch):
     labels = []
     monkeypatch.setattr(Axes, "set_xlabel", lambda axes, text, **_: labels.append(text))

@@ -2,10 +2,12 @@
 
 import sys
 import types
+from concurrent import futures
 
+import grpc
 import pytest
 
-from tff_keyboard.execution.cluster import node_facts, security
+from tff_keyboard.execution.cluster import node_facts, ray_client, security
 from tff_keyboard.storage.errors import ClusterError
 
 TOKEN = {"RAY_AUTH_MODE": "token"}
@@ -98,3 +100,34 @@ def test_a_directory_that_others_can_enter_is_refused(monkeypatch, tmp_path):
     tmp_path.chmod(0o700)
     security.check_directory()
     assert node_facts.facts({})["directory of Ray"] == "closed"
+
+
+class Head(grpc.GenericRpcHandler):
+    """Answers every call with an empty message, or only calls with a token."""
+
+    def __init__(self, asks_for_token):
+        self._asks_for_token = asks_for_token
+
+    def service(self, call):
+        def answer(request, context):
+            if self._asks_for_token:
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+@pytest.mark.parametrize("asks_for_token", [False, True])
+def test_a_head_that_asks_for_no_token_is_refused(asks_for_token):
+    pytest.importorskip("ray")
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=[Head(asks_for_token)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        if asks_for_token:
+            ray_client._refuse_open_cluster(f"127.0.0.1:{port}")
+        else:
+            with pytest.raises(ClusterError, match=r"asks for no token.*RAY_AUTH_MODE=token"):
+                ray_client._refuse_open_cluster(f"127.0.0.1:{port}")
+    finally:
+        server.stop(None)

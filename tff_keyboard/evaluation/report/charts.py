@@ -47,6 +47,7 @@ _STYLE: dict[Any, Any] = {
     "xtick.color": _FAINT,
     "ytick.color": _FAINT,
     "legend.frameon": False,
+    "text.parse_math": False,  # a name may have a "$"
 }
 
 

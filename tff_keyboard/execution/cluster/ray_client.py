@@ -14,6 +14,7 @@ from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import ClusterError
 
 ANSWER_SECONDS = 120.0  # a node starts a process to answer
+_ANSWER_OF_HEAD = 20.0  # seconds
 RESOURCE = "tff_keyboard"  # nodes with it compute: `ray start --resources='{"tff_keyboard": 1}'`
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -52,6 +53,8 @@ def join(address: str) -> Any:
             "_temp_dir": _new_directory(),
         }
     ray = _imported()
+    if address != security.LOCAL:
+        _refuse_open_cluster(address)
     in_main_thread = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -74,6 +77,35 @@ def join(address: str) -> Any:
         leave(ray)
         raise
     return ray
+
+
+def _refuse_open_cluster(address: str) -> None:
+    """Raises if the cluster answers a question without a token.
+
+    A head that was started without RAY_AUTH_MODE=token accepts drivers that have one.
+    """
+    import grpc
+    from ray._private import tls_utils
+    from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
+
+    if os.environ.get("RAY_USE_TLS") == "1":
+        certificate, key, authority = tls_utils.load_certs_from_env()
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=authority, private_key=key, certificate_chain=certificate
+        )
+        channel = grpc.secure_channel(address, credentials)
+    else:
+        channel = grpc.insecure_channel(address)
+    with channel:
+        nodes = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+        try:
+            nodes.GetAllNodeInfo(gcs_service_pb2.GetAllNodeInfoRequest(), timeout=_ANSWER_OF_HEAD)
+        except grpc.RpcError:  # no answer without a token; other problems are Ray's to report
+            return
+    raise ClusterError(
+        f"The cluster at {address} asks for no token, so every client that can connect can run "
+        "code on it. Start its head and all nodes with RAY_AUTH_MODE=token. See docs/cluster.md."
+    )
 
 
 def leave(ray: Any) -> None:
