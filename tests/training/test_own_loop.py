@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 import tff_keyboard as tk
 from tasks.evaluate import evaluate as evaluate_task
 from tasks.evaluate import report as report_task
+from tasks.phone import export as export_task
 from tasks.train import train as train_task
 from tff_keyboard.command_line import cli
 from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
@@ -141,6 +142,11 @@ def test_a_process_on_client_data(tmp_path, capsys):
     assert "Next: tff-keyboard report" in capsys.readouterr().out  # `evaluate` would need text
     assert cli.launch(evaluate_task, [str(tmp_path / "whole")]) == 3
     assert "trained on client data of a program" in capsys.readouterr().err
+    exported = tmp_path / "keyboard.tflite"
+    arguments = [str(tmp_path / "whole"), f"--out={exported}", "--no-parity"]
+    assert cli.launch(export_task, arguments) == cli.OK
+    (card,) = tmp_path.glob("*.md")
+    assert "train clients: 3" in card.read_text()
     seen = []
 
     def validate(weights):

@@ -150,6 +150,7 @@ def a_client_that_sends_nan_is_ignored(subject: AggregatorUnderTest) -> None:
         broken = [np.array(x) for x in values[2]]
         broken[1].flat[0] = poison
         output = subject.run([*values[:2], broken, *values[3:]], weights)
+        _require_finite(output.result, "the result")
         _require_close(output.result, silent.result)
         if subject.is_guarded:
             refused = [int(one.measurements["refused_non_finite"]) for one in (output, silent)]

@@ -97,6 +97,9 @@ def _data(run_dir: pathlib.Path) -> str:
         return f"{_NOT_KNOWN}: the run has no data card."
     try:
         card = json_text.parse(path.read_bytes())
+        if "inputs" not in card:  # of `tk.training.train` with client data of a program
+            clients = card["populations"]["train"]["clients"]
+            return _list([("source", str(card["clients"])), ("train clients", f"{clients:,}")])
         rows = [["population", "clients", "messages", "words", "OOV"]]
         is_private = private_runs.is_private(run_dir)
         for name, found in card["populations"].items():

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from typing_extensions import NotRequired, TypedDict
 
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.storage import directories, errors, files, json_text, names
 
 CARD_FORMAT = 1
@@ -180,8 +181,9 @@ def summary(card: Card) -> str:
     lines += [f"repaired: {line}" for line in card.get("repairs", [])]
     vocabulary = card["vocabulary"]
     lines.append(
-        f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "
-        f"({vocabulary['distinct_train_words']:,} distinct words in train). "
+        f"vocabulary: {vocabulary['rows'] - NUM_SPECIAL:,} words and {NUM_SPECIAL} special rows, "
+        f"from {vocabulary['from']} ({vocabulary['distinct_train_words']:,} distinct words in "
+        "train). "
         f"cut: share of words after the first {card['options']['max_length']} of a message, if "
         "training ignores them (`data.long_messages`)."
     )

@@ -26,6 +26,9 @@ from tff_keyboard_lab.study.plan.study_file import Budget
 from tff_keyboard_lab.study.runs import budget, runner
 
 ASSUMED_RATE = 4000.0  # tokens a second: small clients, two cores (docs/performance.md)
+START_SECONDS = (
+    20.0  # of a run: imports of TensorFlow, and the graphs of a round, on two free cores
+)
 
 
 class Text(NamedTuple):
@@ -101,12 +104,13 @@ def plan_text(
     rate = measured_rate(runs)
     hours = {path: number / (rate or ASSUMED_RATE) / 3600 for path, number in remaining.items()}
     pace = f"{rate:,.0f} tokens/s as measured here" if rate else f"{ASSUMED_RATE:,.0f} tokens/s"
+    with_starts = {path: number + START_SECONDS / 3600 for path, number in hours.items()}
     to_go = budget.Amount(math.fsum(hours.values()), math.fsum(remaining.values()) / 1e6)
     at_a_time = f", {jobs} at a time" if jobs > 1 else ""
     text = (
         f"{_table(runs, tokens, finished)}\n\n{len(runs)} runs{at_a_time}, {len(finished)} "
         f"finished; about {to_go.tokens_m:.1f} M tokens to go, "
-        f"{_hours_text(runs, hours, jobs, pace)}."
+        f"{_hours_text(runs, with_starts, jobs, pace)}."
     )
     if limit is None:
         return text
@@ -133,12 +137,16 @@ def _hours_text(
     runs: Sequence[Run], hours: Mapping[pathlib.Path, float], jobs: int, pace: str
 ) -> str:
     total = math.fsum(hours.values())
+    starts = f"{START_SECONDS:.0f} s for the start of each run"
     if jobs == 1:
-        return f"{_time(total)} at {pace}"
+        return f"{_time(total)} at {pace} and {starts}"
     if all(_has_a_node(run) for run in runs):
         on_nodes = _time(hours_on_nodes(runs, hours, jobs))
-        return f"{on_nodes} at {pace} per run, each on its own node"
-    return f"at most {_time(total)} at {pace} per run, because they share the cores of this machine"
+        return f"{on_nodes} at {pace} per run, each on its own node, and {starts}"
+    return (
+        f"at most {_time(total)} at {pace} per run, because they share the cores of this machine, "
+        f"and {starts}"
+    )
 
 
 def _time(hours: float) -> str:

@@ -152,14 +152,17 @@ def test_hours_are_at_the_assumed_rate_before_the_first_round(tmp_path, stores):
     run = run_of(tmp_path, *TWO_HOURS)
     assert estimate.measured_rate([run]) == 0
     text = estimate.plan_text([run], jobs=1)
-    assert "1 runs, 0 finished; about 28.8 M tokens to go, 2.0 hours at 4,000 tokens/s." in text
+    assert (
+        "1 runs, 0 finished; about 28.8 M tokens to go, 2.0 hours at 4,000 tokens/s and 20 s "
+        in text
+    )
     assert "0/1" in text
 
 
 def test_extra_rounds_do_not_reduce_the_estimate(tmp_path, stores):
     run = run_of(tmp_path, "train.rounds=2")
     made_run(run.path, (100, 200, 300))
-    assert "about 0.0 M tokens to go, 0 minutes" in estimate.plan_text([run], jobs=1)
+    assert "about 0.0 M tokens to go, 1 minute" in estimate.plan_text([run], jobs=1)
 
 
 def test_runs_on_one_machine_share_it(tmp_path, stores):
