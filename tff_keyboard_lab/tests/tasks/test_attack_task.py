@@ -89,7 +89,9 @@ def test_attacks_train_are_compared_and_written(store, tmp_path):
         {"fedatt": config}, tmp_path, attacks=OF_EACH_KIND, share=0.5, allow_tff_server=True
     )
     assert [row.attack for row in rows] == ["clean", *OF_EACH_KIND]
-    assert json.loads((tmp_path / "attacks.json").read_text()) == [row.to_json() for row in rows]
+    written = tmp_path / "attacks.json"
+    assert json.loads(written.read_text()) == [row.to_json() for row in rows]
+    assert written.stat().st_mode & 0o777 == 0o600
     assert all(row.rounds == 2 and row.rejected_rounds == 0 for row in rows)
     refused = {row.attack: row.refused_updates for row in rows}
     by_attack = {row.attack: row.figures for row in rows}
