@@ -38,7 +38,7 @@ _MAX_BYTES = 2**20  # one model takes about 600 bytes
 _MAX_COUNT = 10**12
 _MODEL = re.compile("[0-9a-f]{12}")
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_VERSION_1 = b'{"v": 1, '  # how each line of such a log begins
+_VERSION_1 = re.compile(rb'\s*\{\s*"v"\s*:\s*1\b')  # how each line of such a log begins
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def read(path: pathlib.Path) -> EventLog:
             content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror}.") from None
-    if content.startswith(_VERSION_1):
+    if _VERSION_1.match(content):
         raise DataError(
             f"{path}: an older version wrote this event log, with a line for each strip. Delete "
             "it: it is as secret as the text, because typed words can be computed from its lines."

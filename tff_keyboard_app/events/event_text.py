@@ -16,8 +16,11 @@ _LABELS = {
     "accepted_a_strip": "accepted, of shown strips",
     "prediction_impression_recall": "prediction impression recall",
     "zero_state_recall": "zero-state recall",
-    "taken_back": "undone, of accepted",
-    **{f"accepted_at_{p}": f"accepted at position {p}" for p in range(1, event_counts.PLACES + 1)},
+    "taken_back": "taken back, of accepted",
+    **{
+        f"accepted_at_{p}": f"accepted at position {p}, of accepted"
+        for p in range(1, event_counts.PLACES + 1)
+    },
 }
 
 
@@ -40,7 +43,8 @@ def figure_table(counts: np.ndarray) -> str:
         for name, interval in event_counts.figures(counts).items()
     ]
     sums = counts.sum(axis=0)
-    clients = f"{len(counts):,} clients, {int(sums[0]):,} strips"
+    noun = "client" if len(counts) == 1 else "clients"
+    clients = f"{len(counts):,} {noun}, {int(sums[0]):,} strips"
     about = f"{clients}. In percent, with 95 % jackknife intervals."
     return f"{about}\n\n{aligned([*rows, *_latencies(sums)])}"
 

@@ -228,7 +228,9 @@ class AppKeyboard:
         emoji: bool = True,
         dictionary: Iterable[Entry] = (),
     ) -> "AppKeyboard":
-        """Opens the keyboard on an exported model. The user's words are not learnt.
+        """Opens the keyboard on an exported model.
+
+        It does not learn from what it suggests. `UserHistory` learns the messages that an app sends.
 
         Args:
           path: `.tflite` file of `tff-keyboard export`. If its n-gram and list of words lie next to

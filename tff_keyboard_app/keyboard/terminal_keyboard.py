@@ -167,9 +167,9 @@ class _Line:
                 commands = f"{FORGET} WORDS, {FORGET_ALL} or {PRIVATE}"
                 return f"\nUnknown command. Commands: {commands}.\n\n\n"
             else:
-                self._session.send(strip.correction if strip is not None else None)
+                message = self._session.send(strip.correction if strip is not None else None)
                 if self._strips is not None and self._session.learn:
-                    self._strips.leave(self._session.messages[-1] if text else "")
+                    self._strips.leave(message)
                 elif self._strips is not None:
                     self._strips.drop()
         except ProgramError as error:

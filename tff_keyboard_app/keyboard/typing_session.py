@@ -193,7 +193,6 @@ class TypingSession:
     text: str = ""
     keystrokes: int = 0
     characters_sent: int = 0
-    messages: list[str] = dataclasses.field(default_factory=list)
     # Whether messages may be learnt from now on; False for passwords and the like
     learn: bool = True
     _undo: _Undo | None = None
@@ -263,7 +262,6 @@ class TypingSession:
             self.text = undo.before + self.text[len(undo.after) :]
             if undo.sent is not None:
                 sent = self._unsettled.pop()
-                self.messages.pop()
                 self.characters_sent -= len(undo.sent)
                 self._exempt_words |= sent.exempt_words
             if undo.rejected is not None:
@@ -286,11 +284,14 @@ class TypingSession:
         self._undo = _Undo(self.text, before)
         self.keystrokes += 1
 
-    def send(self, correction: Slot | None = None) -> None:
+    def send(self, correction: Slot | None = None) -> str:
         """Ends the message with Enter, which corrects the last word as a space does.
 
         The next message starts without context. The space after the last word is not sent, so it
-        does not count as a character. `settled` returns the message.
+        does not count as a character. The session forgets the message when `settled` returns it.
+
+        Returns:
+          The message; "" if there was nothing to send.
         """
         self.keystrokes += 1
         before, undo = self.text, None
@@ -302,11 +303,11 @@ class TypingSession:
             undo = _Undo("", before, rejected, self.text.strip())
         message = self.text.strip()
         if message:
-            self.messages.append(message)
             self._unsettled.append(Sent(message, frozenset(self._exempt_words), self.learn))
         self.characters_sent += len(message)
         self._empty()
         self._undo = undo
+        return message
 
     def drop(self) -> None:
         """Empties the line, because it was a command. Its keys do not count."""
@@ -383,7 +384,7 @@ class TypingSession:
         """Returns a one-line summary to print."""
         return (
             f"{self.keystrokes} keystrokes for {self.characters} characters: "
-            f"{self.saved} saved (kss_with_spaces {self.kss_with_spaces:.0%})"
+            f"{self.saved} saved ({self.kss_with_spaces:.0%})"
         )
 
 

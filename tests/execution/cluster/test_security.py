@@ -117,9 +117,17 @@ class Head(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(answer)
 
 
-@pytest.mark.parametrize("asks_for_token", [False, True])
-def test_a_head_that_asks_for_no_token_is_refused(asks_for_token):
+def test_a_head_that_does_not_answer_is_not_trusted(monkeypatch):
     pytest.importorskip("ray")
+    monkeypatch.setattr(ray_client, "_ANSWER_OF_HEAD", 0.5)
+    with pytest.raises(ClusterError, match=r"Cannot check whether .* asks for a token"):
+        ray_client._refuse_open_cluster("127.0.0.1:9")
+
+
+@pytest.mark.parametrize("asks_for_token", [False, True])
+def test_a_head_that_asks_for_no_token_is_refused(asks_for_token, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nothing there
     server = grpc.server(futures.ThreadPoolExecutor(1), handlers=[Head(asks_for_token)])
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

@@ -15,6 +15,7 @@ from tff_keyboard.storage.errors import ClusterError
 
 ANSWER_SECONDS = 120.0  # a node starts a process to answer
 _ANSWER_OF_HEAD = 20.0  # seconds
+_WITHOUT_PROXY = [("grpc.enable_http_proxy", 0)]  # as Ray itself connects
 RESOURCE = "tff_keyboard"  # nodes with it compute: `ray start --resources='{"tff_keyboard": 1}'`
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -93,15 +94,20 @@ def _refuse_open_cluster(address: str) -> None:
         credentials = grpc.ssl_channel_credentials(
             root_certificates=authority, private_key=key, certificate_chain=certificate
         )
-        channel = grpc.secure_channel(address, credentials)
+        channel = grpc.secure_channel(address, credentials, _WITHOUT_PROXY)
     else:
-        channel = grpc.insecure_channel(address)
+        channel = grpc.insecure_channel(address, _WITHOUT_PROXY)
     with channel:
         nodes = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
         try:
             nodes.GetAllNodeInfo(gcs_service_pb2.GetAllNodeInfoRequest(), timeout=_ANSWER_OF_HEAD)
-        except grpc.RpcError:  # no answer without a token; other problems are Ray's to report
-            return
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNAUTHENTICATED:
+                return
+            raise ClusterError(
+                f"Cannot check whether the cluster at {address} asks for a token "
+                f"({error.code().name}). {security.HOW}"
+            ) from None
     raise ClusterError(
         f"The cluster at {address} asks for no token, so every client that can connect can run "
         "code on it. Start its head and all nodes with RAY_AUTH_MODE=token. See docs/cluster.md."

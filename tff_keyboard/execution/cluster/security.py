@@ -18,7 +18,7 @@ from tff_keyboard.storage.errors import ClusterError
 LOCAL = "local"
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 _TLS_FILES = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
-_HOW = "See docs/cluster.md."
+HOW = "See docs/cluster.md."
 _REACH_SECONDS = 20.0
 
 
@@ -32,13 +32,12 @@ def address_of(configured: str, environ: Mapping[str, str] = os.environ) -> str:
     if not address:
         raise ClusterError(
             "`execution.engine` = 'ray' needs a cluster: set `execution.cluster.address` or "
-            f"{ADDRESS_VARIABLE} to HOST:PORT of its head, or to 'local'. {_HOW}"
+            f"{ADDRESS_VARIABLE} to HOST:PORT of its head, or to 'local'. {HOW}"
         )
     host, _, port = address.rpartition(":")
     if address != LOCAL and ("/" in host or not (host and port.isdecimal())):
         raise ClusterError(
-            "The address of a cluster is HOST:PORT of its head, or 'local'; "
-            f"got {address!r}. {_HOW}"
+            f"The address of a cluster is HOST:PORT of its head, or 'local'; got {address!r}. {HOW}"
         )
     return address
 
@@ -51,19 +50,19 @@ def check(address: str, environ: Mapping[str, str] = os.environ) -> None:
         raise ClusterError(
             f"The cluster at {address} must require a token, because every client that can connect "
             "can run code on it. Set RAY_AUTH_MODE=token on every machine, and copy "
-            f"~/.ray/auth_token of the head, or set RAY_AUTH_TOKEN_PATH. {_HOW}"
+            f"~/.ray/auth_token of the head, or set RAY_AUTH_TOKEN_PATH. {HOW}"
         )
     if environ.get("RAY_USE_TLS") == "1":
         missing = [name for name in _TLS_FILES if not pathlib.Path(environ.get(name, "")).is_file()]
         if missing:
             raise ClusterError(
                 f"RAY_USE_TLS=1 requires files in {', '.join(missing)}: the certificate of this "
-                f"machine, its key, and the certificate of the authority. {_HOW}"
+                f"machine, its key, and the certificate of the authority. {HOW}"
             )
     elif not is_loopback(address.rpartition(":")[0]):
         raise ClusterError(
             f"{address} is not on this machine, so RAY_USE_TLS=1 is required. Without TLS, "
-            f"others on the network can read the token and all data. {_HOW}"
+            f"others on the network can read the token and all data. {HOW}"
         )
 
 
@@ -77,7 +76,7 @@ def check_reach(address: str) -> None:
     except (OSError, OverflowError) as error:
         raise ClusterError(
             f"Nothing answers at {address} ({getattr(error, 'strerror', None) or error}). Is `ray "
-            f"start --head` running there, and can this machine reach that port? {_HOW}"
+            f"start --head` running there, and can this machine reach that port? {HOW}"
         ) from None
 
 
@@ -102,7 +101,7 @@ def check_directory() -> None:
         raise ClusterError(
             f"Other users of this machine can enter {directory.parent}, and so take over Ray's "
             "sockets and log files. Start the head with --temp-dir=DIRECTORY/ray, after "
-            f"mkdir -m 700 DIRECTORY on every machine. {_HOW}"
+            f"mkdir -m 700 DIRECTORY on every machine. {HOW}"
         )
 
 

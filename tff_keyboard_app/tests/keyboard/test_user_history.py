@@ -437,3 +437,14 @@ def test_terminal_reports_write_errors(keyboard, owner, monkeypatch):
     session, shown = typed(keyboard, owner, "see johann\nok\n")
     assert session.messages == ["see johann", "ok"]
     assert "No space" in shown
+
+
+def test_the_session_of_the_terminal_forgets_its_messages(keyboard, owner):
+    """Words that are forgotten, and messages that are not learned, must not stay in memory."""
+    text = "my zylquorvan ok\r/private\rpin brewdimple ok\r/forget-all\rok\r"
+    keys = iter(text)
+    session = terminal_keyboard.run(
+        AppKeyboard(keyboard), lambda: next(keys, ""), lambda _: None, owner
+    )
+    session.noted.clear()  # by these tests
+    assert not any(word in repr(session) for word in ("zylquorvan", "brewdimple"))
