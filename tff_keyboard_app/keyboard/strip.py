@@ -230,7 +230,7 @@ class AppKeyboard:
     ) -> "AppKeyboard":
         """Opens the keyboard on an exported model.
 
-        It does not learn from what it suggests. `UserHistory` learns the messages that an app sends.
+        It does not learn from what it suggests. `UserHistory` learns messages that were sent.
 
         Args:
           path: `.tflite` file of `tff-keyboard export`. If its n-gram and list of words lie next to

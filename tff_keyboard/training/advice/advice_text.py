@@ -64,10 +64,14 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
 def _time(advice: Advice, machine: Machine) -> str:
     if advice.cost is None:
         return ""
+    wall, of_one_core = (
+        _minutes(minutes)
+        for minutes in (advice.cost.minutes(machine), advice.cost.core_minutes(machine))
+    )
     return (
-        f". It takes about {_minutes(advice.cost.minutes(machine))} on this machine if nothing "
-        f"else runs ({machine.cores} cores with {machine.gflops:.0f} GFLOP/s, just measured), or "
-        f"{_minutes(advice.cost.core_minutes(machine))} of one core"
+        f". It takes about {wall} on this machine if nothing else runs ({machine.cores} cores with "
+        f"{machine.gflops:.0f} GFLOP/s, just measured)"
+        + (f", or {of_one_core} on one core" if of_one_core != wall else "")
     )
 
 

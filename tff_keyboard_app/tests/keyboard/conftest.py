@@ -7,7 +7,7 @@ from tff_keyboard_app.keyboard.typing_session import TypingSession
 
 @pytest.fixture(autouse=True)
 def _messages_of_sessions(monkeypatch):
-    """Gives a session the attribute `messages`: all messages that it sent and that were not undone."""
+    """Gives a session the attribute `messages`: the messages that it sent and did not take back."""
     settled_of_class = TypingSession.settled
 
     def noted(session):
