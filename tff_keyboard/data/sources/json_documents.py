@@ -1,6 +1,7 @@
 """Reads whole files into memory, plain or gzip, and parses the JSON in them."""
 
 import gzip
+import os
 import pathlib
 import zlib
 from collections.abc import Iterable, Iterator
@@ -11,18 +12,23 @@ from tff_keyboard.data.sources.messages import ParserState
 from tff_keyboard.storage import errors, json_text
 
 _CHUNK_BYTES = 1 << 16
+# A gzip file that unpacks to so many bytes, and times its size, holds no messages.
+_BOMB_BYTES, _BOMB_RATIO = 100_000_000, 200
 
 
 def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[bytes]:
     """Yields the bytes of a file, unpacked if it is gzip, and at most the first `limit` bytes.
 
     Raises:
-      DataError: If the file is missing, a folder, unreadable, UTF-16, or a damaged gzip.
+      DataError: If the file is missing, a folder, unreadable, UTF-16, or a damaged gzip, or a gzip
+        that unpacks to far more than text does.
     """
     remaining_bytes = limit
+    done = 0
     try:
         with path.open("rb") as raw:
             is_gzip = raw.read(2) == GZIP_MAGIC
+            largest = max(_BOMB_BYTES, _BOMB_RATIO * raw.seek(0, os.SEEK_END))
             raw.seek(0)
             stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if is_gzip else raw
             is_first = True
@@ -32,6 +38,12 @@ def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[byt
                 )
                 if not chunk:
                     return
+                done += len(chunk)
+                if is_gzip and done > largest:
+                    raise errors.DataError(
+                        f"{path}: a gzip file that unpacks to more than {largest / 1e6:,.0f} MB, "
+                        f"over {_BOMB_RATIO} times its size. Text does not shrink so much."
+                    )
                 if is_first:
                     require_not_utf16(path, chunk)
                 is_first = False

@@ -16,7 +16,7 @@ from tests.support import exported_chats
 from tests.support.damage import damaged, damaged_json, is_one_line
 from tests.support.examples import examples
 from tests.support.own_seconds import own_seconds
-from tff_keyboard.data.sources import formats
+from tff_keyboard.data.sources import formats, json_documents
 from tff_keyboard.data.sources.exports import sms_backup, whatsapp
 from tff_keyboard.data.sources.messages import ParserState, clean_text
 from tff_keyboard.data.sources.tables.columns import ColumnOptions
@@ -214,6 +214,17 @@ def test_rejects_xml_that_is_not_an_sms_backup(tmp_path):
     entities = '<!DOCTYPE a [<!ENTITY b "zebra">]><smses>&b;</smses>'
     with pytest.raises(DataError, match="declares XML entities"):
         read(tmp_path, "sms_backup", entities)
+
+
+@pytest.mark.parametrize("source", ["telegram", "sms_backup"])
+def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch, source):
+    monkeypatch.setattr(json_documents, "_BOMB_BYTES", 1_000_000)
+    with pytest.raises(DataError, match=r"unpacks to more than 1 MB, over 200 times"):
+        read(tmp_path, source, gzip.compress(b" " * 3_000_000))
+    text = json.dumps({"messages": [], "note": [str(n) for n in range(200_000)]}).encode()
+    assert len(text) > 1_000_000
+    if source == "telegram":
+        assert read(tmp_path, source, gzip.compress(text))[0] == []
 
 
 def test_a_long_tag_is_read_a_few_times_only(tmp_path, monkeypatch):
