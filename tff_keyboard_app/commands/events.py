@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from tff_keyboard_app.events.event_log import EventLog
 
+_MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # of the accounting, besides 0
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
@@ -51,6 +53,11 @@ class Options(TaskOptions):
     def __post_init__(self) -> None:
         if bool(self.logs) == bool(self.replay) or bool(self.store) != bool(self.replay):
             raise UsageError("Pass logs, or --replay=MODEL with --store=DIR.")
+        if 0 < self.noise_multiplier < _MIN_NOISE or self.noise_multiplier > _MAX_NOISE:
+            raise UsageError(
+                f"--noise-multiplier must be 0, or from {_MIN_NOISE:g} to {_MAX_NOISE:g}, got "
+                f"{self.noise_multiplier:g}."
+            )
 
 
 def run(options: Options) -> None:

@@ -113,7 +113,9 @@ class HybridReport(HybridFigures):
         """Returns the report as text."""
         rows = [["", "network", "hybrid", "difference, points"]]
         for name, (alone, hybrid, half_width) in self.metrics.items():
-            change = f"{100 * (hybrid - alone):+.2f} +- {100 * half_width:.2f}"
+            change = f"{100 * (hybrid - alone):+.2f}"
+            if not math.isnan(half_width):  # as with one client
+                change += f" +- {100 * half_width:.2f}"
             rows.append([MEASURED[name], f"{100 * alone:.2f}", f"{100 * hybrid:.2f}", change])
         title = (
             f"with n-gram and own words, on {self.words:,} words of {self.people} clients in the "

@@ -102,3 +102,9 @@ def test_a_file_that_is_no_log_is_one_line(tmp_path, capsys, content, says):
     (line,) = capsys.readouterr().err.splitlines()
     assert "log.json" in line
     assert says in line
+
+
+@pytest.mark.parametrize("noise", [1e-300, 1e-7, 1e10])
+def test_a_noise_outside_of_the_accounting_is_one_line(noise):
+    with pytest.raises(UsageError, match="--noise-multiplier must be 0, or from 1e-06 to 1e"):
+        events.Options(logs=("a.json",), noise_multiplier=noise)
