@@ -64,8 +64,7 @@ $(OUT)/page/cifg.wasm: $(HERE)page/wasm.cc $(HERE)cifg.cc $(HEADERS)
 $(OUT)/page/index.html: $(OUT)/page/cifg.wasm $(wildcard $(HERE)page/*.js $(SERVER_PAGE)/*)
 	cp $(SERVER_PAGE)/* $(HERE)page/*.js $(MODEL:.tflite=).* $(OUT)/page/
 	cp $(HERE)../tff_keyboard_app/keyboard/blocklists/en.txt $(OUT)/page/blocklist.txt
-	sed -i -e 's|<script src="keyboard.js"|<script src="offline.js" type="module"></script>\n  &|' \
-	  -e 's|, with the last word corrected as a space would||' $@
+	sed -i -e 's|<script src="keyboard.js"|<script src="offline.js" type="module"></script>\n  &|' $@
 
 # clang only; FUZZ is a function of tests/fuzz.cc. Seeds and finds: $(OUT)/seeds/$(FUZZ).
 $(OUT)/fuzz_$(FUZZ): $(HERE)tests/fuzz.cc $(HEADERS)

@@ -83,10 +83,27 @@ function learn(engine, message, kept) {
   }
 }
 
-async function words(wish = null) {
+/** Learns a word at once, in no message, as `UserHistory.add` does. */
+async function add(wish) {
   const engine = await keyboard;
-  if (wish?.all) engine.forget(null);
-  else for (const word of engine.tokens(wish?.words ?? "")) engine.forget(word);
+  const typed = wish.words.trim();
+  const tokens = engine.tokens(typed);
+  if (tokens.length !== 1 || /[\p{N}\s]/u.test(typed) || !/\p{L}/u.test(typed)) {
+    throw new Error("This is no word that can be learned: it has digits, a space or no letter.");
+  }
+  engine.learn(["", tokens[0], ""], tokens);
+  return words();
+}
+
+async function forget(wish) {
+  const engine = await keyboard;
+  if (wish.all) engine.forget(null);
+  else for (const word of engine.tokens(wish.words)) engine.forget(word);
+  return words();
+}
+
+async function words() {
+  const engine = await keyboard;
   const { uses, kept } = engine.cache();
   const own = Object.entries(uses).filter(([word]) => !engine.isInTable(word))
     .map(([word, times]) => ({ word, times, offered: times > 1 || kept.includes(word) }));
@@ -107,11 +124,16 @@ async function models() {
   return { models: [facts], language, logs_events: false };
 }
 
-const ANSWERS = { models, suggest, words: () => words(), forget: words };
+document.getElementById("about-corrections").textContent = "Enter sends the message.";
 
+const ANSWERS = { models, suggest, words, add, forget };
+
+// The requests of the page have what was typed, so none of them may reach the web server.
 globalThis.fetch = async (path, options) => {
-  const answer = ANSWERS[String(path).replace(/^api\//u, "")];
-  if (!answer) return online(path, options);
+  const [, name] = /^api\/(.*)$/u.exec(String(path)) ?? [];
+  if (name === undefined) return online(path, options);
+  const answer = ANSWERS[name];
+  if (!answer) return Response.json({ error: `there is no server for ${name}` }, { status: 404 });
   try {
     return Response.json(await answer(options?.body && JSON.parse(options.body)));
   } catch (error) {

@@ -3,22 +3,21 @@
 import functools
 import http.server
 import pathlib
+import re
 import shutil
 import threading
 
 import pytest
 
 from libcifg.tests import vectors
+from tff_keyboard_app.keyboard.server import keyboard_server
 from tff_keyboard_app.tests.support import keyboard_browser
 from tff_keyboard_lab.benchmarks.phone import libcifg
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 HAS_WASM = shutil.which("wasm-ld") and pathlib.Path("/usr/include/wasm32-wasi").is_dir()
-pytestmark = [
-    pytest.mark.slow,
-    *keyboard_browser.NEEDS_BROWSER,
-    pytest.mark.skipif(not HAS_WASM, reason="no compiler for WebAssembly"),
-]
+PAGE = keyboard_server.PAGE
+OFFLINE = pathlib.Path(__file__).parents[1] / "page" / "offline.js"
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
@@ -52,6 +51,25 @@ def driver(tmp_path_factory):
         yield driver
 
 
+def test_every_request_of_the_page_is_answered_without_a_server():
+    """Another request would send what was typed to the web server that has the page."""
+    asked = {
+        name
+        for path in PAGE.glob("*.js")
+        for name in re.findall(r'"api/(\w+)"', path.read_text(encoding="utf-8"))
+    }
+    answers = re.search(r"const ANSWERS = \{ (.*) \};", OFFLINE.read_text(encoding="utf-8"))
+    assert answers is not None
+    answered = set(answers[1].split(", "))
+    assert {"suggest", "add"} <= asked
+    assert asked - answered == {"events"}  # the page counts only if `models` says so
+    assert "logs_events: false" in OFFLINE.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@keyboard_browser.NEEDS_BROWSER[0]
+@keyboard_browser.NEEDS_BROWSER[1]
+@pytest.mark.skipif(not HAS_WASM, reason="no compiler for WebAssembly")
 def test_typing_and_learning(driver, address, folder, tmp_path):
     page = keyboard_browser.Page(driver, address)
     python = open_keyboard(vectors.MODEL)
@@ -67,9 +85,17 @@ def test_typing_and_learning(driver, address, folder, tmp_path):
     assert page.strip()[1] == "johann's"
     assert [chip.text for chip in page.find_all("#own-words li")] == ["johann's"]
     hints = driver.find_element("id", "hints").text
-    assert "Nothing you type leaves this machine." in hints
+    assert "Everything you type stays on this machine." in hints
     assert "corrected" not in hints
+    driver.find_element("id", "new-word").send_keys("Zylquorvan\n")
+    page.settle()
+    assert "zylquorvan" in [chip.text for chip in page.find_all("#own-words li")]
     driver.save_screenshot(str(tmp_path / "page.png"))
     known = {f"/{path.name}" for path in folder.iterdir()} | {"/"}
+    answer = driver.execute_async_script(
+        "const done = arguments[0]; fetch('api/events', {method: 'POST', body: 'zylquorvan'})"
+        ".then((response) => done(response.status));"
+    )
+    assert answer == 404
     assert set(Files.asked) <= known  # nothing that was typed
     assert "/cifg.wasm" in Files.asked
