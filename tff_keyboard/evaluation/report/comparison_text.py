@@ -71,6 +71,8 @@ def first_rows(comparison: Comparison) -> str:
     ]
     parts: list[str | TextTable] = [about, TextTable(rows)]
     if verdicts:
+        if any("perplexity" not in differences for differences in comparison.differences):
+            verdicts.append("Perplexities are compared only between models with the same words.")
         parts.append("\n".join(verdicts))
     elif not comparison.text.unit:  # groups of clients say nothing about the worst-served client
         parts.append(_strip_line(comparison.first))
