@@ -160,6 +160,9 @@ def test_perplexities_of_other_vocabularies_are_not_compared():
     assert "perplexity" not in actual
     assert actual["kss"].verdict
     assert "other vocabulary" in comparison_text.comparison_table(compared("b"))
+    said = "only between models with the same words"
+    assert said in comparison_text.first_rows(compared("b"))
+    assert said not in comparison_text.first_rows(compared("a"))
 
 
 def test_one_client_gives_no_interval():
