@@ -81,6 +81,14 @@ def test_evaluation_counts_it_for_each_client(run, store, capsys):
     assert source["options"] == {"min_letters": LETTERS}
 
 
+def test_the_line_of_a_validation_has_its_label(store, file, tmp_path, capsys):
+    config = config_of(store, file, "train.rounds=1", "evaluation.every=1")
+    train_federated(config, tmp_path / "run")
+    (row,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    shown = f"  long words {100 * row['evaluation/long_words']:.2f} %"
+    assert shown in capsys.readouterr().out
+
+
 def test_the_best_round_is_chosen_by_it(run):
     values = [row["evaluation/long_words"] for row in run.all_rows()]
     assert len(values) == 2

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Iterator, Mapping
 
+from tff_keyboard.config.sections.train_config import OwnMetric
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
+from tff_keyboard.evaluation.metrics.own_metrics import own_metric
 from tff_keyboard.host import progress
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.storage import names, toml
@@ -20,10 +22,18 @@ class RoundLines:
     """A live line for every round on stderr, and a lasting one for every evaluation on stdout.
 
     `show_training` is whether loss and tokens of training are shown. A private run withholds them.
+    `own_metrics` are the tables `evaluation.metrics`.
     """
 
-    def __init__(self, total_rounds: int, *, show_training: bool = True):
+    def __init__(
+        self,
+        total_rounds: int,
+        *,
+        show_training: bool = True,
+        own_metrics: Mapping[str, OwnMetric] | None = None,
+    ):
         self._show_training = show_training
+        self._own_metrics = own_metrics or {}
         self._line = progress.Progress("round", total=total_rounds)
 
     def say(self, sentence: str) -> None:
@@ -34,7 +44,7 @@ class RoundLines:
     def show_start(self, row: Row) -> None:
         """Shows the validation of the model before the first round."""
         numbers = {name: value for name, value in row.items() if not isinstance(value, str)}
-        self.say(f"the start    validation: {_validation(numbers)}")
+        self.say(f"the start    validation: {_validation(numbers, self._own_metrics)}")
 
     def __call__(self, done: training_loop.RoundProgress) -> None:
         """Shows one round."""
@@ -44,7 +54,7 @@ class RoundLines:
                 self.say(f"Resuming after round {done.resumed_round} of {done.total_rounds}.")
             self._line.start_from(done.resumed_round)
         self._line.update(done.round_num, self._note(row, done.seconds["round_seconds"] or 0.0))
-        if figures := _validation(row):
+        if figures := _validation(row, self._own_metrics):
             line = f"round {done.round_num:4}  validation: {figures}"
             self.say(f"{line}  (best so far)" if done.is_best else line)
             if math.isnan(row.get("evaluation/perplexity", 0.0)):
@@ -67,7 +77,7 @@ class RoundLines:
         return f"loss {nll / work_tokens:.3f} nats  {tokens / max(seconds, 1e-9):,.0f} tokens/s"
 
 
-def _validation(row: Mapping[str, float]) -> str:
+def _validation(row: Mapping[str, float], own_metrics: Mapping[str, OwnMetric]) -> str:
     """Returns the figures of a validation; "" without one."""
     if row.keys() & _SHOWN and not row.keys() >= _SHOWN:  # a user's own validation
         values = {
@@ -83,8 +93,19 @@ def _validation(row: Mapping[str, float]) -> str:
         line += f"  general: {_figures(row, 'general/', with_top_3=False)}"
     for name, value in row.items():
         metric = name.removeprefix("evaluation/")
-        if metric != name and "/" not in metric and metric not in METRICS:
-            line += f"  {metric} {value:.4g}"  # of the user
+        if metric in own_metrics:
+            table = own_metrics[metric]
+            shown = own_metric(
+                metric,
+                label=table.label,
+                kind=table.kind,
+                better=table.better,
+                source={"reference": table.type},
+            )
+            unit = " %" if shown.kind == "percent" else ""
+            line += f"  {shown.label} {shown.format(value)}{unit}"
+        elif metric != name and "/" not in metric and metric not in METRICS:
+            line += f"  {metric} {value:.4g}"  # of the user's own validation
     return line
 
 

@@ -242,7 +242,7 @@ def train_run(
         metrics,
         release.TensorBoardRelease(run.tensorboard, mode=mode),
     ]
-    lines = RoundLines(train.rounds, show_training=not is_private)
+    lines = RoundLines(train.rounds, show_training=not is_private, own_metrics=settings.own_metrics)
     if is_private:
         managers = [
             withheld.WithholdingRelease(
