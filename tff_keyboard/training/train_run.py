@@ -253,7 +253,9 @@ def train_run(
         process=process,
         cohort_source=round_input,
         total_rounds=train.rounds,
-        checkpoint_manager=checkpoints.CheckpointManager(run.checkpoints, train.keep_checkpoints),
+        checkpoint_manager=checkpoints.CheckpointManager(
+            run.checkpoints, train.keep_checkpoints, id_of_run(run)
+        ),
         release_managers=managers,
         timings_manager=release.TimingsRelease(
             run.timings_csv, round_clock.TIMING_COLUMNS, mode=mode

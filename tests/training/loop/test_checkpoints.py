@@ -19,6 +19,7 @@ from hypothesis.extra import numpy as hnp
 from tests.support import strange_files
 from tests.support.examples import examples
 from tff_keyboard.storage import in_progress
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.training.loop import checkpoints, errors
 
 
@@ -167,6 +168,19 @@ def test_a_damaged_checkpoint_does_not_push_out_sound_ones(tmp_path):
         assert load_latest(manager, state())[1] == 1
     save(manager, state(2), 2)
     assert asyncio.run(manager.get_versions()) == [2, 9]
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    """Its rounds would have the noise of this run with other sums."""
+    save(checkpoints.CheckpointManager(tmp_path, run_id="a" * 32), state(1), 1)
+    assert load_latest(checkpoints.CheckpointManager(tmp_path, run_id="a" * 32), state())[1] == 1
+    assert load_latest(checkpoints.CheckpointManager(tmp_path), state())[1] == 1
+    other = checkpoints.CheckpointManager(tmp_path, run_id="b" * 32)
+    with pytest.raises(RunDirectoryError, match=r"round_00000001\.checkpoint is .* another run"):
+        load_latest(other, state())
+    save(checkpoints.CheckpointManager(tmp_path / "old"), state(2), 2)  # of an earlier version
+    old = checkpoints.CheckpointManager(tmp_path / "old", run_id="b" * 32)
+    assert load_latest(old, state())[1] == 2
 
 
 def test_all_damaged_is_an_error(manager):

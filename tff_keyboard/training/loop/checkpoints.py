@@ -4,7 +4,8 @@ A checkpoint is one file, `round_00000012.checkpoint`:
 
     line 1   magic: name and version of the format
     line 2   sha256, hex, of all following bytes
-    line 3   JSON: {"version": 12, "leaves": [{"name", "dtype", "shape"}, ...]}
+    line 3   JSON: {"version": 12, "run_id": "...", "leaves": [{"name", "dtype", "shape"}, ...]};
+             without a run id in earlier versions
     then     the leaves' bytes, in that order, row-major, little-endian
 """
 
@@ -38,13 +39,17 @@ class CheckpointManager(tff.program.ProgramStateManager):
     It has TFF's `ProgramStateManager` interface: versions are round numbers, and methods are
     coroutines (none of them waits). The leaves of a state are arrays, scalars or tensors of
     booleans, numbers or bytes, in any nest of tuples, lists, dicts, named tuples and attrs classes.
+
+    `run_id` identifies the run. A checkpoint of another run is refused: its rounds would have the
+    noise of this run's rounds with other sums. "" accepts every checkpoint.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], keep_last: int = 3):
+    def __init__(self, directory: str | os.PathLike[str], keep_last: int = 3, run_id: str = ""):
         if keep_last < 1:
             raise ValueError(f"`keep_last` must be >= 1 checkpoints, got {keep_last}.")
         self._directory = pathlib.Path(directory)
         self._keep_last = keep_last
+        self._run_id = run_id
         self._pinned: frozenset[int] = frozenset()
         self._replaceable: set[int] = set()  # damaged, or computed again later
         files.make_directory(self._directory, is_part=True)
@@ -72,7 +77,8 @@ class CheckpointManager(tff.program.ProgramStateManager):
         path = self.path(version)
         if path.exists() and version not in self._replaceable:
             raise tff.program.ProgramStateExistsError(version=version, path=os.fspath(path))
-        files.write_atomically(path, _encode(program_state, version), mode=files.OWNER_ONLY)
+        content = _encode(program_state, version, self._run_id)
+        files.write_atomically(path, content, mode=files.OWNER_ONLY)
         self._replaceable.discard(version)
         self._prune()
 
@@ -81,7 +87,8 @@ class CheckpointManager(tff.program.ProgramStateManager):
 
         Raises:
           ProgramStateNotFoundError: There is no such version.
-          ProgramError: The file is sound, but names, dtypes or shapes differ.
+          ProgramError: The file is sound, but names, dtypes or shapes differ, or it is of another
+            run.
         """
         path = self.path(version)
         try:
@@ -90,7 +97,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
             raise tff.program.ProgramStateNotFoundError(version) from None
         except OSError as error:
             raise errors.RunDirectoryError(f"Cannot read {path}: {error.strerror}.") from error
-        return _decode(content, path, version, structure)
+        return _decode(content, path, version, structure, self._run_id)
 
     async def load_latest(self, structure: Any, up_to: int | None = None) -> tuple[Any, int]:
         """Reads the newest sound state and its version, or `(None, 0)` if no state was ever saved.
@@ -166,10 +173,11 @@ def _specification(name: str, array: np.ndarray) -> dict[str, Any]:
     return {"name": name, "dtype": array.dtype.str, "shape": list(array.shape)}
 
 
-def _encode(structure: Any, version: int) -> Iterable[bytes | memoryview]:
+def _encode(structure: Any, version: int, run_id: str) -> Iterable[bytes | memoryview]:
     leaves = _leaves(structure)
     specifications = [_specification(name, array) for name, array in leaves]
-    header = json.dumps({"version": version, "leaves": specifications}).encode() + b"\n"
+    facts = {"version": version} | ({"run_id": run_id} if run_id else {})
+    header = json.dumps({**facts, "leaves": specifications}).encode() + b"\n"
     payload = [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for _, array in leaves]
     checksum = hashlib.sha256(header)
     for chunk in payload:
@@ -177,7 +185,7 @@ def _encode(structure: Any, version: int) -> Iterable[bytes | memoryview]:
     return [_MAGIC, checksum.hexdigest().encode() + b"\n", header, *payload]
 
 
-def _decode(content: bytes, path: pathlib.Path, version: int, template: Any) -> Any:
+def _decode(content: bytes, path: pathlib.Path, version: int, template: Any, run_id: str) -> Any:
     damaged = DamagedCheckpointError(f"Checkpoint {path} is damaged.")
     magic_end = len(_MAGIC)
     body_start = magic_end + 65  # 64 hex digits and a line feed
@@ -192,6 +200,11 @@ def _decode(content: bytes, path: pathlib.Path, version: int, template: Any) -> 
         raise damaged from None
     if header["version"] != version:  # the file was renamed
         raise damaged
+    if run_id and header.get("run_id", run_id) != run_id:
+        raise errors.RunDirectoryError(
+            f"{path} is a checkpoint of another run. Restore the checkpoints of this run, or train "
+            "in another directory."
+        )
     expected = [_specification(name, array) for name, array in _leaves(template)]
     _check_specifications(header["leaves"], expected, path)
     leaves, offset = [], header_end
