@@ -8,7 +8,6 @@ from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.metrics.own_metrics import own_metric
 from tff_keyboard.host import progress
 from tff_keyboard.host.text_table import next_command
-from tff_keyboard.storage import names, toml
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.loop import training_loop
@@ -122,9 +121,13 @@ def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:
 
 
 def closing_lines(
-    result: training_loop.TrainingResult, run: RunDirectory, *, is_best: bool
+    result: training_loop.TrainingResult,
+    run: RunDirectory,
+    *,
+    is_best: bool,
+    next_task: str = "evaluate",
 ) -> Iterator[str]:
-    """Yields the result of a training and the next commands."""
+    """Yields the result of a training and the next command."""
     loop = result.loop_state
     if result.resumed_round == result.rounds:
         yield f"{run.path}: all {result.rounds} rounds are already done."
@@ -144,5 +147,4 @@ def closing_lines(
     if is_best and loop.keeps_start:
         round_label = "the start"
     yield f"Model ({round_label}): {run.model}"
-    store = toml.parse(run.config_text()).get("data", {}).get("store")
-    yield next_command("report" if store == names.NO_STORE else "evaluate", run.path)
+    yield next_command(next_task, run.path)

@@ -24,7 +24,7 @@ from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.parts.privacy_mechanism import MechanismConfig, PrivacyOptions
 from tff_keyboard.privacy.ledger import client_digests, lineage
 from tff_keyboard.privacy.ledger.origin import id_of_run
-from tff_keyboard.storage import files, metrics_rows
+from tff_keyboard.storage import files, metrics_rows, names, toml
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -292,6 +292,8 @@ def train_run(
     weights.assign_weights_to(model)
     is_start = is_best and result.loop_state.keeps_start
     save(run.model, model, store.vocabulary, is_start=is_start)
-    for line in closing_lines(result, run, is_best=is_best):
+    directory = toml.parse(run.config_text()).get("data", {}).get("store")
+    next_task = "report" if directory == names.NO_STORE else "evaluate"
+    for line in closing_lines(result, run, is_best=is_best, next_task=next_task):
         print(line)
     return last_row

@@ -146,7 +146,8 @@ def test_run_describes_its_store(tmp_path, capsys):
     printed = capsys.readouterr().out
     card = ClientStore(tmp_path / "demo").card
     assert f"{card['populations']['train']['messages']:,}" in printed
-    assert f"vocabulary: {card['vocabulary']['rows']:,} rows" in printed
+    words = card["vocabulary"]["rows"] - NUM_SPECIAL
+    assert f"vocabulary: {words:,} words and {NUM_SPECIAL} special rows" in printed
 
 
 def test_run_uses_the_store_of_the_config(tmp_path):
