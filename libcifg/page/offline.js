@@ -133,7 +133,7 @@ globalThis.fetch = async (path, options) => {
   const [, name] = /^api\/(.*)$/u.exec(String(path)) ?? [];
   if (name === undefined) return online(path, options);
   const answer = ANSWERS[name];
-  if (!answer) return Response.json({ error: `there is no server for ${name}` }, { status: 404 });
+  if (!answer) return Response.json({ error: `${name} needs a server` }, { status: 404 });
   try {
     return Response.json(await answer(options?.body && JSON.parse(options.body)));
   } catch (error) {

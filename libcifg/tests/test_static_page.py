@@ -53,16 +53,16 @@ def driver(tmp_path_factory):
 
 def test_every_request_of_the_page_is_answered_without_a_server():
     """Another request would send what was typed to the web server that has the page."""
-    asked = {
+    requests = {
         name
         for path in PAGE.glob("*.js")
         for name in re.findall(r'"api/(\w+)"', path.read_text(encoding="utf-8"))
     }
     answers = re.search(r"const ANSWERS = \{ (.*) \};", OFFLINE.read_text(encoding="utf-8"))
     assert answers is not None
-    answered = set(answers[1].split(", "))
-    assert {"suggest", "add"} <= asked
-    assert asked - answered == {"events"}  # the page counts only if `models` says so
+    names = set(answers[1].split(", "))
+    assert {"suggest", "add"} <= requests
+    assert requests - names == {"events"}  # the page counts only if `models` says so
     assert "logs_events: false" in OFFLINE.read_text(encoding="utf-8")
 
 

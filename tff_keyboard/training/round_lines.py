@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tff_keyboard.config.sections.train_config import OwnMetric
-from tff_keyboard.evaluation.metrics.metric_table import METRICS
-from tff_keyboard.evaluation.metrics.own_metrics import own_metric
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
+from tff_keyboard.evaluation.metrics.own_metrics import metric_of_table
 from tff_keyboard.host import progress
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.storage.metrics_rows import Row
@@ -32,7 +32,10 @@ class RoundLines:
         own_metrics: Mapping[str, OwnMetric] | None = None,
     ):
         self._show_training = show_training
-        self._own_metrics = own_metrics or {}
+        self._own_metrics = {
+            name: metric_of_table(name, table, {"reference": table.type})
+            for name, table in (own_metrics or {}).items()
+        }
         self._line = progress.Progress("round", total=total_rounds)
 
     def say(self, sentence: str) -> None:
@@ -76,7 +79,7 @@ class RoundLines:
         return f"loss {nll / work_tokens:.3f} nats  {tokens / max(seconds, 1e-9):,.0f} tokens/s"
 
 
-def _validation(row: Mapping[str, float], own_metrics: Mapping[str, OwnMetric]) -> str:
+def _validation(row: Mapping[str, float], own_metrics: Mapping[str, Metric]) -> str:
     """Returns the figures of a validation; "" without one."""
     if row.keys() & _SHOWN and not row.keys() >= _SHOWN:  # a user's own validation
         values = {
@@ -93,14 +96,7 @@ def _validation(row: Mapping[str, float], own_metrics: Mapping[str, OwnMetric]) 
     for name, value in row.items():
         metric = name.removeprefix("evaluation/")
         if metric in own_metrics:
-            table = own_metrics[metric]
-            shown = own_metric(
-                metric,
-                label=table.label,
-                kind=table.kind,
-                better=table.better,
-                source={"reference": table.type},
-            )
+            shown = own_metrics[metric]
             unit = " %" if shown.kind == "percent" else ""
             line += f"  {shown.label} {shown.format(value)}{unit}"
         elif metric != name and "/" not in metric and metric not in METRICS:

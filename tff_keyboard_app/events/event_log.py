@@ -12,8 +12,8 @@
 The file has nothing about a single strip, word or message, because a reader with the model could
 compute typed words from that. For the same reason, counts are added for at least `MIN_MESSAGES`
 messages at a time, so that two copies of a file never differ by fewer. Until then they are in
-memory, and the end of the process loses them. docs/evaluation/event_log.md says what a reader of
-the sums can still learn.
+memory, and the end of the process loses them. docs/evaluation/event_log.md lists the facts that a
+reader of the sums can still learn.
 """
 
 import contextlib
@@ -63,8 +63,9 @@ class ModelCounts:
         _require(self.counts.keys() == set(COUNTS), "counts", "the counts of this version")
         for name, value in self.counts.items():
             _require(0 <= value <= _MAX_COUNT, name, "from 0 to 10^12")
-        for part, whole in event_counts.FIGURES.values():
-            _require(self.counts[part] <= self.counts[whole], part, f"at most `{whole}`")
+        for numerator, denominator in event_counts.FIGURES.values():
+            is_share = self.counts[numerator] <= self.counts[denominator]
+            _require(is_share, numerator, f"at most `{denominator}`")
 
     def vector(self) -> np.ndarray:
         """Returns the counts in the order of `COUNTS`: [len(COUNTS)] int64."""

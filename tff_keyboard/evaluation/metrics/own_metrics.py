@@ -107,6 +107,11 @@ def own_metric(
     )
 
 
+def metric_of_table(name: str, table: OwnMetric, source: Mapping[str, Any]) -> Metric:
+    """Returns the row of the metric table of a table `evaluation.metrics.NAME`."""
+    return own_metric(name, label=table.label, kind=table.kind, better=table.better, source=source)
+
+
 def sum_names(metrics: Sequence[CountedMetric]) -> list[str]:
     """Returns the names of the sums of metrics, in the order of `counts`."""
     return [name for each in metrics for name in (*each.metric.above, *each.metric.below)]
@@ -150,9 +155,7 @@ def build(tables: Mapping[str, OwnMetric]) -> tuple[CountedMetric, ...]:
             )
             continue
         source = {**dataclasses.asdict(table.source()), "options": dict(table.settings)}
-        metric = own_metric(
-            name, label=table.label, kind=table.kind, better=table.better, source=source
-        )
+        metric = metric_of_table(name, table, source)
         count = functools.partial(_count, table, table.function())
         metrics.append(CountedMetric(metric, source, count))
     return tuple(metrics)

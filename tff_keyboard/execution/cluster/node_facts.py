@@ -35,9 +35,8 @@ def facts(files: Mapping[str, str]) -> dict[str, str]:
     facts |= {name: _version(name) for name in ("ray", *PACKAGES)}
     facts["code"] = _code_digest()
     facts["processor"] = _instruction_set()
-    directory = security.directory_of_ray()
-    is_closed = directory is None or security.is_private(directory)
-    facts["directory of Ray"] = "closed" if is_closed else "open to other users"
+    is_open = security.directory_open_to_others() is not None
+    facts["directory of Ray"] = "open to other users" if is_open else "closed"
     facts[CORES] = str(len(os.sched_getaffinity(0)))
     return facts | {name: _digest(place_of(path)) for name, path in files.items()}
 

@@ -94,10 +94,16 @@ def directory_of_ray() -> pathlib.Path | None:
     return None if node is None else pathlib.Path(node.get_session_dir_path())
 
 
+def directory_open_to_others() -> pathlib.Path | None:
+    """Returns the directory of Ray if other users of this machine can enter it; otherwise None."""
+    directory = directory_of_ray()
+    return None if directory is None or is_private(directory) else directory
+
+
 def check_directory() -> None:
     """Raises if other users of this machine can enter the directory of Ray."""
-    directory = directory_of_ray()
-    if directory is not None and not is_private(directory):
+    directory = directory_open_to_others()
+    if directory is not None:
         raise ClusterError(
             f"Other users of this machine can enter {directory.parent}, and so take over Ray's "
             "sockets and log files. Start the head with --temp-dir=DIRECTORY/ray, after "

@@ -1,8 +1,23 @@
-"""What a session sent: it forgets its messages itself, so tests note them."""
+"""Fixtures: an exported hybrid keyboard, and the messages that sessions sent and forgot."""
 
 import pytest
 
+from tests.support.keyboard import hybrid_export
 from tff_keyboard_app.keyboard.typing_session import TypingSession
+from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+
+@pytest.fixture(scope="module")
+def exported_hybrid(tmp_path_factory):
+    return open_keyboard(hybrid_export.export_hybrid(tmp_path_factory.mktemp("hybrid")))
+
+
+@pytest.fixture
+def hybrid(exported_hybrid):
+    """Returns a keyboard that has learned nothing."""
+    exported_hybrid.cache.forget_all()
+    yield exported_hybrid
+    exported_hybrid.cache.forget_all()
 
 
 @pytest.fixture(autouse=True)

@@ -10,17 +10,9 @@ from tflite_export.export.export_options import ExportOptions
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    return open_keyboard(hybrid_export.export_hybrid(tmp_path_factory.mktemp("hybrid")))
-
-
 @pytest.fixture
-def keyboard(opened):
-    """Returns a keyboard that has learned nothing."""
-    opened.cache.forget_all()
-    yield opened
-    opened.cache.forget_all()
+def keyboard(hybrid):
+    return hybrid
 
 
 @pytest.fixture(scope="module", params=["network", "hybrid"])

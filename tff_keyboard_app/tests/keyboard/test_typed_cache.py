@@ -6,25 +6,17 @@ import gc
 import pytest
 from werkzeug import test as werkzeug_test
 
-from tests.support.keyboard import hybrid_export
 from tff_keyboard_app.keyboard.server import keyboard_server
 from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typed_cache import forget_typed, typed_cache
 from tff_keyboard_app.keyboard.user_history import UserHistory
-from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 WORDS = ("brewdimple", "zylquorvan")
 
 
-@pytest.fixture(scope="module")
-def predictor(tmp_path_factory):
-    return open_keyboard(hybrid_export.export_hybrid(tmp_path_factory.mktemp("typed")))
-
-
 @pytest.fixture
-def keyboard(predictor):
-    predictor.cache.forget_all()
-    return AppKeyboard(predictor)
+def keyboard(hybrid):
+    return AppKeyboard(hybrid)
 
 
 def caches_of_typed_text():

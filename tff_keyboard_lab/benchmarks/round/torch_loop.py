@@ -23,7 +23,7 @@ def cifg_logits(weights, ids, is_real):
     Args:
       weights: Tensors in the order of the model's `weights`.
       ids: [rows, time].
-      is_real: [rows, time], where the target is no padding; n of them are true.
+      is_real: [rows, time] bool, false at padding; n of them are true.
     """
     embedding, kernel, recurrent_kernel, bias, projection = weights
     units, dim = projection.shape

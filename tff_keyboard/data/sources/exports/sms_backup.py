@@ -33,8 +33,7 @@ _UNFINISHED = re.compile(rb"(?:%b)?(?:&(?:#x?[0-9A-Fa-f]{0,8})?)?\Z" % _HIGH)
 _LONGEST_UNFINISHED = 24  # bytes
 _PERSON = re.compile(r"\+?[0-9 ()./-]{7,}\Z|[^@\s]+@[^@\s]+\Z")
 
-
-_MAX_TAG_BYTES = 50_000_000  # of one tag, such as that of a picture in an MMS
+_MAX_TAG_BYTES = 50_000_000  # of one tag, which may hold a picture of an MMS
 
 _NO_MEMBERS = automatic_lines.Members()  # no sentence begins with a name
 
