@@ -118,7 +118,7 @@ def test_a_run_that_rehearsed_its_own_clients_has_no_claim(run, store):
     part = LedgerAndClients.of_run(run)
     twin = dataclasses.replace(part.header, key_id="twin")
     both = composed_statement({"a": part, "b": LedgerAndClients(twin, 3, part.clients)})
-    assert both.startswith("NO CLAIM for a, b together: a was trained")
+    assert both.startswith("NO CLAIM for a, b together: a was, or may have been, trained")
     kept = few_path.read_bytes()
     few_path.unlink()
     config = directory.config_path.read_text()
