@@ -7,29 +7,22 @@ A round is `train.clients_per_round` x `client.max_examples` messages. [central]
 import dataclasses
 import pathlib
 
-from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.algorithms.optimizers import optimizers
 from tff_keyboard.algorithms.registry.fedavg import FedAvgClient
 from tff_keyboard.algorithms.rounds.round_process import RoundProcess, chain
-from tff_keyboard.config import ConfigError, RunConfig, as_run
+from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.fine_tuning_config import LearningWithoutForgetting
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation.metrics import own_metrics
 from tff_keyboard.models import NextWordModel
-from tff_keyboard.parts import own_part
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.privacy.registry.none import NoPrivacy
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import build, process_transforms, run_stores
-from tff_keyboard.training.train_run import (
-    check_is_not_private,
-    open_run,
-    recorded_config,
-    train_run,
-)
+from tff_keyboard.training import build, process_transforms
+from tff_keyboard.training.open_training import open_central_training
+from tff_keyboard.training.train_run import check_is_not_private
 
 
 def train_central(
@@ -56,8 +49,7 @@ def train_central(
       DataError: The store does not fit.
       SavedModelError: The initial model does not fit.
     """
-    recorded = recorded_config(workdir)
-    privacy = config.aggregation.privacy  # its secret salts the digests of the clients
+    secret = config.aggregation.privacy
     run = RunDirectory(workdir)
     check_is_not_private(run)
     if config.aggregation.is_private and not run.declares_privacy:
@@ -67,39 +59,27 @@ def train_central(
         )
         aggregation = dataclasses.replace(config.aggregation, privacy=NoPrivacy())
         config = dataclasses.replace(config, aggregation=aggregation)
-    run_stores.check_best_metric(config)
-    store, general_store = run_stores.open_stores(config)
-    own_metrics.check(config.evaluation.metrics, store.vocabulary)
-    pooled = build_pooled(config, store, build.build_rehearsal(config, general_store))
-    if epochs is not None:
-        tokens = epochs * pooled.tokens_per_epoch
-    if tokens is not None:
-        rounds = pooled.rounds_for(tokens)
-        config = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=rounds))
-        print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
-    config = as_run(config, recorded)
-    model = build.build_initial_model(config, store.vocabulary)
-    process = build_central_process(config, model)
-    with (
-        open_run(
-            workdir,
-            config_lib.dump(config),
-            privacy,
-            store,
-            general_store,
-            own_parts=own_part.sources_of(config),
-            unknown_weights=config.model.unknown_weights,
-        ) as run,
-        build.errors_of_rounds(config),
-    ):
-        return train_run(
-            run,
-            store,
-            model,
-            build.build_run_settings(config),
+
+    def pooled_of(store: ClientStore, general_store: ClientStore | None) -> PooledInputs:
+        return build_pooled(config, store, build.build_rehearsal(config, general_store))
+
+    def rounds(store: ClientStore, general_store: ClientStore | None) -> int:
+        pooled = pooled_of(store, general_store)
+        budget = tokens if epochs is None else epochs * pooled.tokens_per_epoch
+        if budget is None:
+            return config.train.rounds
+        num_rounds = pooled.rounds_for(budget)
+        size = pooled.messages_per_round
+        print(f"{budget:,.0f} tokens: {num_rounds:,} rounds of {size:,} messages.")
+        return num_rounds
+
+    with open_central_training(config, workdir, secret=secret, rounds=rounds) as training:
+        config, model = training.config, training.model
+        process = build_central_process(config, model)
+        return training.train(
             process=chain(process, process_transforms.central_transforms(config)),
-            round_input=pooled.round_input,
-            evaluate=build.build_validation(config, store, general_store),
+            round_input=pooled_of(training.store, training.general_store).round_input,
+            evaluate=build.build_validation(config, training.store, training.general_store),
         )
 
 

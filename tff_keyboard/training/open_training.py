@@ -2,13 +2,13 @@
 
 Trainings with simulated clients (`federated.py`), with devices (`tff_keyboard_fleet/on_devices`)
 and on pooled text (`central.py`) differ in their process and in the data of a round. All other
-parts are opened here, in one order.
+parts are opened here, in one order. Training on pooled text has neither engine nor noise.
 """
 
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tff_keyboard import config as config_lib
@@ -16,10 +16,12 @@ from tff_keyboard.algorithms.cohorts import CohortSampler
 from tff_keyboard.algorithms.rounds.noised import last_content_tag
 from tff_keyboard.config import RunConfig, as_run
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation.metrics import own_metrics
 from tff_keyboard.execution.engine import Engine
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.parts import own_part
+from tff_keyboard.parts.privacy_mechanism import PrivacyOptions
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -38,7 +40,6 @@ class OpenTraining:
       run: The locked run directory.
       store: The client store.
       general_store: The store of `fine_tuning.general_store`, if any.
-      engine: Computes packs of clients.
       model: The model before training.
       privacy: Noise key, mechanism and ledger header of a private run.
     """
@@ -47,7 +48,6 @@ class OpenTraining:
     run: RunDirectory
     store: ClientStore
     general_store: ClientStore | None
-    engine: Engine
     model: NextWordModel
     privacy: RunPrivacy | None
 
@@ -75,6 +75,17 @@ class OpenTraining:
             )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpenFederatedTraining(OpenTraining):
+    """The open parts of a training of clients.
+
+    Attributes:
+      engine: Computes packs of clients.
+    """
+
+    engine: Engine
+
+
 @contextlib.contextmanager
 def open_training(
     config: RunConfig,
@@ -83,7 +94,7 @@ def open_training(
     max_seats: int | None = None,
     allow_tff_server: bool = False,
     changes_client_work: bool = False,
-) -> Iterator[OpenTraining]:
+) -> Iterator[OpenFederatedTraining]:
     """Opens a federated training in `workdir`, which is new or resumed.
 
     Args:
@@ -104,17 +115,14 @@ def open_training(
     store, general_store = run_stores.open_stores(config)
     config = as_run(config, recorded_config(workdir))
     build.check_own_parts(config, store.vocabulary)
-    text, mechanism = config_lib.dump(config), config.aggregation.privacy
     is_on_devices = max_seats is not None
     with (
-        open_run(
+        _open_run(
+            config,
             workdir,
-            text,
-            mechanism,
             store,
             general_store,
-            own_parts=own_part.sources_of(config),
-            unknown_weights=config.model.unknown_weights,
+            config.aggregation.privacy,
             changes_client_work=changes_client_work,
             trains_on_store=not is_on_devices,
         ) as run,
@@ -140,7 +148,7 @@ def open_training(
             selected_per_round=max_seats,
             general_sha256=general_sha256,
         )
-        yield OpenTraining(
+        yield OpenFederatedTraining(
             config=config,
             run=run,
             store=store,
@@ -149,3 +157,60 @@ def open_training(
             model=model,
             privacy=privacy,
         )
+
+
+@contextlib.contextmanager
+def open_central_training(
+    config: RunConfig,
+    workdir: pathlib.Path,
+    *,
+    secret: PrivacyOptions,
+    rounds: Callable[[ClientStore, ClientStore | None], int],
+) -> Iterator[OpenTraining]:
+    """Opens a training on pooled text in `workdir`, which is new or resumed.
+
+    Args:
+      config: Config of the run, without noise.
+      workdir: The run directory.
+      secret: The mechanism whose secret salts the digests of the clients.
+      rounds: Function from the client store and the general store to the number of rounds. A
+        resumed run has at least the recorded number.
+
+    Raises:
+      ConfigError, DataError, SavedModelError, RunDirectoryError: As `open_training`.
+    """
+    run_stores.check_best_metric(config)
+    store, general_store = run_stores.open_stores(config)
+    own_metrics.check(config.evaluation.metrics, store.vocabulary)
+    train = dataclasses.replace(config.train, rounds=rounds(store, general_store))
+    config = as_run(dataclasses.replace(config, train=train), recorded_config(workdir))
+    model = build.build_initial_model(config, store.vocabulary)
+    with _open_run(config, workdir, store, general_store, secret) as run:
+        yield OpenTraining(
+            config=config,
+            run=run,
+            store=store,
+            general_store=general_store,
+            model=model,
+            privacy=None,
+        )
+
+
+def _open_run(
+    config: RunConfig,
+    workdir: pathlib.Path,
+    store: ClientStore,
+    general_store: ClientStore | None,
+    secret: PrivacyOptions,
+    **origin: bool,
+) -> RunDirectory:
+    return open_run(
+        workdir,
+        config_lib.dump(config),
+        secret,
+        store,
+        general_store,
+        own_parts=own_part.sources_of(config),
+        unknown_weights=config.model.unknown_weights,
+        **origin,
+    )
