@@ -147,10 +147,10 @@ def _text(
 ) -> "TypedText":
     """Returns the text to compare on, tokenized with the rules of the models."""
     from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
-    from tff_keyboard.evaluation.counts import typed_text
+    from tff_keyboard.evaluation.counts import text_blocks, typed_text
 
     if options.text is not None:
         tokenize = PythonTokenizer(rules).tokenize
-        return typed_text.from_text_file(options.text, tokenize)
+        return text_blocks.read_text(options.text, tokenize)
     assert store is not None
     return typed_text.of_population(store, options.clients, rules=rules)

@@ -13,7 +13,7 @@ from tests.support.fakes import tiny_config
 from tff_keyboard.data.preparing import prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import run_evaluation
-from tff_keyboard.evaluation.counts import typed_text
+from tff_keyboard.evaluation.counts import text_blocks, typed_text
 from tff_keyboard.evaluation.results.result import ModelFacts
 from tff_keyboard.models import build_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
@@ -140,7 +140,7 @@ def test_other_text_gives_other_pseudonyms(store, tmp_path):
 def test_blocks_of_lines_keep_their_names(store, tmp_path):
     opened = ClientStore(store)
     (tmp_path / "text").write_text("hello you\n" * 6)
-    text = typed_text.from_text_file(
+    text = text_blocks.read_text(
         tmp_path / "text", lambda lines: [line.split() for line in lines], blocks=3
     )
     for where in (None, opened):

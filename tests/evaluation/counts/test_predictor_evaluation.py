@@ -21,6 +21,7 @@ from tff_keyboard.evaluation.counts import (
     positions,
     predictor_evaluation,
     tensorflow_sums,
+    text_blocks,
     typed_text,
 )
 from tff_keyboard.evaluation.counts.slices import SLICE_SUMS
@@ -284,7 +285,7 @@ def test_model_and_vocabulary_must_belong_together():
 def test_text_file_becomes_blocks_of_lines(tmp_path):
     path = tmp_path / "phrases.txt"
     path.write_text("One two\r\n\nthree\nfour five\nsix\n!!\nseven\n", encoding="utf-8")
-    text = typed_text.from_text_file(
+    text = text_blocks.read_text(
         path, lambda lines: [line.lower().replace("!", "").split() for line in lines], blocks=2
     )
     assert text.messages == ([["one", "two"], ["three"]], [["four", "five"], ["six"], ["seven"]])
@@ -304,12 +305,12 @@ def test_text_files_that_cannot_be_used(tmp_path, content, match):
     path = tmp_path / "text.txt"
     path.write_bytes(content)
     with pytest.raises(DataError, match=match):
-        typed_text.from_text_file(path, lambda lines: [line.split() for line in lines], blocks=5)
+        text_blocks.read_text(path, lambda lines: [line.split() for line in lines], blocks=5)
     path.unlink()
     with pytest.raises(DataError, match="cannot be read"):
-        typed_text.from_text_file(path, lambda lines: [], blocks=5)
+        text_blocks.read_text(path, lambda lines: [], blocks=5)
     with pytest.raises(ValueError, match="`blocks` must be >= 2"):
-        typed_text.from_text_file(path, lambda lines: [], blocks=1)
+        text_blocks.read_text(path, lambda lines: [], blocks=1)
 
 
 def test_truncated_gzip_is_one_error(tmp_path):
@@ -318,7 +319,7 @@ def test_truncated_gzip_is_one_error(tmp_path):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"a b\nc d\n" * 100)[:20])
     with pytest.raises(DataError, match="not a complete gzip"):
-        typed_text.from_text_file(path, lambda lines: [], blocks=2)
+        text_blocks.read_text(path, lambda lines: [], blocks=2)
 
 
 def test_metrics_match_their_definitions():

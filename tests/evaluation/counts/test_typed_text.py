@@ -2,7 +2,7 @@
 
 import pytest
 
-from tff_keyboard.evaluation.counts import typed_text
+from tff_keyboard.evaluation.counts import text_blocks, typed_text
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 
 TEXT = TypedText("some", ("a", "b", "c"), ([["x", "y"], ["z"], ["u"]], [["v"] * 5], [["w"], ["w"]]))
@@ -40,7 +40,7 @@ def test_first_people_have_about_max_words(most, people):
 )
 def test_file_with_users_is_read_without_their_names(tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    actual = typed_text.from_text_file(
+    actual = text_blocks.read_text(
         tmp_path / name, lambda lines: [line.split() for line in lines], blocks=2
     )
     assert actual.messages == ([["see", "you"]], [["where", "are", "you"]])
