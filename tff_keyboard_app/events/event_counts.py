@@ -46,8 +46,8 @@ FIGURES: dict[str, tuple[str, str]] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Strip:
-    """A strip that was shown.
+class StripOutcome:
+    """A strip that was shown, and what became of it.
 
     It stays in memory until its message is sent or dropped, and only its counts are written.
 
@@ -68,7 +68,7 @@ class Strip:
     latency_us: int = 0
 
 
-def count(strips: Iterable[Strip], message: Sequence[str]) -> np.ndarray:
+def count(strips: Iterable[StripOutcome], message: Sequence[str]) -> np.ndarray:
     """Counts the strips of a message: [len(COUNTS)] int64. Strips without words do not count.
 
     Args:

@@ -29,7 +29,7 @@ import numpy as np
 from tff_keyboard.storage import exclusive_file, files, json_text, typed_json
 from tff_keyboard.storage.errors import DataError, ProgramError, UsageError
 from tff_keyboard_app.events import event_counts
-from tff_keyboard_app.events.event_counts import COUNTS, Strip
+from tff_keyboard_app.events.event_counts import COUNTS, StripOutcome
 
 VERSION = 2
 MIN_MESSAGES = 10  # of a model whose counts are written, and of every addition
@@ -134,7 +134,7 @@ class LiveLog:
         """Number of messages whose counts are only in memory."""
         return sum(messages for messages, _ in self._unwritten.values())
 
-    def add(self, model: str, strips: Iterable[Strip], message: Sequence[str]) -> None:
+    def add(self, model: str, strips: Iterable[StripOutcome], message: Sequence[str]) -> None:
         """Adds the counts of a message.
 
         Args:

@@ -15,7 +15,7 @@ from tff_keyboard.evaluation.metrics.metric_table import STRIP
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard_app.events import event_counts
-from tff_keyboard_app.events.event_counts import COUNTS, Strip
+from tff_keyboard_app.events.event_counts import COUNTS, StripOutcome
 
 
 def replay(
@@ -48,7 +48,7 @@ def replay(
 
 def _strips(
     predictor: Predictor, message: Sequence[str], clock: Callable[[], float]
-) -> Iterator[Strip]:
+) -> Iterator[StripOutcome]:
     for place, word in enumerate([*message, None]):
         for prefix in range(len(word) if word else 1):
             start = clock()
@@ -56,6 +56,8 @@ def _strips(
             words = tuple(word for word, _ in predictor.suggest(message[:place], typed, STRIP))
             latency_us = max(0, round(1e6 * (clock() - start)))
             rank = words.index(word) if word in words else None
-            yield Strip(place=place, prefix=prefix, words=words, rank=rank, latency_us=latency_us)
+            yield StripOutcome(
+                place=place, prefix=prefix, words=words, rank=rank, latency_us=latency_us
+            )
             if rank is not None:
                 break

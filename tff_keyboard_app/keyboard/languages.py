@@ -17,6 +17,7 @@ class Language:
       vowels: Vowels, which are often typed for one another.
       endings: Last letters in which two words may differ without one being a misspelling.
       forms: Last letters that distinguish forms of a word; a space does not correct one to another.
+      spellings: Letters of a word -> others that are written for them by mistake: "buies".
       is_agglutinative: Whether words get endings one after another, so that no list has all forms.
       marks: Typed letters without a mark -> a letter with the mark that has a key of its own: "u"
         and "ue" -> "ü".
@@ -28,6 +29,7 @@ class Language:
     vowels: str
     endings: str
     forms: str
+    spellings: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     is_agglutinative: bool = False
     marks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     example: str
@@ -50,6 +52,8 @@ LANGUAGES = {
         vowels="aeiou",
         endings="delnrsty",
         forms="sd",
+        # Endings after a final "y": "buys", "tries", "tried", "lying".
+        spellings={"ys": ("ies",), "ies": ("ys", "yes"), "ied": ("yd", "yed"), "yi": ("iei",)},
         example="Are you coming home for dinner tonight? I will call you when I get there.",
     ),
     "de": Language(

@@ -3,7 +3,9 @@
     P(typed) = P(first | context) P(second | context, first) P(slip)
 
 for each place where the typed string can be split into two words of the vocabulary, or into three.
-The slip is a missing space, or a letter above the space bar instead of the space.
+The slip is a missing space, or a letter above the space bar instead of the space. A full stop
+beside the bar may be hit, too: `probability_of_space` compares "the.winner" as two words with the
+end of a sentence after which the space is missing.
 """
 
 import math
@@ -12,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tff_keyboard.data.vocabulary import EOS
 from tff_keyboard_app.keyboard.touches import SPACE
 
 # No words of the language, though many people write them so, and the words that they are.
@@ -72,12 +75,13 @@ _SHORTEST = 4  # letters of two words, with the character between them
 _SHORTEST_OF_THREE = 7  # letters of three words: "iamhere"
 _LEFT_OUT = 0.002  # of the spaces
 _LEFT_OUT_AGAIN = 0.2  # of the spaces after one that is left out
-_HIT_FOR_SPACE = 0.001  # of the spaces, each of the letters above the bar
+_HIT_FOR_SPACE = 0.001  # of the spaces, each of the letters above the bar, and the full stop
+_LEFT_OUT_AFTER_STOP = 0.05  # of the spaces after a full stop
 _LIFT = 20.0  # how much likelier a word before may make a word than it is without
 _LOOKED_AT = 2  # cuts whose later words are asked of the model
 _SINGLE = frozenset("ai")  # letters that are words
-_SHORT = 3  # letters
-_MIN_FREQUENCY, _MIN_OF_SHORT = 1e-5, 1e-4  # frequencies of words that a cut may give
+# Letters -> the smallest frequency of words with at least so many letters that a cut may give.
+_MIN_FREQUENCY = {6: 1e-6, 4: 1e-5, 1: 1e-4}
 
 
 class _Model(Protocol):
@@ -127,7 +131,7 @@ class MissingSpaces:
         before = self._model.next_word(context)
         ranked = []
         for chance, words in cuts:
-            score = chance * float(before[self._ids[words[0]]])
+            score = chance * self._probability(words[0], before)
             lifted = [min(1.0, _LIFT * self._frequencies.get(word, 0.0)) for word in words[1:]]
             likely = score * math.prod(lifted)
             if likely >= least:
@@ -136,21 +140,37 @@ class MissingSpaces:
         for _, score, words in sorted(ranked, reverse=True)[:_LOOKED_AT]:
             for position in range(1, len(words)):
                 then = self._model.next_word([*context, *words[:position]])
-                score *= float(then[self._ids[words[position]]])
+                score *= self._probability(words[position], then)
             phrases.append((" ".join(words), score))
         return max(phrases, key=lambda pair: pair[1]) if phrases else None
+
+    def probability_of_space(self, context: Sequence[str], words: tuple[str, str]) -> float:
+        """Returns the probability that a full stop between two words was hit for the space bar.
+
+        Otherwise it ends a sentence, and the second word begins the next one.
+        """
+        then = self._model.next_word([*context, words[0]])
+        space = _HIT_FOR_SPACE * self._probability(words[1], then)
+        first = self._probability(words[1], self._model.next_word([]))
+        stop = _LEFT_OUT_AFTER_STOP * float(then[EOS]) * first
+        return space / (space + stop) if space > 0.0 else 0.0
+
+    def _probability(self, word: str, next_word: np.ndarray) -> float:
+        """Returns P(word | context), by the frequency for words of the tail lexicon."""
+        row = self._ids.get(word)
+        return self._frequencies.get(word, 0.0) if row is None else float(next_word[row])
 
     def _cuts_in_two(
         self, typed: str, touched: Sequence[Mapping[str, float] | None] = ()
     ) -> Iterator[tuple[float, tuple[str, ...]]]:
         """Yields P(slip) and the words, for each split into two words."""
         for position in range(1, len(typed)):
-            if not self._is_word(typed[:position]):
+            if not self.is_word(typed[:position]):
                 continue
-            if self._is_word(typed[position:]):
+            if self.is_word(typed[position:]):
                 yield _LEFT_OUT, (typed[:position], typed[position:])
             hit = self._hit_for_space(typed, position, touched)
-            if hit and self._is_word(typed[position + 1 :]):
+            if hit and self.is_word(typed[position + 1 :]):
                 yield hit, (typed[:position], typed[position + 1 :])
 
     def _hit_for_space(
@@ -167,14 +187,15 @@ class MissingSpaces:
         if len(typed) < _SHORTEST_OF_THREE:
             return
         for position in range(1, len(typed) - 1):
-            if self._is_word(typed[:position]):
+            if self.is_word(typed[:position]):
                 for chance, words in self._cuts_in_two(typed[position:]):
                     if chance == _LEFT_OUT:
                         yield _LEFT_OUT * _LEFT_OUT_AGAIN, (typed[:position], *words)
 
-    def _is_word(self, word: str) -> bool:
+    def is_word(self, word: str) -> bool:
         """Returns whether a string is a word and not one of the vocabulary's short non-words."""
-        if word not in self._ids or not word.isalpha():
+        if not word.isalpha():
             return False
-        least = _MIN_OF_SHORT if len(word) <= _SHORT else _MIN_FREQUENCY
-        return word in _SINGLE or (len(word) > 1 and self._frequencies.get(word, 0.0) >= least)
+        least = next(p for letters, p in _MIN_FREQUENCY.items() if len(word) >= letters)
+        frequency = self._frequencies.get(word, 0.0)
+        return (word in self._ids and word in _SINGLE) or (len(word) > 1 and frequency >= least)

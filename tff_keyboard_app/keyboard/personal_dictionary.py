@@ -21,7 +21,7 @@ from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.predictors.hybrid.word_cache import EDGE, UNIT
 from tff_keyboard_app.keyboard.autocorrect import APPLIED_FROM, Autocorrect
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, Keyboard
 
 DOUBTED_USES = 4
 
@@ -51,7 +51,7 @@ class PersonalDictionary:
     ):
         self._form = form
         self._language = keyboard.vocabulary.rules.language
-        self._keyboard = keyboard if isinstance(keyboard, HybridKeyboard) else None
+        self._keyboard = keyboard if isinstance(keyboard, HybridKeyboardPredictor) else None
         self._autocorrect = autocorrect
         self._changes = -1
         self._ids: dict[str, int] = {}

@@ -34,6 +34,7 @@ ANY_CHANGE, ANY_ADDED, ANY_LEFT_OUT, ANY_SWAP, FIRST_LETTER = (
 _BY_HAND = {ANY_CHANGE: 7.5, ANY_ADDED: 6.5, ANY_LEFT_OUT: 6.0, ANY_SWAP: 5.0, FIRST_LETTER: 2.5}
 _NEIGHBOUR, _VOWEL, _ALIKE, _MARK = 6.5, 4.5, 5.0, 2.5
 _DOUBLED, _HALVED, _VOWEL_LEFT_OUT = 5.0, 4.5, 5.5
+_SPELLING = 3.5
 _SOUND_ALIKE = ("cks", "sz", "gj", "fv", "td", "mn", "bp", "iy", "ea", "uw", "lr", "xc", "qk")
 _FOLDER = pathlib.Path(__file__).parent / "slips"
 
@@ -75,6 +76,9 @@ def slips_by_hand(language: Language) -> dict[tuple[str, str], float]:
         for letter in group:
             for other in group.replace(letter, ""):
                 lower(letter, other, cost)
+    for meant, spellings in language.spellings.items():
+        for typed in spellings:
+            lower(meant, typed, _SPELLING)
     for plain, letters in language.marked.items():
         for letter in letters:
             lower(letter, plain, _MARK)

@@ -18,7 +18,7 @@ from tff_keyboard_app.keyboard.slip_costs import BAND, SlipCosts
 SHORTEST = 2  # letters
 LONGEST = 24
 MAX_COST = 16.0
-_MAX_WORDS = 150  # whose costs are compared
+_MAX_WORDS = 250  # whose costs are compared
 _MAX_OTHER_LETTERS = (0, 0, 2, 3, 4, 4, 4, 5)  # that one has and the other has not, by length
 _BITS_OF_HALF = np.array([number.bit_count() for number in range(2**16)], np.uint8)
 
@@ -33,7 +33,9 @@ class SpellingIndex:
 
     def __init__(self, words: Iterable[str], costs: SlipCosts):
         self._costs = costs
-        sorted_words = sorted((word for word in words if SHORTEST <= len(word) <= LONGEST), key=len)
+        ranked = [word for word in words if SHORTEST <= len(word) <= LONGEST]
+        self._ranks = np.array(sorted(range(len(ranked)), key=lambda rank: len(ranked[rank])))
+        sorted_words = [ranked[rank] for rank in self._ranks]
         self._words = sorted_words
         lengths = np.array([len(word) for word in sorted_words], np.int64)
         self._first_of_length = np.searchsorted(lengths, np.arange(LONGEST + BAND + 2))
@@ -58,7 +60,8 @@ class SpellingIndex:
         edits = self._edits(codes, rows)
         close = np.flatnonzero((edits <= max_edits) & (edits > 0))
         if len(close) > _MAX_WORDS:
-            close = close[np.argsort(edits[close], kind="stable")[:_MAX_WORDS]]
+            order = np.lexsort((self._ranks[rows[close]], edits[close]))
+            close = close[np.sort(order[:_MAX_WORDS])]
         return self.likely(typed, [self._words[row] for row in rows[close]], touched)
 
     def likely(

@@ -14,10 +14,10 @@ The model knows lower-case words of one message. The strip adds these rules:
   acronyms.
 - A word with a capital inside a sentence is taken for a name. It is corrected only to a word with a
   capital, or to a word that is nearly certain. A word attached to one of `GLUE` is not corrected.
-- The user's own words, which a `HybridKeyboard` has, obey the same rules. They are shown with the
-  capitals with which the user writes them. A new word that looks
-  like a slip becomes an own word only after several uses (`personal_dictionary.py`). If the user
-  took back the correction of a word, it is not corrected again.
+- The user's own words, which a `HybridKeyboardPredictor` has, obey the same rules. They are shown
+  with the capitals with which the user writes them. A new word that looks like a slip becomes an
+  own word only after several uses (`personal_dictionary.py`). If the user took back the correction
+  of a word, it is not corrected again.
 - After three letters, empty places are filled with words one slip away, and then with the typed
   word.
 """
@@ -56,6 +56,16 @@ from tflite_export.runtime.hybrid_keyboard import Keyboard, open_keyboard
 
 _CANDIDATES = 4 * SLOTS  # words looked at where some of the best are not to be shown
 GLUE = "@#\\_/:"  # of addresses, tags, names of files and of people
+# Two words in one string, of which the second begins with a capital or stands after a full stop.
+_CAPITAL_INSIDE = re.compile(
+    r"(?P<first>[^\W\d_][a-zß-ÿ]*)(?P<second>[A-ZÀ-Þ][^\W\d_A-Z]*(?:'[a-z]+)?)"
+)
+_STOP_INSIDE = re.compile(r"(?P<first>[^\W\d_]+)\.(?P<second>[^\W\d_]+)")
+# Ends of addresses and of names of files.
+_AFTER_A_DOT = frozenset((
+    "co", "com", "de", "doc", "edu", "es", "exe", "gov", "html", "info", "io", "it", "js", "me",
+    "ms", "net", "nl", "org", "pdf", "pt", "py", "tr", "tv", "txt", "uk", "us", "zip",
+))  # fmt: skip
 SURE_OF_A_NAME = 0.999  # probability from which on a word with a capital becomes one without
 _CUT_MADE_FROM = 0.98  # probability; "hostname" and "ifconfig" stay whole
 _SURPLUS_SPACE = 0.001  # chance of one inside a word
@@ -216,7 +226,9 @@ class AppKeyboard:
             if self._autocorrect is not None
             else None
         )
-        self._spaces = MissingSpaces(predictor, frequencies, self._ids, self.language.keys[-1])
+        self._spaces = MissingSpaces(
+            predictor, self._frequencies, self._ids, self.language.keys[-1]
+        )
 
     @classmethod
     def open(
@@ -484,7 +496,11 @@ class AppKeyboard:
     def _correction(self, typing: _Typing) -> _Correction | None:
         """Returns another form or another word for the typed one; None if it is not corrected."""
         correction = self._correction_of_word(typing)
-        before = self._confused_before(typing, correction) or self._marks_before(typing, correction)
+        before = (
+            self._confused_before(typing, correction)
+            or self._marks_before(typing, correction)
+            or self._stop_for_space(typing)
+        )
         if before is None or (correction is not None and not before.is_sure):
             return correction
         return before
@@ -497,7 +513,7 @@ class AppKeyboard:
             return None
         is_cased = fragment in (typed, casing.capitalised(typed, self.code))
         if not is_cased and not self._is_in_capitals(typing):
-            return None
+            return self._cut_at_capital(typing)
         if typing.is_attached or self._personal_dictionary.is_exempt(typed):
             return None
         if typed in self._dictionary:
@@ -761,6 +777,50 @@ class AppKeyboard:
         form = self._forms(words)
         is_sure = probability >= _CUT_MADE_FROM and not typing.is_capital_inside
         return _Correction(form, probability, score, is_sure)
+
+    def _cut_at_capital(self, typing: _Typing) -> _Correction | None:
+        """Returns two words typed as one, if the second has its capital: "rightI've"."""
+        parts = _CAPITAL_INSIDE.fullmatch(typing.fragment)
+        if parts is None or typing.is_attached or self._autocorrect is None:
+            return None
+        words = casing.lower(parts["first"], self.code), casing.lower(parts["second"], self.code)
+        is_right = (
+            self._spaces.is_word(words[0])
+            and self._form(words[1]) == parts["second"]
+            and not any(map(self._personal_dictionary.is_exempt, (typing.prefix, *words)))
+            and typing.prefix not in self._personal_dictionary.ids
+        )
+        if not is_right or self._is_blocked(" ".join(words)):
+            return None
+        return _Correction(f"{parts['first']} {parts['second']}", 1.0, 1.0, is_sure=True)
+
+    def _stop_for_space(self, typing: _Typing) -> _Correction | None:
+        """Returns two words between which a full stop was hit for the space bar: "the.winner"."""
+        run = re.split(r"\s", typing.sentence)[-1]
+        parts = _STOP_INSIDE.fullmatch(run)
+        if parts is None or self._autocorrect is None or not self._lowercase:
+            return None
+        words = casing.lower(parts["first"], self.code), parts["second"]
+        if (
+            words[1] in _AFTER_A_DOT
+            or not all(map(self._spaces.is_word, words))
+            or any(map(self._personal_dictionary.is_exempt, (*words, run)))
+            or self._is_blocked(" ".join(words))
+        ):
+            return None
+        context, _ = self.predictor.context_and_prefix(typing.sentence[: -len(run)])
+        probability = self._spaces.probability_of_space(context, words)
+        if probability < OFFERED_FROM:
+            return None
+        form = f"{parts['first']} {self._cased(words[1], self._form(words[1]))}"
+        return _Correction(
+            form,
+            probability,
+            probability,
+            probability >= _CUT_MADE_FROM,
+            is_confused=True,
+            before=len(parts["first"]) + 1,
+        )
 
     def _cased(self, fragment: str, form: str) -> str:
         return typing_session.in_case_of(fragment, form, self.code)

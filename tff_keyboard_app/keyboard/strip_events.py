@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 from typing import Any
 
-from tff_keyboard_app.events.event_counts import Strip
+from tff_keyboard_app.events.event_counts import StripOutcome
 from tff_keyboard_app.events.event_log import LiveLog
 from tff_keyboard_app.keyboard.strip import AppKeyboard
 from tff_keyboard_app.keyboard.typing_session import SLOT_RANKS, SLOTS, KeyboardStrip
@@ -44,7 +44,7 @@ class KeyboardEvents:
         latency_us: int,
         slot: int | None = None,
         deleted: bool = False,
-    ) -> Strip:
+    ) -> StripOutcome:
         """Returns a strip that has ended.
 
         Args:
@@ -55,7 +55,7 @@ class KeyboardEvents:
           deleted: Whether the accepted suggestion was taken back.
         """
         ranked = [words[SLOT_RANKS.index(rank)] for rank in range(SLOTS)]
-        return Strip(
+        return StripOutcome(
             place=cursor.place,
             prefix=cursor.prefix,
             words=tuple(" ".join(self._network.words_of(word)) for word in ranked if word),
@@ -64,7 +64,7 @@ class KeyboardEvents:
             latency_us=latency_us,
         )
 
-    def add(self, strips: list[Strip], message: str) -> None:
+    def add(self, strips: list[StripOutcome], message: str) -> None:
         """Adds the counts of a message to the log; see `LiveLog.add`."""
         self._log.add(self._model, strips, self._network.words_of(message))
 
@@ -88,7 +88,7 @@ class KeyboardEvents:
         latency_us: int,
         slot: int | None,
         deleted: bool,
-    ) -> Strip:
+    ) -> StripOutcome:
         for number in (place, prefix, latency_us):
             if type(number) is not int or not 0 <= number <= _MAX_NUMBER:
                 raise ValueError("place, prefix and latency must be whole numbers >= 0")
@@ -106,7 +106,7 @@ class TypedStrips:
 
     def __init__(self, events: KeyboardEvents):
         self._events = events
-        self._strips: list[Strip] = []
+        self._strips: list[StripOutcome] = []
         self._pending: tuple[Cursor, KeyboardStrip] | None = None
 
     def show(self, text: str, strip: KeyboardStrip) -> None:

@@ -19,7 +19,7 @@ from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.predictors.prefix_index import range_of
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
 from tff_keyboard_app.keyboard.dictionary_files import Entry
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, Keyboard
 
 SHARE = 0.02  # of the probability of unknown words, for a completion
 _SHARE_OF_CORRECTION = 5e-4  # the same, for a word that is meant by another string
@@ -41,7 +41,7 @@ class UserDictionary:
     """
 
     def __init__(self, entries: Iterable[Entry], keyboard: Keyboard, language: str):
-        network = keyboard.network if isinstance(keyboard, HybridKeyboard) else keyboard
+        network = keyboard.network if isinstance(keyboard, HybridKeyboardPredictor) else keyboard
         code, lowercase = keyboard.vocabulary.rules.language, keyboard.vocabulary.rules.lowercase
         words: dict[str, str] = {}
         shortcuts: dict[str, str] = {}

@@ -20,7 +20,7 @@ from tff_keyboard.storage.errors import ExportError
 from tff_keyboard_app.keyboard import cache_file, sentences
 from tff_keyboard_app.keyboard.multilingual import MultilingualKeyboard
 from tff_keyboard_app.keyboard.typed_cache import forget_typed
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, Keyboard
 
 
 class UserHistory:
@@ -45,7 +45,7 @@ class UserHistory:
         path: pathlib.Path | None = None,
         languages: MultilingualKeyboard | None = None,
     ):
-        self._keyboards = [k for k in keyboards if isinstance(k, HybridKeyboard)]
+        self._keyboards = [k for k in keyboards if isinstance(k, HybridKeyboardPredictor)]
         self.cache = cache
         self._path = path
         self._languages = languages
@@ -105,16 +105,16 @@ class UserHistory:
                 keyboard.learn(words, normalised, forms)
         self._save()
 
-    def _keyboard_of(self, text: str) -> HybridKeyboard:
+    def _keyboard_of(self, text: str) -> HybridKeyboardPredictor:
         """Returns the keyboard whose rules cut a text into words."""
         if self._languages is not None:
             keyboard = self._languages.predictor_of(text)
-            if isinstance(keyboard, HybridKeyboard):
+            if isinstance(keyboard, HybridKeyboardPredictor):
                 return keyboard
         return self._keyboards[0]
 
     @staticmethod
-    def _words_of_run(keyboard: HybridKeyboard, run: str) -> list[tuple[str, str | None]]:
+    def _words_of_run(keyboard: HybridKeyboardPredictor, run: str) -> list[tuple[str, str | None]]:
         """Returns the words of text without white space, each with its form in the text.
 
         The form is None if the text has the word with other characters ("½").

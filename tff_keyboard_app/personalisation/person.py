@@ -21,7 +21,7 @@ from tff_keyboard.storage.errors import ExportError
 from tff_keyboard_app.personalisation import on_device
 from tflite_export.format import signatures
 from tflite_export.runtime import training_step
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, Keyboard
 
 NETWORK, TUNED, CACHE, CACHE_TUNED = "network", "tuned", "cache", "cache_tuned"
 
@@ -64,7 +64,7 @@ class Personaliser:
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the measured models."""
-        has_cache = isinstance(self._keyboard, HybridKeyboard)
+        has_cache = isinstance(self._keyboard, HybridKeyboardPredictor)
         return (NETWORK, TUNED, CACHE, CACHE_TUNED) if has_cache else (NETWORK, TUNED)
 
     def person(self, messages: on_device.Messages) -> PersonResult:
@@ -109,6 +109,6 @@ class Personaliser:
         self, later: on_device.Messages, before: list[list[str]], alone: str, with_cache: str
     ) -> dict[str, on_device.PersonSums]:
         sums = {alone: on_device.sums_of_person(self._network, later)}
-        if isinstance(self._keyboard, HybridKeyboard):
+        if isinstance(self._keyboard, HybridKeyboardPredictor):
             sums[with_cache] = on_device.sums_of_person(self._keyboard, later, before)
         return sums

@@ -40,7 +40,7 @@ from tff_keyboard_app.keyboard.slip_costs import SlipCosts, packaged_slips, slip
 from tff_keyboard_app.keyboard.spelling_index import SpellingIndex
 from tflite_export.format import manifest, tail_file
 from tflite_export.format.manifest_content import CardFacts, Manifest, to_bytes
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, open_keyboard
 
 _MEANT_FROM = 1e-7  # frequency of words that others may be slips of
 _COMMON = 1e-6  # frequency from which on a string is rarely a slip
@@ -141,7 +141,11 @@ def lexicon_of(
 
 
 def written(
-    keyboard: HybridKeyboard, tail: TailLexicon, names: frozenset[str], list_name: str, sha256: str
+    keyboard: HybridKeyboardPredictor,
+    tail: TailLexicon,
+    names: frozenset[str],
+    list_name: str,
+    sha256: str,
 ) -> None:
     """Writes a lexicon next to its model, and updates manifest and card."""
     paths = manifest.ExportPaths(pathlib.Path(keyboard.network.path))
@@ -205,7 +209,7 @@ def main() -> None:
     table: set[str] = set()
     strings = {w for w, f in frequencies.items() if keyboard is not None or f >= _LISTED_FROM}
     if keyboard is not None:
-        if not isinstance(keyboard, HybridKeyboard) or keyboard.tail is None:
+        if not isinstance(keyboard, HybridKeyboardPredictor) or keyboard.tail is None:
             raise SystemExit(
                 f"{flags.model}: it has no lexicon. Export it with --ngram and --tail."
             )
@@ -219,7 +223,7 @@ def main() -> None:
     rare = {w for w in strings - dictionary.words if frequencies.get(w, 0.0) < _RARE} - table
     strings -= rare
     doubted = slips_among(strings - dictionary.words, dictionary.words, frequencies, flags.language)
-    if isinstance(keyboard, HybridKeyboard) and keyboard.tail is not None:
+    if isinstance(keyboard, HybridKeyboardPredictor) and keyboard.tail is not None:
         tail = lexicon_of(strings - doubted.keys() - table, frequencies, keyboard.tail, flags.words)
         sha256 = manifest.sha256(flags.frequencies.read_bytes())
         names = dictionary.names & set(tail.words)

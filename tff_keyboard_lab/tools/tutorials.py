@@ -10,6 +10,7 @@ that it drew. The page is NAME.md; its pictures are next to it as NAME_1.png, NA
 
 import argparse
 import ast
+import concurrent.futures
 import contextlib
 import itertools
 import os
@@ -160,9 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     quiet = {"PYTHONPATH": path, "MPLBACKEND": "agg", "TF_CPP_MIN_LOG_LEVEL": "3"}
     paths = paths or sorted(FOLDER.glob("*.py"))
-    for number, source in enumerate(paths, 1):
+
+    def build_alone(source: pathlib.Path) -> int:
+        """Builds a tutorial in a process of its own, in an empty folder; returns its exit code."""
         begin = time.monotonic()
-        print(f"{number} of {len(paths)}: {source.stem}", flush=True)
         command = [
             *children.python_module("tff_keyboard_lab.tools.tutorials"),
             "--here",
@@ -170,10 +172,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"--out={out}",
         ]
         with tempfile.TemporaryDirectory() as empty:
-            ran = subprocess.run(command, cwd=empty, env=os.environ | quiet, check=False)
-        if ran.returncode:
-            raise SystemExit(ran.returncode)
-        print(f"  {time.monotonic() - begin:.0f} seconds, {out / source.stem}.md", flush=True)
+            code = subprocess.run(
+                command, cwd=empty, env=os.environ | quiet, check=False
+            ).returncode
+        if code == 0:
+            print(f"{out / source.stem}.md: {time.monotonic() - begin:.0f} seconds", flush=True)
+        return code
+
+    # Two at a time, because most of a tutorial takes one core: imports and building graphs.
+    with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        try:
+            for code in pool.map(build_alone, paths):
+                if code:
+                    raise SystemExit(code)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":

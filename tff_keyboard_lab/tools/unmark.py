@@ -32,7 +32,7 @@ from tff_keyboard_app.keyboard.languages import LANGUAGES, Language
 from tff_keyboard_app.keyboard.missing_marks import MissingMarks, plain_forms
 from tff_keyboard_lab.tools.halves import is_held_out
 from tff_keyboard_lab.tools.respell import write_misspelt
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, open_keyboard
 
 _WORD = re.compile(r"[^\W\d_]+")
 _RATIO = 6.0  # of the frequencies of a word and of the string without its marks
@@ -113,7 +113,7 @@ def main() -> None:
     """See the module."""
     flags = argument_parser().parse_args()
     keyboard = open_keyboard(flags.model)
-    if not isinstance(keyboard, HybridKeyboard) or keyboard.tail is None:
+    if not isinstance(keyboard, HybridKeyboardPredictor) or keyboard.tail is None:
         raise SystemExit(f"{flags.model}: it has no lexicon. Export it with --ngram and --tail.")
     rules = keyboard.vocabulary.rules
     strings = unmarked(

@@ -37,7 +37,7 @@ from tflite_export.gate.parity import ParityFailed, Texts
 from tflite_export.graphs import converter, quantization, row_scaled, streaming, trainable
 from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.graphs.streaming import StreamingWeights
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, with_parts
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, with_parts
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 
@@ -186,7 +186,7 @@ def _hybrid_report(
       CheckFailed: If the hybrid is worse than the network, unless `options.allow_loss`.
     """
     hybrid = with_parts(KeyboardPredictor(model))
-    assert isinstance(hybrid, HybridKeyboard)
+    assert isinstance(hybrid, HybridKeyboardPredictor)
     if held_out is None:
         return None
     report = ngram_part.measure(hybrid, held_out, parity.MAX_TARGETS)

@@ -26,7 +26,7 @@ from tflite_export.export import private_runs
 from tflite_export.export.trained_run import TrainedRun
 from tflite_export.format import manifest
 from tflite_export.format.manifest_content import HybridFigures, MixtureFacts, NGramFacts
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor
 
 Texts = Mapping[str, Sequence[Sequence[str]]]  # user -> messages -> normalised words
 
@@ -139,7 +139,7 @@ class HybridReport(HybridFigures):
                 )
 
 
-def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridReport:
+def measure(hybrid: HybridKeyboardPredictor, texts: Texts, max_targets: int) -> HybridReport:
     """Evaluates the written files in the order of typing, as on a phone.
 
     For each word, the cache has seen only the words typed before it.

@@ -1,8 +1,8 @@
 """An export with `--ngram` as a keyboard: network, n-gram and the user's own words on one strip.
 
 It needs NumPy and a TFLite interpreter, as `keyboard_predictor.py` does. `open_keyboard` returns a
-`HybridKeyboard` if the manifest names an n-gram and mixture weights, or if there is a cache, else
-the network alone.
+`HybridKeyboardPredictor` if the manifest names an n-gram and mixture weights, or if there is a
+cache, else the network alone.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from tflite_export.format import manifest as manifests
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor, Strip
 
 
-class HybridKeyboard(HybridPredictor):
+class HybridKeyboardPredictor(HybridPredictor):
     """The hybrid of an export. Several threads may use it; see `KeyboardPredictor`.
 
         keyboard = tk.runtime.open_keyboard("keyboard.tflite")  # with keyboard.ngram next to it
@@ -86,7 +86,7 @@ class HybridKeyboard(HybridPredictor):
         return super().suggest(context, prefix, k)
 
 
-Keyboard = KeyboardPredictor | HybridKeyboard
+Keyboard = KeyboardPredictor | HybridKeyboardPredictor
 
 
 def open_keyboard(
@@ -127,14 +127,14 @@ def with_parts(network: KeyboardPredictor, cache: WordCache | None = None) -> Ke
     if network.manifest.ngram is not None:
         return _with_ngram(network, cache, tail)
     if cache is not None:
-        return HybridKeyboard(network, None, WITHOUT_NGRAM, cache, tail)
+        return HybridKeyboardPredictor(network, None, WITHOUT_NGRAM, cache, tail)
     network.tail = tail
     return network
 
 
 def _with_ngram(
     network: KeyboardPredictor, cache: WordCache | None, tail: TailLexicon | None
-) -> HybridKeyboard:
+) -> HybridKeyboardPredictor:
     path, ngram_facts, mixture = network.path, network.manifest.ngram, network.manifest.mixture
     assert ngram_facts is not None
     assert mixture is not None
@@ -149,7 +149,9 @@ def _with_ngram(
     ngram = model if rows is None else model.reordered(rows)
     del model, vocabulary, rows, data
     _give_back_memory()
-    return HybridKeyboard(network, NGramPredictor(ngram, network.vocabulary), weights, cache, tail)
+    return HybridKeyboardPredictor(
+        network, NGramPredictor(ngram, network.vocabulary), weights, cache, tail
+    )
 
 
 def _give_back_memory() -> None:

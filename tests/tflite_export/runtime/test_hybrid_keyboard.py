@@ -26,7 +26,7 @@ from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export.export import ngram_part
 from tflite_export.export.export_options import ExportOptions
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, open_keyboard
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -101,7 +101,7 @@ def test_an_export_without_an_ngram_learns_with_a_cache(tmp_path):
     run = export_fakes.save_run(tmp_path / "run")
     path = export(run, tmp_path / "k.tflite", ExportOptions()).paths.model
     keyboard = open_keyboard(path, cache=WordCache())
-    assert isinstance(keyboard, HybridKeyboard)
+    assert isinstance(keyboard, HybridKeyboardPredictor)
     network = keyboard.network
     for text in ("", "see ", "see y"):
         before, after = network.strip_for(text).suggestions, keyboard.strip_for(text).suggestions
@@ -117,7 +117,7 @@ def test_packed_into_one_file(tmp_path):
     path = hybrid_export.export_hybrid(tmp_path, pack=True)
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [path.name]
     keyboard = open_keyboard(path)
-    assert isinstance(keyboard, HybridKeyboard)
+    assert isinstance(keyboard, HybridKeyboardPredictor)
     assert sum(keyboard.next_word(["see"])) == pytest.approx(1, abs=1e-4)
 
 
@@ -193,7 +193,7 @@ def test_forgotten_words_leave_no_trace_in_any_probability(opened, text, gone):
 
 
 def fresh_scores(keyboard):
-    other = HybridKeyboard(keyboard.network, keyboard.ngram, keyboard.weights)
+    other = HybridKeyboardPredictor(keyboard.network, keyboard.ngram, keyboard.weights)
     return other.next_word(["see"])
 
 
@@ -259,7 +259,7 @@ def test_a_shipped_keyboard_opens_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keyboard = open_keyboard("models/messages/keyboard.tflite")
     assert keyboard.network.path.is_file()
-    assert isinstance(keyboard, HybridKeyboard)
+    assert isinstance(keyboard, HybridKeyboardPredictor)
 
 
 def test_figures_of_words_that_nobody_typed_are_left_out(path):

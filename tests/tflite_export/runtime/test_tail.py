@@ -15,7 +15,7 @@ from tflite_export.export.tail_part import TailPart
 from tflite_export.format import manifest, tail_file
 from tflite_export.format.manifest_content import TailFacts
 from tflite_export.gate import verification
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, open_keyboard
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 WORDS = ("quilt", "quince", "quinces", "tommorrow", "zebra")
@@ -45,7 +45,7 @@ def keyboard(request, run, tmp_path_factory):
     options = ExportOptions(pack=request.param == "packed")
     out = tmp_path_factory.mktemp(request.param) / "k.tflite"
     found = open_keyboard(export(run, out, options, ngram=ngram, tail=part()).paths.model)
-    assert isinstance(found, KeyboardPredictor if ngram is None else HybridKeyboard)
+    assert isinstance(found, KeyboardPredictor if ngram is None else HybridKeyboardPredictor)
     return found
 
 

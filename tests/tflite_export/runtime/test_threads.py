@@ -10,7 +10,7 @@ from tests.support.keyboard.threads import in_threads
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tff_keyboard.predictors.locking import Lock
 from tflite_export.export.export_options import ExportOptions
-from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, open_keyboard
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 from tflite_export.runtime.training_step import train_message
 
@@ -46,7 +46,7 @@ def test_network(runtime):
 
 def test_hybrid():
     keyboard = open_keyboard(MODEL)
-    assert isinstance(keyboard, HybridKeyboard)
+    assert isinstance(keyboard, HybridKeyboardPredictor)
     keyboard.learn(["see", "you", "at", "the", "quayside"])
     check_equal_in_threads(lambda text: keyboard.strip_for(text).suggestions)
 

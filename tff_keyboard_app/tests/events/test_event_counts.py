@@ -14,12 +14,12 @@ from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard_app.events import event_counts, replay
-from tff_keyboard_app.events.event_counts import COUNTS, Strip
+from tff_keyboard_app.events.event_counts import COUNTS, StripOutcome
 
 
 def strip(**changes):
     fields = {"place": 0, "prefix": 2, "words": ("i", "see", "we"), "rank": 1, "latency_us": 640}
-    return Strip(**{**fields, **changes})
+    return StripOutcome(**{**fields, **changes})
 
 
 def test_counts_by_hand():

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.support.damage import damaged, damaged_json, is_one_line
 from tff_keyboard.storage.errors import DataError, ProgramError, UsageError
 from tff_keyboard_app.events import event_counts, event_log
-from tff_keyboard_app.events.event_counts import COUNTS, Strip
+from tff_keyboard_app.events.event_counts import COUNTS, StripOutcome
 from tff_keyboard_app.events.event_log import MIN_MESSAGES
 
 MODEL, OTHER = "0a1b2c3d4e5f", "f5e4d3c2b1a0"
 MESSAGE = ["see", "you"]
 STRIPS = [
-    Strip(place=0, prefix=0, words=("i", "see", "we"), latency_us=900),
-    Strip(place=1, prefix=1, words=("you", "your"), rank=0, latency_us=200_000),
+    StripOutcome(place=0, prefix=0, words=("i", "see", "we"), latency_us=900),
+    StripOutcome(place=1, prefix=1, words=("you", "your"), rank=0, latency_us=200_000),
 ]
 GOOD = {
     "v": 2,
@@ -42,7 +42,7 @@ words = st.sampled_from(["i", "see", "you", "yonder", "them"])
 def strips(draw):
     shown = tuple(draw(st.lists(words, max_size=3, unique=True)))
     rank = draw(st.none() | st.integers(0, len(shown) - 1)) if shown else None
-    return Strip(
+    return StripOutcome(
         place=draw(st.integers(0, 4)),
         prefix=draw(st.integers(0, 2)),
         words=shown,

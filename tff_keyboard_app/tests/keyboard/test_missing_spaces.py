@@ -41,6 +41,29 @@ def test_a_cut_needs_two_words(spaces):
     assert spaces.best([], "ia") is None  # too short
 
 
+def test_a_full_stop_is_a_space_or_ends_a_sentence():
+    class Ended(Model):
+        """Nothing but the end of a sentence follows "lot"."""
+
+        def next_word(self, context):
+            ends = {"lot": 1.0, "want": 0.0}.get(context[-1] if context else "", 0.0)
+            # Rows: i, want, the end of a sentence (`EOS`), lot, b.
+            return np.array([0.2, 0.2, ends, 0.2, 0.2])
+
+    spaces = MissingSpaces(Ended(), dict.fromkeys(WORDS, 0.2), WORDS, "zxcvbnm")
+    assert spaces.probability_of_space([], ("want", "lot")) == 1.0
+    ended = spaces.probability_of_space([], ("lot", "want"))
+    assert ended == pytest.approx(0.001 * 0.2 / (0.001 * 0.2 + 0.05 * 0.2))
+
+
+def test_a_cut_may_give_words_beyond_the_vocabulary():
+    frequencies = {**dict.fromkeys(WORDS, 0.2), "finland": 0.01}
+    spaces = MissingSpaces(Model(), frequencies, WORDS, "zxcvbnm")
+    words, chance = spaces.best([], "finlandlot")
+    assert words == "finland lot"
+    assert chance == pytest.approx(0.002 * 0.01 * 0.2)
+
+
 def test_a_cut_in_three(spaces):
     words, chance = spaces.best([], "iwantlot")
     assert words == "i want lot"

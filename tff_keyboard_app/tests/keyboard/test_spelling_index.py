@@ -68,6 +68,14 @@ def test_common_misspellings_are_near(typed, meant):
     assert list(index.near(typed)) == [meant]
 
 
+def test_of_very_many_near_words_the_most_probable_are_kept():
+    rare = [f"{a}{b}th" for a in "abcdefghijklmnopqrs" for b in "abcdefghijklmnopqrstuvw"]
+    index = SpellingIndex(["that", *rare], COSTS)
+    near = index.near("tath")
+    assert "that" in near  # two edits, as most of the others
+    assert "tath" not in near
+
+
 def test_limits():
     index = SpellingIndex(
         ["receive", "abc", "a", "x" * 30, "naïve"],

@@ -17,12 +17,12 @@ from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
 from tff_keyboard.storage.errors import DataError, UsageError
 from tff_keyboard_app.commands import events
 from tff_keyboard_app.events import event_log, replay
-from tff_keyboard_app.events.event_counts import Strip
+from tff_keyboard_app.events.event_counts import StripOutcome
 
 
 def log_of(path, strips, *, model="0a1b2c3d4e5f"):
     """Writes a log whose messages each have some strips, of which the first was accepted."""
-    accepted = Strip(place=0, prefix=0, words=("see", "we"), rank=0)
+    accepted = StripOutcome(place=0, prefix=0, words=("see", "we"), rank=0)
     with event_log.opened(path) as log:
         for _ in range(event_log.MIN_MESSAGES):
             log.add(model, [accepted, *[dataclasses.replace(accepted, rank=None)] * strips], ["we"])

@@ -9,10 +9,10 @@ with its cache, so that the cache becomes as full as it can. Times are milliseco
 the one thread (`time.thread_time`), because wall time of a busy machine includes its scheduler;
 wall time is printed next to it. The rows:
 
-  key              `HybridKeyboard.strip_for`: tokenising, the three parts, the strip
+  key              `HybridKeyboardPredictor.strip_for`: tokenising, the three parts, the strip
   first of a word  those keys after a space, when all three parts are computed again
   with manners     `AppKeyboard.keyboard_strip`: capitals, blocklist, autocorrect on top
-  message learnt   `HybridKeyboard.learn`, a message
+  message learnt   `HybridKeyboardPredictor.learn`, a message
 
 Memory is the growth of the resident set from before the files are opened to after all keys; the
 interpreter's own code is loaded before. `AppKeyboard` is opened and timed after memory is read.
@@ -74,12 +74,12 @@ def measure(model: pathlib.Path, messages: list[str]) -> tuple[list[dict], float
     """Returns rows of times, and megabytes."""
     from tff_keyboard_app.keyboard.strip import AppKeyboard
     from tflite_export.runtime import interpreters
-    from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard
+    from tflite_export.runtime.hybrid_keyboard import HybridKeyboardPredictor, open_keyboard
 
     interpreters.import_quietly()
     before = resident_bytes()
     keyboard = open_keyboard(model)
-    if not isinstance(keyboard, HybridKeyboard):
+    if not isinstance(keyboard, HybridKeyboardPredictor):
         sys.exit(f"error: {model} has no n-gram. Export it with --ngram=500kB.")
     watch = Stopwatch()
     for message in messages:
