@@ -58,7 +58,7 @@ _CANDIDATES = 4 * SLOTS  # words looked at where some of the best are not to be 
 GLUE = "@#\\_/:"  # of addresses, tags, names of files and of people
 # Two words in one string, of which the second begins with a capital or stands after a full stop.
 _CAPITAL_INSIDE = re.compile(
-    r"(?P<first>[^\W\d_][a-zß-ÿ]*)(?P<second>[A-ZÀ-Þ][^\W\d_A-Z]*(?:'[a-z]+)?)"
+    r"(?P<first>[^\W\d_][a-zß-ÿ]+)(?P<second>I|(?:I'|[A-ZÀ-Þ][a-zß-ÿ])[a-zß-ÿ]*(?:'[a-z]+)?)"
 )
 _STOP_INSIDE = re.compile(r"(?P<first>[^\W\d_]+)\.(?P<second>[^\W\d_]+)")
 # Ends of addresses and of names of files.
