@@ -37,14 +37,14 @@ def excess_probability(clients: int, share: float, tolerated: int) -> float:
         raise ValueError(f"`share` must be in [0, 1], got {share!r}.")
     if share in (0, 1):
         return float(share == 1 and clients > tolerated)
-    odds, rest = math.log(share), math.log1p(-share)
+    log_share, log_complement = math.log(share), math.log1p(-share)
     terms = (
         math.exp(
             math.lgamma(clients + 1)
             - math.lgamma(n + 1)
             - math.lgamma(clients - n + 1)
-            + n * odds
-            + (clients - n) * rest
+            + n * log_share
+            + (clients - n) * log_complement
         )
         for n in range(tolerated + 1, clients + 1)
     )

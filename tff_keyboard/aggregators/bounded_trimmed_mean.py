@@ -63,9 +63,11 @@ def bounded(stacked: Any) -> Any:
 def max_attackers(clients: tf.Tensor, share: float) -> tf.Tensor:
     """Returns f of the module, int32: at most `(clients - 1) // 2`, so that one is left."""
     total = tf.cast(clients, tf.float64)
-    numbers = tf.range(total, dtype=tf.float64)  # 0 ... M - 1
+    attacker_counts = tf.range(total, dtype=tf.float64)  # 0 ... M - 1
     # P(Binomial(M, p) > n) = I_p(n + 1, M - n), the regularised incomplete beta function.
-    tails = tf.math.betainc(numbers + 1, total - numbers, tf.cast(share, tf.float64))
+    tails = tf.math.betainc(
+        attacker_counts + 1, total - attacker_counts, tf.cast(share, tf.float64)
+    )
     exceeded = tf.math.count_nonzero(tails > RISK, dtype=tf.int32)
     return tf.minimum(exceeded, tf.maximum((clients - 1) // 2, 0))
 
@@ -107,6 +109,7 @@ class BoundedTrimmedMeanFactory(client_stack.StackFactory):
         return attackers_in_cohort.excess_probability(clients, self._attackers, cut)
 
     def _defended(self, stacked: Any) -> tuple[Any, Any]:
+        """Returns the trimmed mean of the bounded updates, and the measurements."""
         clients = client_stack.num_clients(stacked)
         cut = max_attackers(clients, self._attackers)
         measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)

@@ -91,9 +91,9 @@ class StackFactory(tff.aggregators.WeightedAggregationFactory):
 
 
 def rows_of(stacked: tf.Tensor) -> tf.Tensor:
-    """Reshapes [clients, ...] to [clients, numbers], float64."""
-    numbers = stacked.shape[1:].num_elements()
-    return tf.reshape(tf.cast(stacked, tf.float64), [tf.shape(stacked)[0], numbers])
+    """Reshapes [clients, ...] to one row per client, [clients, coordinates], float64."""
+    num_coordinates = stacked.shape[1:].num_elements()
+    return tf.reshape(tf.cast(stacked, tf.float64), [tf.shape(stacked)[0], num_coordinates])
 
 
 def num_clients(stacked: Any) -> tf.Tensor:

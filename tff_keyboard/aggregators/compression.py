@@ -96,6 +96,11 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
         return self._mapped.create(value_type, weight_type)
 
     def _decoded(self, value: Any, seed: tf.Tensor) -> tuple[Any, Any]:
+        """Returns the update as the server decodes it, and the counts of bytes before and after.
+
+        Both have the types of `value` and of `SeededClientMapFactory`'s counts. `seed` is the
+        client's.
+        """
         flat = tf.nest.flatten(value)
         sizes = [tensor.shape.num_elements() for tensor in flat]
         x = tf.concat([tf.cast(tf.reshape(t, [-1]), tf.float64) for t in flat], axis=0)

@@ -74,6 +74,7 @@ def resolve_layers(
 
 
 def _position(member: int | str, names: list[str], group: str) -> int:
+    """Returns the position of a variable that a layer group names, or gives as a number."""
     if isinstance(member, str) and member in names:
         return names.index(member)
     if str(member).isdecimal() and int(member) < len(names):

@@ -52,6 +52,7 @@ def no_state() -> tff.Value:
 
 
 def _zipped(values: Any) -> Any:
+    """Returns a mapping of server values as one server value. Other values stay as they are."""
     if not isinstance(values, Mapping):
         return values
     return tff.federated_zip(collections.OrderedDict(values))

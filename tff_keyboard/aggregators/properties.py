@@ -88,8 +88,10 @@ def the_types_are_right(subject: AggregatorUnderTest) -> None:
     state = subject.bare.initialize.type_signature.result
     types = [state, *(tff.FederatedType(t, tff.CLIENTS) for t in (VALUE_TYPE, subject.weight_type))]
     _require(state.placement is tff.SERVER, "the state is not on the server")
-    for place, expected in enumerate(types):
-        _require(signature.parameter[place] == expected, f"argument {place} is not {expected}")
+    for position, expected in enumerate(types):
+        _require(
+            signature.parameter[position] == expected, f"argument {position} is not {expected}"
+        )
     _require(signature.result.state == state, "the state changes its type")
     result = tff.FederatedType(VALUE_TYPE, tff.SERVER)
     _require(signature.result.result == result, "the result is not an update on the server")
@@ -204,6 +206,8 @@ PROPERTIES = (
 
 
 class _Rule(AggregatorUnderTest):
+    """The aggregator under test, bare and inside `UpdateGuard`, with its processes built once."""
+
     def __init__(self, factory: tff.aggregators.WeightedAggregationFactory, atol: float):
         self._factory = factory
         self.atol = atol
@@ -236,7 +240,7 @@ def check_rule(
       aggregator has the property.
     """
     require_factory(factory, "factory")
-    subject, found = _Rule(factory, atol), {}
+    subject, problems = _Rule(factory, atol), {}
     _ = subject.bare  # raises the caller's error if there is no process
     for check in PROPERTIES:
         try:
@@ -246,8 +250,8 @@ def check_rule(
             problem = str(error)
         except Exception as error:  # any error of TFF or of the aggregator
             problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        found[check.__name__.replace("_", " ")] = problem
-    return found
+        problems[check.__name__.replace("_", " ")] = problem
+    return problems
 
 
 class _InTwoParts:
@@ -257,6 +261,7 @@ class _InTwoParts:
         self._form = form
 
     def next(self, state: Any, values: Any, weights: Any) -> Any:
+        """Runs a round in which the sums of two groups of clients are merged."""
         halves = [(values[part], weights[part]) for part in (slice(0, 2), slice(2, None))]
         parts = [self._form.up_to_merge(state, *half) for half in halves]
         return self._form.after_merge((state, values, weights), self._form.merge(*parts))

@@ -38,6 +38,7 @@ class _RobustMeanFactory(client_stack.StackFactory):
         raise NotImplementedError
 
     def _middle(self, stacked: Any) -> tuple[Any, Any]:
+        """Returns the mean of the middle values, and the measurements."""
         clients = client_stack.num_clients(stacked)
         cut = self._cut(clients)
         measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)

@@ -111,6 +111,11 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation(value_type, counts_type, counts_type)
         def corrected(value, before, of_round):
+            """Multiplies the row of word v by participations / touched_v, at most `largest_factor`.
+
+            Returns the corrected update, the counts of all rounds, and the measurements. `before`
+            has the counts of earlier rounds, `of_round` those of this round, each [vocabulary].
+            """
             total = tf.nest.map_structure(tf.add, before, of_round)
             # A word that no client has typed has n_v = 1.
             ratios = tf.maximum(total["participations"], 1.0) / tf.maximum(total["touched"], 1.0)
@@ -119,9 +124,9 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
             for i in self._tables:
                 shape = [-1, *[1] * (flat[i].shape.rank - 1)]
                 flat[i] *= tf.cast(tf.reshape(factors, shape), flat[i].dtype)
-            now = tf.cast(of_round["touched"] > 0, tf.float32)
-            words = tf.reduce_sum(now)
-            mean = tf.math.divide_no_nan(tf.reduce_sum(now * factors), words)
+            touched_now = tf.cast(of_round["touched"] > 0, tf.float32)
+            words = tf.reduce_sum(touched_now)
+            mean = tf.math.divide_no_nan(tf.reduce_sum(touched_now * factors), words)
             measurements = collections.OrderedDict(
                 largest_factor=tf.reduce_max(factors),
                 mean_factor=tf.where(words > 0, mean, 1.0),

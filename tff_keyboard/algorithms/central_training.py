@@ -111,6 +111,7 @@ class CentralTraining:
         return tff.learning.models.ModelWeights(list(state.weights), [])
 
     def _read(self) -> CentralState:
+        """Returns the variables of model, optimizer and teacher as arrays."""
         return CentralState(
             [variable.numpy() for variable in self._model.trainable_variables],
             tf.nest.map_structure(lambda variable: variable.numpy(), self._optimizer_state),
@@ -118,6 +119,11 @@ class CentralTraining:
         )
 
     def _train_on_batch(self, batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Makes one optimizer step on ids [batch, time + 1].
+
+        Returns the sum of the true words' losses before the step, in nats, and the number of words
+        that the model predicted correctly.
+        """
         variables = self._model.trainable_variables
         with tf.GradientTape() as tape:
             step = self._losses(batch[:, :-1], batch[:, 1:])
@@ -129,14 +135,15 @@ class CentralTraining:
             [tf.convert_to_tensor(variable) for variable in variables],
             gradients,
         )
-        held = [*variables, *tf.nest.flatten(self._optimizer_state)]
+        variables_to_set = [*variables, *tf.nest.flatten(self._optimizer_state)]
         values = [*weights, *tf.nest.flatten(optimizer_state)]
-        for variable, value in zip(held, values, strict=True):
+        for variable, value in zip(variables_to_set, values, strict=True):
             variable.assign(value)
         nll = tf.reduce_sum(tf.cast(step.true_losses, tf.float64))
         return nll, tf.math.count_nonzero(step.is_best)
 
     def _losses(self, ids: tf.Tensor, targets: tf.Tensor) -> TrainingStep:
+        """Returns the losses of a batch, with the teacher's soft labels if there is a teacher."""
         if self._teacher is not None:
             return lwf.training_step(
                 self._model, self._teacher, ids, targets, self._true_label_weight

@@ -121,6 +121,10 @@ def build_client_training(
 
     @tff.tensorflow.computation(hparams_type, weights_type, data_type)
     def train(hparams, server_weights, dataset):
+        """Returns one client's `ClientResult`, and its training metrics.
+
+        `hparams` are the optimizer's. `dataset` has the client's batches.
+        """
         model = model_fn()
         weights = tff.learning.models.ModelWeights.from_model(model)
         trainable = tuple(tf.nest.flatten(weights.trainable))
@@ -152,6 +156,10 @@ def build_client_training(
             ]
 
         def step(state, element):
+            """Trains `weights` on one batch. Returns the state after it.
+
+            The state is (optimizer state, examples, sum of the losses, touched rows [vocabulary]).
+            """
             optimizer_state, num_examples, total_loss, touched = state
             batch = model_input(element)
             with tf.GradientTape() as tape:
@@ -183,7 +191,8 @@ def build_client_training(
             """Returns the state after all batches, and the update (initial minus trained)."""
             state, steps = take_first_step(state)
 
-            def go_on():
+            def train_on_later_batches():
+                """Trains on the batches after the first. Returns the state, and the update."""
                 old = tf.nest.flatten(server_weights)
                 new = [w - s for w, s in zip(old, steps, strict=True)]
                 for variable, value in zip(tf.nest.flatten(weights), new, strict=True):
@@ -193,10 +202,12 @@ def build_client_training(
                 return end, tuple(w - v for w, v in zip(old, trainable, strict=True))
 
             if reports_loss == "after_training":  # it needs the trained model
-                return go_on()
-            return tf.cond(tf.shape(batches["shapes"])[0] > 1, go_on, lambda: (state, steps))
+                return train_on_later_batches()
+            has_later_batches = tf.shape(batches["shapes"])[0] > 1
+            return tf.cond(has_later_batches, train_on_later_batches, lambda: (state, steps))
 
         def train_separately(state):
+            """Trains on all batches of the client alone. Returns the state, and the update."""
             tf.nest.map_structure(lambda v, x: v.assign(x), weights, server_weights)
             end = elements.fold(step, state, batches, batch_spec)
             return end, tf.nest.map_structure(
@@ -222,11 +233,12 @@ def build_client_training(
 
         @tf.function(autograph=False)  # autograph's conversions take most of a second
         def train_on_all_batches():
+            """Returns the update, its weight and the metrics; zeros if the update is not finite."""
             specs = tf.nest.map_structure(lambda v: tf.TensorSpec(v.shape, v.dtype), trainable)
             optimizer_state = optimizer.set_hparams(optimizer.initialize(specs), hparams)
-            nowhere = tf.zeros([touched_rows.rows if touched_rows else 0])
+            no_rows = tf.zeros([touched_rows.rows if touched_rows else 0])
             zeros = tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)
-            start = (optimizer_state, *zeros, nowhere)
+            start = (optimizer_state, *zeros, no_rows)
             end, update = (train_from_first_step if shares_first_step else train_separately)(start)
             _, num_examples, total_loss, touched = end
             update = tf.nest.pack_sequence_as(server_weights.trainable, tf.nest.flatten(update))
@@ -247,8 +259,8 @@ def build_client_training(
             metrics = model.report_local_unfinalized_metrics()  # before the next pass counts, too
             if reports_loss == "after_training":
                 nothing = (tf.constant(0.0, tf.float64), tf.constant(0, tf.int64))
-                tail = mean_loss(*elements.fold(add_batch, nothing, batches, batch_spec))
-                weight["loss"] = tf.where(is_finite, tail, 0.0)
+                loss = mean_loss(*elements.fold(add_batch, nothing, batches, batch_spec))
+                weight["loss"] = tf.where(is_finite, loss, 0.0)
             result = tff.learning.templates.ClientResult(update=update, update_weight=weight)
             return result, metrics
 

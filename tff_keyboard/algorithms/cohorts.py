@@ -22,7 +22,14 @@ _SELECT, _DROP = 0, 1  # keep the random streams of a round apart
 
 @dataclasses.dataclass(frozen=True)
 class Cohort:
-    """The clients of one round; all arrays are int64 indices in random order."""
+    """The clients of one round; all arrays are int64 indices in random order.
+
+    Attributes:
+      selected: All clients that the server selected.
+      dropped: Those that drop out during the round.
+      reporting: The first `clients_per_round` of the others, whose updates are aggregated; fewer
+        only if too many dropped out.
+    """
 
     selected: np.ndarray
     dropped: np.ndarray
@@ -85,6 +92,7 @@ class CohortSampler:
         return Cohort(selected=selected, dropped=selected[drops], reporting=reporting)
 
     def _selected(self, round_num: int) -> np.ndarray:
+        """Returns the selected clients of a round, after those of all rounds before it."""
         if self._separation == 1:  # no round depends on another
             return self._draw(round_num, np.arange(self._num_clients))
         for t in range(len(self._history), round_num + 1):
@@ -99,6 +107,7 @@ class CohortSampler:
         return np.flatnonzero(is_free)
 
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
+        """Draws the clients of a round among `eligible`, both arrays of client indices."""
         rng = self._generator(round_num, _SELECT)
         size = self.num_selected
         if self._weights is None:

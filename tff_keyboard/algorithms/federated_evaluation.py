@@ -87,16 +87,26 @@ class FederatedEvaluator:
         positions: Sequence[int],
         hand_over: HandOver | None,
     ) -> dict[str, np.ndarray]:
+        """Returns the sums of some clients: for each name an array [positions, ...].
+
+        Args:
+          weights: The model's.
+          clients: The batches of all clients.
+          positions: Indices in `clients` of those to evaluate.
+          hand_over: Makes the packs from groups of indices; None packs `clients` here.
+        """
         sizes = [1 + sum(batch.size for batch in clients[position]) for position in positions]
-        dealt = load_balancing.balance_load(sizes, load_balancing.num_packs(len(positions), 0))
-        groups = [[positions[p] for p in pack] for pack in dealt]
+        pack_positions = load_balancing.balance_load(
+            sizes, load_balancing.num_packs(len(positions), 0)
+        )
+        groups = [[positions[p] for p in pack] for pack in pack_positions]
         packs = (hand_over or functools.partial(packs_of, clients))(groups)
         shared = [*weights.trainable, *weights.non_trainable]
         with contextlib.closing(self._engine.run(Job(self._function, shared, packs))) as results:
             rows_of_packs = [rows for _, rows in sorted(results, key=lambda result: result[0])]
-        back = np.argsort([p for pack in dealt for p in pack])
+        original_order = np.argsort([p for pack in pack_positions for p in pack])
         columns = zip(self._names, zip(*rows_of_packs, strict=True), strict=True)
-        return {name: np.concatenate(parts)[back] for name, parts in columns}
+        return {name: np.concatenate(parts)[original_order] for name, parts in columns}
 
 
 def packs_of(clients: Sequence[Sequence[np.ndarray]], groups: Sequence[Sequence[int]]) -> list[Any]:
@@ -117,6 +127,11 @@ def _build_rows(model_fn: ModelFn) -> tuple[list[str], PackFunction]:
     pack_specs = round_form.pack_specs(batches_lib.BATCH_SPEC)
 
     def evaluate(*tensors):
+        """Returns one row of sums for each client of a pack: for each name a tensor [clients, ...].
+
+        Args:
+          *tensors: The values, shapes and ends of the pack, then the model's weights.
+        """
         values, shapes, ends = tensors[: len(pack_specs)]
         joined = collections.OrderedDict(values=values, shapes=shapes)
         model = model_fn()
@@ -127,6 +142,7 @@ def _build_rows(model_fn: ModelFn) -> tuple[list[str], PackFunction]:
             return count + 1
 
         def add_client(client, start, rows):
+            """Writes the sums of the batches from `start` as the client's row."""
             model.reset_metrics()
             elements.fold(
                 add_batch,

@@ -113,6 +113,7 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
         return self._count(losses, sums)
 
     def _count(self, losses, sums) -> tff.learning.models.BatchOutput:
+        """Adds the sums of a batch to the metrics, and returns TFF's output of the batch."""
         num_tokens, num_examples = sums["tokens"], sums["examples"]
         loss = tf.math.divide_no_nan(tf.reduce_sum(losses), tf.cast(num_tokens, tf.float32))
         for name, variable in self._sums.items():
@@ -158,6 +159,7 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
 
 
 def _training_sums(true_losses, is_best, num_examples):
+    """Returns the training metrics of a batch, given the true words' losses [n] and hits [n]."""
     return {
         "examples": num_examples,
         "tokens": tf.size(true_losses, tf.int64),

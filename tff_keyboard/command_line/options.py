@@ -160,11 +160,15 @@ class ConfigOptions(TaskOptions):
 
 
 class _PathParser(flags.ArgumentParser):
+    """Reads a flag as a path."""
+
     def parse(self, argument: str) -> pathlib.Path:
         return pathlib.Path(argument)
 
 
 class _CommaSeparatedParser(flags.ArgumentParser):
+    """Reads a flag as a list of items, such as "1,2,3"."""
+
     def __init__(self, item_parser: flags.ArgumentParser):
         self._item_parser = item_parser
 
@@ -216,6 +220,11 @@ def _fields_of(cls: type) -> list[_Field]:
 
 
 def _field_of(name: str, default: Any, hint: Any) -> _Field:
+    """Returns how a field of a command's options is read, from its annotation.
+
+    The annotation `hint` is `Annotated[type, help or Positional, parser]`. The parser may be
+    missing.
+    """
     kind, text, *parsers = typing.get_args(hint)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         kind = typing.get_args(kind)[0]  # without None

@@ -72,24 +72,28 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
 
 
 def _open_path(
-    path: pathlib.Path, name: str, known: "Sequence[Vocabulary]", *, alone: bool
+    path: pathlib.Path, name: str, vocabularies: "Sequence[Vocabulary]", *, alone: bool
 ) -> "NamedPredictor":
+    """Opens the file or directory of a model with the function for its suffix.
+
+    `alone` leaves out the n-gram and the lexicon of an exported file.
+    """
     if path.suffix == references.TFLITE_SUFFIX:
-        return _open_tflite(path, name, known, alone=alone)
+        return _open_tflite(path, name, vocabularies, alone=alone)
     if path.suffix == references.NGRAM_SUFFIX:
         return _open_ngram(path, name)
     if path.suffix in references.registered_suffixes():
-        return _open_registered(path, name, known)
+        return _open_registered(path, name, vocabularies)
     return _open_keras(path, name)
 
 
 def _open_tflite(
-    path: pathlib.Path, name: str, known: "Sequence[Vocabulary]", *, alone: bool
+    path: pathlib.Path, name: str, vocabularies: "Sequence[Vocabulary]", *, alone: bool
 ) -> "NamedPredictor":
-    """Opens an exported file.
+    """Opens an exported file, without its n-gram and lexicon if `alone`.
 
-    If a known vocabulary has the same words, the predictor uses its ids, so that the two models are
-    compared word by word and break ties in the same way.
+    If one of `vocabularies` has the same words, the predictor uses its ids, so that the two models
+    are compared word by word and break ties in the same way.
     """
     from tff_keyboard.evaluation.model_specs.named_predictor import NamedPredictor
     from tflite_export.runtime import libcifg
@@ -98,7 +102,7 @@ def _open_tflite(
 
     predictor = KeyboardPredictor(path)
     exported = predictor.vocabulary
-    for vocabulary in known:
+    for vocabulary in vocabularies:
         if vocabulary.rules == exported.rules and set(vocabulary.words) == set(exported.words):
             predictor = KeyboardPredictor(path, vocabulary)
             break
@@ -119,11 +123,11 @@ def _open_tflite(
 
 
 def _open_registered(
-    path: pathlib.Path, name: str, known: "Sequence[Vocabulary]"
+    path: pathlib.Path, name: str, vocabularies: "Sequence[Vocabulary]"
 ) -> "NamedPredictor":
     """Opens a file with the function that a package registered for its suffix."""
     open_file = entry_points.find(references.FILE_GROUP)[path.suffix[1:]].load()
-    model: NamedPredictor = open_file(path, name, known)
+    model: NamedPredictor = open_file(path, name, vocabularies)
     return model
 
 

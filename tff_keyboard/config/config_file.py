@@ -183,6 +183,7 @@ def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> Toml:
 
 
 def _read(path: pathlib.Path, above: Sequence[pathlib.Path], *, is_of_run: bool = False) -> str:
+    """Returns the text of a config. `above` are the files that named it as their base, if any."""
     try:
         if is_of_run:
             return files.content(path, max_bytes=files.MAX_TABLE_BYTES).decode("utf-8")
@@ -216,13 +217,14 @@ def _run_config(values: Toml, overrides: Sequence[str], origin: str) -> RunConfi
 
 def _culprit(values: Mapping[str, Any], overrides: Sequence[str], origin: str) -> str:
     """Returns the override that causes the error, or the file if no single override does."""
-    for place, override in enumerate(overrides):
-        if _builds(values, [*overrides[:place], *overrides[place + 1 :]]):
+    for position, override in enumerate(overrides):
+        if _builds(values, [*overrides[:position], *overrides[position + 1 :]]):
             return f"--set={override}"
     return origin
 
 
 def _builds(values: Mapping[str, Any], overrides: Sequence[str]) -> bool:
+    """Checks if the values with these overrides are a valid config."""
     try:
         from_dict(_merged(values, overrides))
     except ConfigError:
@@ -248,10 +250,11 @@ def _with_absolute_references(values: Any, folder: pathlib.Path) -> Any:
 
 
 def _table_of(overrides: Sequence[str]) -> Toml:
-    above: Toml = {}
+    """Returns the overrides as nested tables; a later one replaces an earlier one."""
+    merged: Toml = {}
     for override in overrides:
-        _add_override(above, override)
-    return above
+        _add_override(merged, override)
+    return merged
 
 
 def override(key: str, value: object) -> str:
@@ -263,7 +266,11 @@ def override(key: str, value: object) -> str:
     return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
-def _add_override(above: Toml, override: str) -> None:
+def _add_override(merged: Toml, override: str) -> None:
+    """Sets the value of "section.key=value" in the nested tables `merged`.
+
+    A value that is not TOML is a string, so that the shell needs no second pair of quotes.
+    """
     name, equals, raw = override.partition("=")
     keys = name.strip().split(".")
     try:
@@ -278,7 +285,7 @@ def _add_override(above: Toml, override: str) -> None:
         raise ConfigError(
             f"`--set={override}` must have the form `--set=section.key=value`.{meant}"
         )
-    table = above
+    table = merged
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):

@@ -128,13 +128,13 @@ class RunConfig:
 
     def _check_row_correction(self) -> None:
         rule = self.aggregation.rule
-        for name, found in (
+        for name, value in (
             ("client.type", "" if self.client.reports_touched_rows else self.client.type),
             ("aggregation.rule.type", rule.type if rule.learning_process else ""),
         ):
-            if found:
+            if value:
                 raise ValueError(
-                    f"`aggregation.row_correction.type` = 'fedsubavg' with `{name}` = {found!r}: "
+                    f"`aggregation.row_correction.type` = 'fedsubavg' with `{name}` = {value!r}: "
                     "its clients do not send which words they typed. Set the correction to 'none'."
                 )
 

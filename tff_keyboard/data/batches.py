@@ -262,6 +262,10 @@ def flat_dataset(places: np.ndarray | tf.Tensor, flat: np.ndarray | tf.Tensor) -
     input_signature=[tf.TensorSpec([3], tf.int64), tf.TensorSpec([None], tf.int32)], autograph=False
 )
 def _cut(bounds: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns ids and targets [rows, columns - 1] of a batch in `flat`.
+
+    `bounds` are the start of the batch, its rows and its columns.
+    """
     start, rows, columns = bounds[0], bounds[1], bounds[2]
     batch = tf.reshape(flat[start : start + rows * columns], [rows, columns])
     return batch[:, :-1], batch[:, 1:]

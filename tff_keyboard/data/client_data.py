@@ -75,11 +75,15 @@ def client_data_vocabulary(
     if min_clients < 1:
         raise ValueError(f"`min_clients` must be >= 1, got {min_clients}.")
     rules = rules or NormalisationRules()
-    messages_of, found = message_reader(rules, feature), WordCounts()
+    messages_of, word_counts = message_reader(rules, feature), WordCounts()
     for client in client_data.client_ids:
         messages = messages_of(client_data.create_tf_dataset_for_client(client))
-        found.add_client(word for words in messages for word in words)
-    counts = {word: n for word, n in found.counts.items() if found.clients[word] >= min_clients}
+        word_counts.add_client(word for words in messages for word in words)
+    counts = {
+        word: count
+        for word, count in word_counts.counts.items()
+        if word_counts.clients[word] >= min_clients
+    }
     return Vocabulary.from_counts(counts, size, rules)
 
 
@@ -136,12 +140,13 @@ def client_data_batches(
         return places, flat, np.cumsum([0, *map(len, clients)])
 
     def dataset_fn(client_id: str | tf.Tensor) -> tf.data.Dataset:
+        """Returns the batches of a client. In a graph, the id may be a string tensor."""
         name = client_id
         if not isinstance(name, str) and tf.executing_eagerly():
             name = name.numpy().decode()
         if isinstance(name, str):
             return batches.batches_dataset(_eagerly(functools.partial(batches_of, name)))
-        places, flat, bounds = _eagerly(all_clients)
+        positions, flat, bounds = _eagerly(all_clients)
         if flat.nbytes > _MAX_BYTES:
             raise ValueError(
                 f"The batches of {len(client_data.client_ids)} clients have {flat.nbytes:,} bytes, "
@@ -153,7 +158,7 @@ def client_data_batches(
         with tf.control_dependencies([check]):
             index = tf.argmax(is_client)
         first, end = tf.gather(bounds, index), tf.gather(bounds, index + 1)
-        return batches.flat_dataset(tf.constant(places)[first:end], flat)
+        return batches.flat_dataset(tf.constant(positions)[first:end], flat)
 
     return client_data.from_clients_and_tf_fn(list(client_data.client_ids), dataset_fn)
 

@@ -32,7 +32,13 @@ class Function(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A function and the items to apply it to."""
+    """A function and the items to apply it to: `function(shared, item)` for each item.
+
+    Attributes:
+      function: The function.
+      shared: The input that all items have in common. It is sent to a node once per job.
+      items: The inputs that differ, such as packs of clients.
+    """
 
     function: Function
     shared: Any  # input of every item; sent to a node once per job
@@ -40,7 +46,7 @@ class Job:
 
 
 class Engine(Protocol):
-    """An object that computes jobs."""
+    """Computes jobs: in threads of this process (`LocalEngine`), or on the nodes of a cluster."""
 
     def run(self, job: Job) -> Generator[tuple[int, Any], None, None]:
         """Yields the position and the result of each item, each once, in any order.

@@ -64,6 +64,8 @@ def pack_as(type_spec: tff.Type, leaves: Iterator[Any]) -> Any:
 
 
 class _Running(NamedTuple):
+    """A session of TensorFlow, and the function that runs the graph in it."""
+
     session: tf.compat.v1.Session
     call: Callable[..., list[Any]]
 

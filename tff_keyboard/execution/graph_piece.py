@@ -137,32 +137,36 @@ class GraphPiece:
         """Moves stateless random operations, and all that depends on them alone, to `draws`."""
         with tf.Graph().as_default() as graph:
             tf.graph_util.import_graph_def(self._graph, name="")
-        constant: set[str] = set()
-        drawn: set[str] = set()
+        constant_names: set[str] = set()
+        draw_names: set[str] = set()
         for operation in graph.get_operations():  # an operation comes after its inputs
             inputs = {tensor.op.name for tensor in operation.inputs}
             if (
-                inputs <= constant
+                inputs <= constant_names
                 and not operation.op_def.is_stateful
                 and operation.type not in ("Placeholder", "NoOp")
                 and not operation.control_inputs
             ):
-                constant.add(operation.name)
-                if operation.type.startswith("StatelessRandom") or inputs & drawn:
-                    drawn.add(operation.name)
+                constant_names.add(operation.name)
+                if operation.type.startswith("StatelessRandom") or inputs & draw_names:
+                    draw_names.add(operation.name)
         nodes = {node.name: node for node in self._graph.node}
-        rest = [node for node in nodes.values() if node.name not in drawn]
-        read = [*self.results, *(name for node in rest for name in node.input)]
-        self.draws = sorted({_tensor_name(name) for name in read if _node_name(name) in drawn})
+        remaining_nodes = [node for node in nodes.values() if node.name not in draw_names]
+        read = [*self.results, *(name for node in remaining_nodes for name in node.input)]
+        self.draws = sorted({_tensor_name(name) for name in read if _node_name(name) in draw_names})
         for name in sorted(_needed_by(self._graph, self.draws)):
             node = self._draws_graph.node.add()
             node.CopyFrom(nodes[name])
             node.attr.pop("_class", None)  # a variable's place
         self._draws_graph.library.CopyFrom(self._graph.library)
         self._draws_graph.versions.CopyFrom(self._graph.versions)
-        _keep(self._graph, nodes.keys() - drawn)
+        _keep(self._graph, nodes.keys() - draw_names)
 
     def _split_row_work(self) -> RowWork | None:
+        """Moves the operations between the marks of `row_work` to a graph of their own.
+
+        Returns that graph with its input and results; None if the computation has no marks.
+        """
         marks = row_work.find_marks([node.name for node in self._graph.node])
         if marks is None:
             return None
@@ -208,6 +212,7 @@ def _import(
     results: Sequence[str],
     name: str,
 ) -> list[tf.Tensor]:
+    """Inserts a graph into the current one, and returns its results. Ignores unused feeds."""
     graph = tf.compat.v1.get_default_graph()
     read = {_node_name(source) for node in graph_def.node for source in node.input}
     read |= {_node_name(result) for result in results}
@@ -222,6 +227,7 @@ def _import(
 
 
 def _names(binding) -> list[str]:
+    """Returns the names of all tensors of a parameter or result, in order."""
     kind = binding.WhichOneof("binding")
     if kind == "struct":
         return [name for element in binding.struct.element for name in _names(element)]

@@ -38,11 +38,11 @@ class SignalReceived(UserError):
     The message is one line: the signal's name, then `done`, the progress so far.
     """
 
-    def __init__(self, signal_number: int, done: str):
+    def __init__(self, signal_number: int, state_of_work: str):
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
         super().__init__(
-            f"{signal.Signals(signal_number).name} {done}. "
+            f"{signal.Signals(signal_number).name} {state_of_work}. "
             "Run the same command again to resume. The result is the same as without interruption."
         )
 

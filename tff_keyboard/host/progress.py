@@ -79,6 +79,7 @@ class Progress:
         self.close()
 
     def _line(self, done: float, seconds: float, note: str) -> str:
+        """Returns the text of the line, for example "round 5/20  25%  2.1/s  ETA 0:07  note"."""
         unit = f" {self._unit}" if self._unit else ""
         rate = (done - self._first) / seconds if seconds > 0 else 0.0
         parts = [f"{self._label} {_number(done)}"]
@@ -119,9 +120,9 @@ def duration(seconds: float) -> str:
     >>> duration(65), duration(3 * 3600 + 62)
     ('1:05', '3:01:02')
     """
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{seconds_left:02d}" if hours else f"{minutes}:{seconds_left:02d}"
 
 
 def _number(value: float) -> str:

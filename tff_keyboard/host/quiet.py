@@ -91,6 +91,7 @@ def standard_error_dropped() -> Iterator[None]:
 
 
 def _import(name: str) -> types.ModuleType:
+    """Imports a module without its start-up messages, unless the program is verbose."""
     if name in sys.modules:
         return sys.modules[name]
     if is_verbose():

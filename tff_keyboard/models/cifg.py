@@ -60,11 +60,13 @@ class CifgCell:
         return (tf.matmul(m, projection), c), (i, g, o, tanh_c, m)
 
     def factors(self, before, saved):
+        """Returns gates i, g, o, tanh(c), and the derivative of c by gate i."""
         _, c_before = before
         i, g, o, tanh_c, _ = saved
         return i, g, o, tanh_c, g - c_before
 
     def backward(self, factors, d_state, weights):
+        """See base class. `rights` is the gradient of r, for the gradient of the projection."""
         d_r, d_c = d_state
         i, g, o, tanh_c, c_to_i = factors
         recurrent_kernel, projection = weights

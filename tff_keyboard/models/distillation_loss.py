@@ -60,20 +60,20 @@ def soft_softmax_loss(
     def loss(hidden, table):
         logits = tf.matmul(hidden, table, transpose_b=True)
         target_rows = tf.gather(table, targets)
-        largest = tf.reduce_max(logits, axis=1, keepdims=True)
-        exponentials = tf.exp(logits - largest)
-        total = tf.reduce_sum(exponentials, axis=1, keepdims=True)
-        log_normaliser = tf.math.log(total[:, 0]) + largest[:, 0]
+        max_logits = tf.reduce_max(logits, axis=1, keepdims=True)
+        exponentials = tf.exp(logits - max_logits)
+        sums = tf.reduce_sum(exponentials, axis=1, keepdims=True)
+        log_normaliser = tf.math.log(sums[:, 0]) + max_logits[:, 0]
         at_target = tf.gather(logits, targets, batch_dims=1)
         true_losses = log_normaliser - at_target
         soft_losses = log_normaliser - tf.reduce_sum(soft_labels * logits, axis=1)
         losses = true_weight * true_losses + (1 - true_weight) * soft_losses
-        is_best = tf.cast(at_target >= largest[:, 0], tf.float32)
+        is_best = tf.cast(at_target >= max_logits[:, 0], tf.float32)
 
         def gradient(d_losses, d_true_losses, d_is_best):
             del d_true_losses, d_is_best  # statistics, without a gradient
             weights = d_losses[:, tf.newaxis]
-            d_logits = weights * (exponentials / total - (1 - true_weight) * soft_labels)
+            d_logits = weights * (exponentials / sums - (1 - true_weight) * soft_labels)
             at_targets = true_weight * weights
             d_hidden = tf.matmul(d_logits, table) - at_targets * target_rows
             d_table = tf.matmul(d_logits, hidden, transpose_a=True)

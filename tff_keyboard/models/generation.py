@@ -173,6 +173,7 @@ def _allowed(model: NextWordModel, position: int, allow_end: bool) -> np.ndarray
 
 
 def _check_texts(texts: np.ndarray, vocabulary_size: int, allow_end: bool) -> None:
+    """Raises `ValueError` unless the rows are words, followed by PAD only with `allow_end`."""
     if texts.ndim != 2 or not np.issubdtype(texts.dtype, np.integer):
         raise ValueError(
             f"`texts` must be [texts, words] integers, got {texts.dtype} of shape "

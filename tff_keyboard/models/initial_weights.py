@@ -31,11 +31,12 @@ def assign_initial_weights(
       SavedModelError: If the saved model is missing or damaged, has other normalisation rules, or
         has another architecture.
     """
-    saved, known = load_model(directory)
-    if known.rules != vocabulary.rules:
+    saved, saved_vocabulary = load_model(directory)
+    if saved_vocabulary.rules != vocabulary.rules:
         raise SavedModelError(
             f"`model.initial_model` = '{directory}' has the tokenisation rules "
-            f"{known.rules.as_json()}, but the client store has {vocabulary.rules.as_json()}. "
+            f"{saved_vocabulary.rules.as_json()}, but the client store has "
+            f"{vocabulary.rules.as_json()}. "
             "Prepare the store with the model's `data.mode`, `data.lowercase` and `data.language`."
         )
     if saved.architecture != model.architecture:
@@ -44,28 +45,36 @@ def assign_initial_weights(
             f"{saved.options}, but the config describes a {model.name_in_registry} with "
             f"{model.options}. Change section [model]."
         )
-    rows = np.array([*SPECIAL_IDS, *known.encode(vocabulary.words[NUM_SPECIAL:])])
-    is_known = rows != OOV
-    is_known[OOV] = True
+    rows = np.array([*SPECIAL_IDS, *saved_vocabulary.encode(vocabulary.words[NUM_SPECIAL:])])
+    is_in_saved = rows != OOV
+    is_in_saved[OOV] = True
     for variable, source, axes in zip(
         model.trainable_variables, saved.trainable_variables, model.word_axes, strict=True
     ):
-        variable.assign(_with_words(variable.numpy(), source.numpy(), axes, rows, is_known))
-    return int(is_known.sum()) - NUM_SPECIAL
+        variable.assign(_with_words(variable.numpy(), source.numpy(), axes, rows, is_in_saved))
+    return int(is_in_saved.sum()) - NUM_SPECIAL
 
 
 def _with_words(
-    drawn: np.ndarray,
+    random_weight: np.ndarray,
     saved: np.ndarray,
     axes: tuple[int, ...],
     rows: np.ndarray,
-    is_known: np.ndarray,
+    is_in_saved: np.ndarray,
 ) -> np.ndarray:
-    """Returns the saved weight with the drawn entries of unknown words along `axes`."""
-    value = drawn.copy()
-    positions = [np.arange(size) for size in drawn.shape]
+    """Returns the saved weight, with the random entries of words that it does not have.
+
+    Args:
+      random_weight: The weight of the model to train.
+      saved: The weight of the saved model.
+      axes: The axes whose positions are words.
+      rows: [V] the position of each word in `saved`.
+      is_in_saved: [V] bool, whether `saved` has the word.
+    """
+    value = random_weight.copy()
+    positions = [np.arange(size) for size in random_weight.shape]
     for axis in axes:
-        positions[axis] = np.flatnonzero(is_known)
+        positions[axis] = np.flatnonzero(is_in_saved)
     entries = np.ix_(*positions)
     value[entries] = with_word_rows(saved, axes, rows)[entries]
     return value

@@ -215,6 +215,11 @@ class KerasNextWordModel(NextWordModel):
             return infer(ids)
 
         def long():
+            """Returns the logits of sequences longer than the window.
+
+            The words of the first window see the words before them; each later word sees a full
+            window.
+            """
             later = tf.signal.frame(ids[:, 1:], window, 1, axis=1)  # [batch, time - window, window]
             by_time = tf.transpose(later, [1, 0, 2])
             last = tf.map_fn(
@@ -300,6 +305,7 @@ def _traced(reference: str, vocabulary_size: int, options_text: str) -> TracedKe
 
 
 def _check_repeatable(model: NextWordModel, label: str) -> None:
+    """Raises `ConfigError` if the model draws random numbers or calls Python in training."""
     batch = tf.TensorSpec([None, None], tf.int32)
     loss_inputs = traced_keras_model.Traceable(
         lambda ids, targets: model.packed_hidden_at_targets(ids, targets, training=True),
@@ -311,6 +317,7 @@ def _check_repeatable(model: NextWordModel, label: str) -> None:
 def _call(
     user_part: UserPart, vocabulary_size: int, seed: int | None, options: Mapping[str, Any]
 ) -> Any:
+    """Calls the user's function. Any error in it becomes a `ConfigError`."""
     seeds = {"seed": seed} if "seed" in _parameters(user_part) else {}
     try:
         return user_part.part(vocabulary_size=vocabulary_size, **seeds, **options)
@@ -326,6 +333,7 @@ def _initial_values(model: tf.keras.Model) -> list[np.ndarray]:
 
 
 def _check_options(user_part: UserPart, reference: str, options: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` unless a config's options are the arguments of the user's function."""
     parameters = _parameters(user_part)
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if "vocabulary_size" not in parameters:

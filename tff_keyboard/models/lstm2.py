@@ -50,6 +50,7 @@ class LstmCell:
         return (o * tanh_c, c), (i, f, g, o, tanh_c)
 
     def factors(self, before, saved):
+        """Returns d h / d c, d c / d c_before, and d c or d h / d pre (the last for gate o)."""
         _, c_before = before
         i, f, g, o, tanh_c = saved
         h_to_c = tf.raw_ops.TanhGrad(y=tanh_c, dy=o)

@@ -278,6 +278,7 @@ def _check_headers(
     expected: Mapping[str, tuple[int, ...]],
     path: pathlib.Path,
 ) -> None:
+    """Raises `SavedModelError` unless the arrays have the names and shapes of the weights."""
     if set(headers) != set(expected):
         has = printable(str(sorted(headers)))
         raise SavedModelError(

@@ -69,6 +69,7 @@ def loss_factors(hidden: tf.Tensor, table: tf.Tensor, targets: tf.Tensor) -> Los
 
 
 def _losses(hidden, table, targets):
+    """Returns the losses [n], is_best [n] and softmax probabilities [n, vocabulary]."""
     logits = tf.matmul(hidden, table, transpose_b=True)
     p = tf.nn.softmax(logits)
     target_logits = tf.gather(logits, targets, batch_dims=1)
@@ -84,6 +85,7 @@ def _losses(hidden, table, targets):
 
 @tf.custom_gradient
 def _loss_without_bias(hidden, table, targets):
+    """Returns `(losses [n], is_best [n])` of a softmax over `table`, with a gradient by hand."""
     losses, is_best, p = _losses(hidden, table, targets)
 
     def gradient(d_losses, d_is_best):

@@ -110,9 +110,10 @@ class TracedKerasModel:
             return captured if tf.executing_eagerly() else tf.constant(captured.numpy())
 
         def call(*arguments: Any) -> Any:
+            """Calls the function, traced at the first call, with the values of `weights`."""
             if not traced:
-                new = outside_graphs(traceable.trace, 0)
-                traced.append((new, list(new.captured_inputs)))
+                graph_function = outside_graphs(traceable.trace, 0)
+                traced.append((graph_function, list(graph_function.captured_inputs)))
             function, captures = traced[0]
             function.set_external_captures([in_this_graph(captured) for captured in captures])
             for weight in weights:
@@ -233,6 +234,7 @@ def outside_graphs(build: Callable[[], Any], seed: int) -> Any:
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
+    """Seeds Python, NumPy and TensorFlow in a block, and restores their states after it."""
     tensorflow = eager_context.context()
     tensorflow.ensure_initialized()
     of_python, of_numpy = random.getstate(), np.random.get_state()
@@ -296,6 +298,7 @@ def _check_logits(logits: Any, shape: list[int], label: str, verb: str) -> None:
 
 
 def _check_weights(model: tf.keras.Model, label: str) -> None:
+    """Raises `ConfigError` unless the model has weights, all of them trainable and float32."""
     if model.non_trainable_weights:
         raise ConfigError(
             f"{label}: the weight '{model.non_trainable_weights[0].name}' is not trainable. A "

@@ -160,15 +160,22 @@ class Transformer(RecurrentModel):
         return tf.gather(self.embedding, ids)
 
     def step_hidden(self, inputs, state):
-        x, (held, *kept) = inputs, state
-        held = tf.concat([held[:, 1:], tf.ones_like(held[:, :1])], axis=1)
+        """See base class. A state has a flag per position of the window, 0 before the first word.
+
+        Then follow, for each layer, the keys and the values of these positions, [batch, window *
+        width].
+        """
+        x, (has_word, *keys_and_values) = inputs, state
+        has_word = tf.concat([has_word[:, 1:], tf.ones_like(has_word[:, :1])], axis=1)
         distances = tf.range(self._window - 1, -1, -1, dtype=tf.float32)  # of the last word: 0
         penalty = tf.tensordot(distances, self._slopes, axes=0)  # [window, heads]
-        masked = _MASKED * (1.0 - held)[:, :, tf.newaxis]
+        masked = _MASKED * (1.0 - has_word)[:, :, tf.newaxis]
         width = inputs.shape[-1]
         size = width // self._heads
-        new_state = [held]
-        for block, keys, values in zip(self._blocks, kept[::2], kept[1::2], strict=True):
+        new_state = [has_word]
+        for block, keys, values in zip(
+            self._blocks, keys_and_values[::2], keys_and_values[1::2], strict=True
+        ):
             query, key, value = block.heads_of(x)
             keys = tf.concat([keys[:, width:], key], axis=1)
             values = tf.concat([values[:, width:], value], axis=1)
@@ -186,8 +193,8 @@ class Transformer(RecurrentModel):
         batch, time = tf.unstack(tf.shape(ids))
         embedding = tf.convert_to_tensor(self.embedding)
         x, table = lookup_tied(embedding, tf.gather_nd(ids, packing.positions))
-        places = tf.range(time)
-        distances = places[:, tf.newaxis] - places  # [time, time]: t - s
+        times = tf.range(time)
+        distances = times[:, tf.newaxis] - times  # [time, time]: t - s
         is_seen = tf.logical_and(distances >= 0, distances < self._window)
         penalty = tf.tensordot(self._slopes, tf.cast(distances, tf.float32), axes=0)
         bias = tf.where(is_seen, -penalty, _MASKED)  # [heads, time, time]

@@ -132,9 +132,9 @@ class OwnPart(Table):
         if name is None:
             raise ConfigError(f"`{key}` is missing. It has no default.")
         if not cls.is_registered(name):
-            known = "".join(f"{one!r}, " for one in cls.registered_names())
+            names = "".join(f"{one!r}, " for one in cls.registered_names())
             raise ConfigError(
-                f"`{key}` must be {known}'module:attribute' or 'file.py:attribute', got {name!r}."
+                f"`{key}` must be {names}'module:attribute' or 'file.py:attribute', got {name!r}."
             )
 
     def plain(self) -> dict[str, Any]:
@@ -291,6 +291,8 @@ def reference_of(name: str, group: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Parameter:
+    """A parameter of the user's function, as an option of the config."""
+
     hint: Any
     default: Any
 
@@ -352,7 +354,16 @@ def _checked(
     keys: Mapping[str, Any],
     prefix: str,
 ) -> dict[str, Any]:
-    """Returns the values of all parameters."""
+    """Returns an argument for each parameter: its value, or its default if that is a plain value.
+
+    Defaults that TOML cannot express are left to the user's function.
+
+    Args:
+      values: The table of the config.
+      parameters: The parameters of the user's function.
+      keys: All keys that the table may have, for the error about an unknown one.
+      prefix: Name of the table.
+    """
     for key in values:
         if key not in parameters:
             raise ConfigError(tables.unknown_key(key, prefix, list(keys)))
@@ -370,6 +381,7 @@ def _checked(
 
 
 def _value(value: Any, hint: Any, name: str) -> Any:
+    """Returns a value converted to the type of a parameter, after checks of choices and ranges."""
     ranges = []
     if typing.get_origin(hint) is Annotated:
         ranges = [extra for extra in hint.__metadata__ if isinstance(extra, Range)]

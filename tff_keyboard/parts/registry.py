@@ -45,6 +45,7 @@ class Registry(Mapping[str, type[Any]]):
 
     @functools.cached_property
     def _classes(self) -> dict[str, type]:
+        """Returns the name and the options class of each module in the folder."""
         package = importlib.import_module(self.package)
         classes = {}
         for info in pkgutil.iter_modules(package.__path__):

@@ -296,20 +296,24 @@ def variants(hint: Any) -> Mapping[str, type]:
 
 
 def _unknown(
-    key: str, prefix: str, known: Mapping[str, Any], cls: type, family: Mapping[str, type]
+    key: str, prefix: str, allowed_keys: Mapping[str, Any], cls: type, family: Mapping[str, type]
 ) -> str:
+    """Returns the error message for a key that `cls` does not have.
+
+    If another class of its `family` has the key, the message names that class.
+    """
     name = _join(prefix, key)
     if name in RENAMED_KEYS:
         return f"Unknown key `{name}`. It is called `{RENAMED_KEYS[name]}` now."
     owners = [tag for tag, other in family.items() if key in field_hints(other)]
     if owners:
         tag_key = tag_of(cls)
-        mine = next(tag for tag, other in family.items() if other is cls)
+        tag = next(tag for tag, other in family.items() if other is cls)
         return (
-            f"`{name}` has no effect with `{_join(prefix, tag_key)}` = {mine!r}: it belongs to "
+            f"`{name}` has no effect with `{_join(prefix, tag_key)}` = {tag!r}: it belongs to "
             f"{_listed(owners)}. Remove it, or choose {_listed(owners)}."
         )
-    return unknown_key(key, prefix, known)
+    return unknown_key(key, prefix, allowed_keys)
 
 
 def unknown_key(key: str, prefix: str, keys: Iterable[str]) -> str:
@@ -347,6 +351,7 @@ def coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
 
 
 def _coerce_union(value: Any, options: Iterable[Any], name: str) -> Any:
+    """Converts a value to the first type of a union that accepts it."""
     errors = []
     for option in options:
         if option is type(None):

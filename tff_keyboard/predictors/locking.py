@@ -37,6 +37,8 @@ class Lock:
 
 
 class _HasLock(Protocol):
+    """An object with the lock that its methods hold while they run."""
+
     @property
     def lock(self) -> Lock: ...
 

@@ -218,6 +218,7 @@ def _listed(
 
 
 def _may_stand(word: str) -> bool:
+    """Checks if a word may be in the lexicon: long enough, no digits, and not an identifier."""
     return (
         len(word) >= _SHORTEST
         and not any(character.isdigit() for character in word)
@@ -227,6 +228,7 @@ def _may_stand(word: str) -> bool:
 
 
 def _largest(shares: Mapping[str, float], size: int) -> TailLexicon:
+    """Returns the lexicon of the `size` words with the largest shares."""
     words = sorted(sorted(shares, key=lambda word: (-shares[word], word))[:size])
     words = [word for word in words if shares[word] > 0]
     if not words:

@@ -62,10 +62,10 @@ def check_replaceable(target: pathlib.Path, replaces: Collection[str]) -> None:
         return
     if not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
-    if others := _other_names(target, replaces):
+    if foreign_names := _other_names(target, replaces):
         raise OSError(
             errno.ENOTEMPTY,
-            f"it has {others[0]!r} in it, which would be deleted; move it elsewhere",
+            f"it has {foreign_names[0]!r} in it, which would be deleted; move it elsewhere",
             str(target),
         )
 
@@ -119,6 +119,7 @@ def remove_leftovers(target: pathlib.Path, replaces: Collection[str]) -> None:
 
 
 def _new_work(target: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:
+    """Creates a directory next to `target` and locks it. Returns its path and the lock."""
     while True:
         work = in_progress.new_name(target)
         work.mkdir(mode=mode)
@@ -130,6 +131,7 @@ def _new_work(target: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:
 
 
 def _put_in_place(work: pathlib.Path, target: pathlib.Path, replaces: Collection[str]) -> None:
+    """Renames `work` to `target`, and deletes the directory that was there."""
     check_replaceable(target, replaces)
     if target.exists():
         old = target.with_name(f".{target.name}{_REPLACED}{work.name[-16:]}")
@@ -152,6 +154,7 @@ def _replaced(target: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _other_names(directory: pathlib.Path, replaces: Collection[str]) -> list[str]:
+    """Returns the names in a directory that it must not lose: other files, and folders."""
     with os.scandir(directory) as entries:
         return sorted(
             entry.name

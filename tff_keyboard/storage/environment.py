@@ -40,6 +40,7 @@ def describe() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
+    """Returns the commit of the checkout, with "+changes" if files differ; None without git."""
     root = pathlib.Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None  # an installed package: a repository around it is another project

@@ -90,9 +90,9 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
             raise cannot_write(path, error) from error
         length = os.fstat(descriptor).st_size
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            unwritten = memoryview(data)
+            while unwritten:
+                unwritten = unwritten[os.write(descriptor, unwritten) :]
             os.fsync(descriptor)
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -228,6 +228,7 @@ def damaged(path: pathlib.Path, what: str) -> errors.RunDirectoryError:
 
 
 def _new_file(path: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:
+    """Creates a file next to `path` and locks it. Returns its path and descriptor."""
     while True:
         work = in_progress.new_name(path)
         descriptor = os.open(work, _NEW, mode)

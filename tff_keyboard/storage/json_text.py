@@ -126,6 +126,10 @@ def _repaired(text: str, places: list[tuple[Defect, int]]) -> str:
     """
 
     def repair_token(token: re.Match[str]) -> str:
+        """Returns a string or key with its quotes and without control characters.
+
+        Notes each defect in `places`.
+        """
         if token["id"] is not None:
             places.append(("unquoted_id", token.start("id")))
             return token["key"] + json.dumps(token["id"].rstrip())

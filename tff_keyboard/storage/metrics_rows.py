@@ -102,6 +102,7 @@ def _scan(path: pathlib.Path) -> tuple[list[Row], str]:
 
 
 def _row(line: bytes) -> Row | None:
+    """Returns the metrics of a round; None if the line is damaged."""
     try:
         row = json_text.parse(line)
     except json_text.InvalidJsonError:

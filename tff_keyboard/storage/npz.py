@@ -109,6 +109,7 @@ def read_arrays(path: pathlib.Path, names: Sequence[str] | None = None) -> dict[
 
 @contextlib.contextmanager
 def _opened(path: pathlib.Path) -> Iterator[zipfile.ZipFile]:
+    """Yields the archive. Errors in its content become `InvalidArchiveError`."""
     try:
         with files.open_regular(path, follow_link=True) as file, zipfile.ZipFile(file) as archive:
             yield archive
@@ -124,23 +125,24 @@ def _opened(path: pathlib.Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _headers(archive: zipfile.ZipFile, file_bytes: int) -> dict[str, ArrayHeader]:
+    """Returns the header of each array. Raises `InvalidArchiveError` unless the sizes add up."""
     headers: dict[str, ArrayHeader] = {}
     members = archive.infolist()
     if len(members) > _MAX_ARRAYS:
         raise InvalidArchiveError(f"it has more than {_MAX_ARRAYS:,} arrays")
     for info in members:
         name = info.filename.removesuffix(_SUFFIX)
-        shown = repr(name[:100])
+        quoted = repr(name[:100])
         if name == info.filename or name in headers or info.compress_type not in _COMPRESSIONS:
-            raise InvalidArchiveError(f"{shown} is not an array that NumPy wrote, or occurs twice")
+            raise InvalidArchiveError(f"{quoted} is not an array that NumPy wrote, or occurs twice")
         with archive.open(info) as member:
             header = _header(member)
             space = info.file_size - member.tell()
         if header.dtype.kind not in _NUMERIC_KINDS:
-            raise InvalidArchiveError(f"{shown} is {header.dtype}, but must be numbers")
+            raise InvalidArchiveError(f"{quoted} is {header.dtype}, but must be numbers")
         if header.nbytes != space:
             raise InvalidArchiveError(
-                f"{shown} declares {header.nbytes:,} bytes, but the archive has {space:,} for it"
+                f"{quoted} declares {header.nbytes:,} bytes, but the archive has {space:,} for it"
             )
         headers[name] = header
     declared = sum(header.nbytes for header in headers.values())
@@ -153,6 +155,7 @@ def _headers(archive: zipfile.ZipFile, file_bytes: int) -> dict[str, ArrayHeader
 
 
 def _header(member: IO[bytes]) -> ArrayHeader:
+    """Returns the type and shape of an array. Leaves the stream at its first value."""
     # Only version 1.0, which NumPy writes for all arrays of numbers: its header has at most 64 KiB.
     if _FORMAT.read_magic(member) != (1, 0):
         raise InvalidArchiveError("it has an array of another format version")

@@ -114,6 +114,15 @@ def load(reference: str, key: str) -> UserPart:
 
 @functools.cache
 def _load(reference: str, key: str, path: pathlib.Path, content: bytes, sha256: str) -> UserPart:
+    """Imports the module of a reference, and returns the function or class that it names.
+
+    Args:
+      reference: As in the config.
+      key: The key of the config, for errors.
+      path: The file of the code.
+      content: The bytes of the file.
+      sha256: Digest of `content`.
+    """
     before_import(path)
     source, _, attribute = reference.rpartition(":")
     try:
@@ -154,6 +163,7 @@ def source_path(reference: str, key: str) -> pathlib.Path:
 
 
 def _module_of_file(path: pathlib.Path, content: bytes, sha256: str) -> types.ModuleType:
+    """Imports a file under a name that belongs to its path and content."""
     name = "_".join(
         ["tff_keyboard_part", hashlib.sha256(str(path).encode()).hexdigest()[:16], sha256[:16]]
     )
@@ -165,6 +175,7 @@ def _module_of_file(path: pathlib.Path, content: bytes, sha256: str) -> types.Mo
 
 
 def _installed_module(name: str, path: pathlib.Path, content: bytes) -> types.ModuleType:
+    """Imports a module of an installed package from `content`, unless it is imported already."""
     spec = importlib.util.find_spec(name)
     assert spec is not None
     if spec.name in sys.modules:  # the program itself imported it

@@ -305,8 +305,8 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise RunDirectoryError(f"{self.path} is a file. Pass a directory for the run.")
         part_names = {part.name for part in self._parts()}
-        others = {child.name for child in _children(self.path)} - part_names
-        unknown = [name for name in others if not in_progress.is_leftover_name(name)]
+        other_names = {child.name for child in _children(self.path)} - part_names
+        unknown = [name for name in other_names if not in_progress.is_leftover_name(name)]
         if unknown and not self.exists():
             raise RunDirectoryError(
                 f"{self.path} is not a run directory, but has {sorted(unknown)[0]!r} in it. Pass "
@@ -357,6 +357,7 @@ class RunDirectory:
         in_progress.remove_all_leftovers(self.checkpoints)
 
     def _lock(self) -> None:
+        """Locks the run for this process. Raises `RunDirectoryError` if another process has it."""
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             file = open(os.open(self.lock_path, flags, 0o666), "r+")  # noqa: PTH123, SIM115
@@ -386,10 +387,14 @@ class RunDirectory:
         vocabulary_text: str | None,
         may_change: Sequence[str],
     ) -> None:
-        now = flatten(toml.parse(config_text))
-        _check_equal("config", self.config_path, before, now, may_change)
-        now = flatten(json_text.parse(data_card_text))
-        _check_equal("data", self.data_card_path, flatten(self.data_card()), now, ())
+        """Raises `RunDirectoryError` if config, data or vocabulary differ from the first start.
+
+        `may_change` are the keys of the config that a resumed run may have changed.
+        """
+        flat_config = flatten(toml.parse(config_text))
+        _check_equal("config", self.config_path, before, flat_config, may_change)
+        flat_card = flatten(json_text.parse(data_card_text))
+        _check_equal("data", self.data_card_path, flatten(self.data_card()), flat_card, ())
         if vocabulary_text is not None and files.read_text(self.vocabulary_path) != vocabulary_text:
             raise RunDirectoryError(
                 f"The vocabulary differs from {self.vocabulary_path}. Use the client store of "
@@ -404,6 +409,7 @@ class RunDirectory:
         return files.read_json(self.own_parts_path) if self.own_parts_path.exists() else {}
 
     def _check_own_parts(self, own_parts: Mapping[str, Any]) -> None:
+        """Raises `RunDirectoryError` if a user's code has changed since the run started."""
         recorded = self.own_parts()
         for key, now in own_parts.items():
             before = recorded.get(key)
@@ -486,6 +492,15 @@ def _check_equal(
     now: Mapping[str, Any],
     may_change: Sequence[str],
 ) -> None:
+    """Raises `RunDirectoryError` at the first key whose value has changed.
+
+    Args:
+      what: The kind of file, for the error: "config" or "data".
+      path: The file of the first start.
+      before: Its values, with dotted keys.
+      now: The values of this start.
+      may_change: Keys that are not compared.
+    """
     for key in sorted({*before, *now}):
         if key in may_change or (key in before and key in now and before[key] == now[key]):
             continue

@@ -103,6 +103,7 @@ def _file() -> pathlib.Path | None:
 
 
 def _remembered() -> set[tuple[str, str]]:
+    """Returns `(sha256, reference)` of all code that the user has named on this machine."""
     file = _file()
     lines: list[str] = []
     if file is not None:
@@ -113,6 +114,7 @@ def _remembered() -> set[tuple[str, str]]:
 
 
 def _remember(sha256: str, reference: str) -> None:
+    """Records that the user has named this code, for this process and for later ones."""
     if (sha256, reference) in _remembered():
         return
     _of_this_process.add((sha256, reference))

@@ -104,6 +104,7 @@ def build_weight_limit(config: AggregationConfig, vocabulary_size: int) -> Weigh
 
 
 def _clip(factory: Factory, config: AggregationConfig, run: AggregatorRun) -> Factory:
+    """Adds the step that clips updates to a fixed norm, or to an estimated quantile of norms."""
     protection = config.resolved_protection
     if isinstance(protection, tables.FixedClipping):
         return norm_bounds.clipping_factory(protection.clip_norm, factory)
@@ -118,6 +119,7 @@ def _clip(factory: Factory, config: AggregationConfig, run: AggregatorRun) -> Fa
 
 
 def _zero(factory: Factory, config: AggregationConfig, run: AggregatorRun) -> Factory:
+    """Adds the step that zeroes updates whose norm is far above that of the others."""
     if not config.resolved_protection.zeroing:
         return factory
     # As `_default_zeroing` of TFF's federated/learning/model_update_aggregator.py: within a round

@@ -151,12 +151,12 @@ class CohortInputs:
         lengths = [self._store.message_lengths("train", index) for index in indices]
         limits = [self._client.max_examples] * len(indices)
         if self._rehearsal is not None:
-            for place, index in enumerate(indices):
+            for position, index in enumerate(indices):
                 drawn_indices = batches.draw_positions(
-                    len(lengths[place]), self._client.max_examples, self._seed(round_num, index)
+                    len(lengths[position]), self._client.max_examples, self._seed(round_num, index)
                 )
                 general = [len(message) for message in rehearsed[index]]
-                lengths[place] = np.concatenate([lengths[place][drawn_indices], general])
+                lengths[position] = np.concatenate([lengths[position][drawn_indices], general])
             if self._client.max_examples:  # as in `batches`, where rehearsal has chosen
                 limits = [len(client_lengths) for client_lengths in lengths]
         sizes = batches.epoch_sizes(
@@ -193,6 +193,10 @@ class CohortInputs:
         examples: int,
         tokens: int,
     ) -> Row:
+        """Returns the row of a round for the metrics: counts of clients, text and traffic.
+
+        `examples` and `tokens` are those of the reporting clients.
+        """
         rehearsal_bytes = 0
         if self._rehearsal:
             rehearsal_bytes = sum(map(self._rehearsal.num_bytes, rehearsed.values()))
@@ -210,6 +214,7 @@ class CohortInputs:
         }
 
     def _rehearsed_by(self, index: int, round_num: int) -> list[np.ndarray] | None:
+        """Draws the general messages that a client rehearses; None without rehearsal."""
         if self._rehearsal is None:
             return None
         max_examples = self._client.max_examples or np.inf

@@ -184,6 +184,7 @@ def _not_measured() -> None:
 
 
 def _source(clients: Any, vocabulary: Vocabulary | None) -> "ClientStore | _ClientsInMemory":
+    """Returns the clients with their vocabulary: a store, or client data in memory."""
     if isinstance(clients, str | os.PathLike):
         clients = ClientStore(clients)
     if isinstance(clients, ClientStore):
@@ -202,6 +203,7 @@ def _config(
     clients_per_round: int,
     tables: Mapping[str, Mapping[str, Any]],
 ) -> RunConfig:
+    """Returns the config that a run of a program records, from its arguments and `tables`."""
     for name in tables:
         if name not in _TABLES:
             raise ConfigError(
@@ -237,6 +239,7 @@ def _evaluation(
     feature: str,
     config: RunConfig,
 ) -> Callable[[int, Any], Mapping[str, float]]:
+    """Returns the validation of a program's run: of a store, of client data, or a function."""
     metrics = own_metrics.build(config.evaluation.metrics)
     if validate is None:
         if not isinstance(source, ClientStore):
@@ -271,6 +274,7 @@ def _evaluation(
 
 
 def _check_input(packed: Any) -> None:
+    """Raises `ConfigError` unless the process takes the batches of a client store."""
     if packed is None:  # TFF's own server checks it
         return
     spec, ours = packed.element_spec, batches.ELEMENT_SPEC
@@ -285,6 +289,10 @@ def _check_input(packed: Any) -> None:
 def _of_client_data(
     data: ClientData, sampler: CohortSampler, excluded: int, round_num: int
 ) -> RoundInput:
+    """Returns the datasets of a round's clients, and the facts for its metrics.
+
+    `excluded` is the index of a client that takes part in no round, or -1.
+    """
     cohort = sampler.cohort(round_num)
     names = [data.client_ids[index] for index in cohort.reporting if index != excluded]
     facts: Row = {

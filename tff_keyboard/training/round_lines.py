@@ -45,29 +45,34 @@ class RoundLines:
 
     def show_start(self, row: Row) -> None:
         """Shows the validation of the model before the first round."""
-        numbers = {name: value for name, value in row.items() if not isinstance(value, str)}
-        self.say(f"the start    validation: {_validation(numbers, self._own_metrics)}")
+        values = {name: value for name, value in row.items() if not isinstance(value, str)}
+        self.say(f"the start    validation: {_validation(values, self._own_metrics)}")
 
-    def __call__(self, done: training_loop.RoundProgress) -> None:
+    def __call__(self, progress: training_loop.RoundProgress) -> None:
         """Shows one round."""
-        row = {name: value for name, value in done.row.items() if not isinstance(value, str)}
-        if done.round_num == done.resumed_round + 1:
-            if done.resumed_round:
-                self.say(f"Resuming after round {done.resumed_round} of {done.total_rounds}.")
-            self._line.start_from(done.resumed_round)
-        self._line.update(done.round_num, self._note(row, done.seconds["round_seconds"] or 0.0))
+        row = {name: value for name, value in progress.row.items() if not isinstance(value, str)}
+        if progress.round_num == progress.resumed_round + 1:
+            if progress.resumed_round:
+                self.say(
+                    f"Resuming after round {progress.resumed_round} of {progress.total_rounds}."
+                )
+            self._line.start_from(progress.resumed_round)
+        self._line.update(
+            progress.round_num, self._note(row, progress.seconds["round_seconds"] or 0.0)
+        )
         if figures := _validation(row, self._own_metrics):
-            line = f"round {done.round_num:4}  validation: {figures}"
-            self.say(f"{line}  (best so far)" if done.is_best else line)
+            line = f"round {progress.round_num:4}  validation: {figures}"
+            self.say(f"{line}  (best so far)" if progress.is_best else line)
             if math.isnan(row.get("evaluation/perplexity", 0.0)):
                 self.say(
                     "The model has diverged: its predictions are NaN. Train again with a "
                     "lower client.learning_rate or server.learning_rate."
                 )
-        if done.round_num == done.total_rounds:
+        if progress.round_num == progress.total_rounds:
             self._line.close()
 
     def _note(self, row: Mapping[str, float], seconds: float) -> str:
+        """Returns the training loss and speed of a round, as far as they may be shown."""
         if not self._show_training:
             return "(loss, counts and times are not published)"
         work_tokens = row.get("client_work/train/tokens", 0)
@@ -96,9 +101,9 @@ def _validation(row: Mapping[str, float], own_metrics: Mapping[str, Metric]) -> 
     for name, value in row.items():
         metric = name.removeprefix("evaluation/")
         if metric in own_metrics:
-            shown = own_metrics[metric]
-            unit = " %" if shown.kind == "percent" else ""
-            line += f"  {shown.label} {shown.format(value)}{unit}"
+            users_metric = own_metrics[metric]
+            unit = " %" if users_metric.kind == "percent" else ""
+            line += f"  {users_metric.label} {users_metric.format(value)}{unit}"
         elif metric != name and "/" not in metric and metric not in METRICS:
             line += f"  {metric} {value:.4g}"  # of the user's own validation
     return line

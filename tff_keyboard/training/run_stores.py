@@ -21,8 +21,8 @@ from tff_keyboard.training.train_run import LAST
 
 def metric_names(config: RunConfig) -> list[str]:
     """Returns the names of a run's validation metrics."""
-    own = [name for name, table in config.evaluation.metrics.items() if table.better]
-    names = [*metric_table.FEDERATED_METRICS, *own]
+    users_metrics = [name for name, table in config.evaluation.metrics.items() if table.better]
+    names = [*metric_table.FEDERATED_METRICS, *users_metrics]
     if config.fine_tuning.general_store:
         names += [f"{part}/{name}" for part in ("general", "trade_off") for name in names]
     return names

@@ -67,9 +67,12 @@ def in_this_process(
 
     def evaluate_on(store: ClientStore) -> Evaluate:
         clients = client_inputs.evaluation_clients(store, POPULATION, config)
-        typed = [store.words(POPULATION, client) for client in clients]
+        messages_of_clients = [store.words(POPULATION, client) for client in clients]
         max_examples = config.max_examples
-        samples = [[own[i] for i in draw_positions(len(own), max_examples, (0,))] for own in typed]
+        samples = [
+            [messages[i] for i in draw_positions(len(messages), max_examples, (0,))]
+            for messages in messages_of_clients
+        ]
         text = TypedText(POPULATION, tuple(clients), tuple(samples))
 
         def evaluate(weights: Any) -> Mapping[str, np.ndarray]:

@@ -178,6 +178,11 @@ def merge_accumulators(
 
 
 def _rescaled(side: Accumulator, maximum: tf.Tensor, layers: Sequence[layers_lib.Layer]):
+    """Returns the sums of one side as if its largest score were `maximum`.
+
+    The sums are, per layer, of exp(score - maximum), of its product with score - maximum, and of
+    the weighted updates.
+    """
     down = side["maximum"] - maximum  # <= 0; about -4.5e307 for a side without clients
     factor = tf.exp(down)
     # 0 * -4.5e307 is 0, as required: factor, total and score_total are 0 for such a side.

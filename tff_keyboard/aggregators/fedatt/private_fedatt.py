@@ -193,6 +193,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
 
         @tff.tensorflow.computation(record_type)
         def ratio(total):
+            """Returns the attention-weighted means of the layers, and the layers' attention."""
             weights = total["denominator"] / self._scale
             result = layers_lib.scale_layers(
                 total["numerator"], layers, self._clip_norm / tf.maximum(weights, self._floor)

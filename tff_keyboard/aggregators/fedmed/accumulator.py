@@ -43,9 +43,9 @@ Clients = collections.OrderedDict  # an accumulator, rows of a buffer, or sums
 
 def fedmed_weight_type(num_layers: int) -> tff.Type:
     """Returns the type of examples (or tokens), local loss, and JS per layer."""
-    numbers = {"num_examples": np.float32, "loss": np.float32}
+    scalars = {"num_examples": np.float32, "loss": np.float32}
     divergence = tff.TensorType(np.float32, [num_layers])
-    return tff.to_type(collections.OrderedDict(numbers, divergence=divergence))
+    return tff.to_type(collections.OrderedDict(scalars, divergence=divergence))
 
 
 def limit_fedmed_weight(limit_examples: WeightLimit, vocabulary_size: int) -> WeightLimit:
@@ -235,6 +235,7 @@ def _exchange(buffer: Clients, candidate: Clients) -> tuple[Clients, Clients]:
 
 
 def _weighted_rows(weights: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Returns the sum over n of weights [n] * rows [n, ...]."""
     weights = tf.cast(weights, rows.dtype)
     if rows.shape[0] == 1:  # a matrix product would copy it
         return weights[0] * rows[0]

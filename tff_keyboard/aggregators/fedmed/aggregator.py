@@ -208,6 +208,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         return mean_loss, change, adaptive
 
     def _result(self, sums: Any, layers: Sequence[layers_lib.Layer], adaptive: tf.Tensor) -> Any:
+        """Returns the adaptive mean of the updates if `adaptive` (bool scalar), else FedAvg's."""
         gammas = tf.math.reciprocal_no_nan(sums["exp_total"])
         means = tf.fill([len(layers)], tf.math.reciprocal_no_nan(sums["example_total"]))
         return tf.nest.map_structure(

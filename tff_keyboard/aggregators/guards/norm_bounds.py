@@ -38,7 +38,14 @@ Bound: TypeAlias = Any  # a float, or a `tff.templates.EstimationProcess`
 
 
 class _Kind(NamedTuple):
-    """A protection: names of its state and measurements, a norm, and the action above the bound."""
+    """A protection, zeroing or clipping.
+
+    Attributes:
+      doing: Name of its state and measurements, "zeroing".
+      done: Name of the count of the clients above the bound, "zeroed".
+      norm: Returns the norm of a list of tensors.
+      reduced: Returns a tensor of an update above the bound, given (tensor, norm, bound).
+    """
 
     doing: str
     done: str
@@ -91,6 +98,11 @@ def clipping_factory(bound: Bound, inner: Factory) -> Factory:
 
 
 class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
+    """Zeroes or clips the updates whose norm is above `bound`, then aggregates with `inner`.
+
+    `bound` is a number, or a process that estimates it from the norms of each round.
+    """
+
     def __init__(self, kind: _Kind, bound: Bound, inner: Factory):
         require_factory(inner)
         is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
@@ -113,6 +125,7 @@ class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation(value_type, np.float32)
         def bounded(value: Any, limit: tf.Tensor) -> Any:
+            """Returns the bounded update, its norm before, and 1 if the norm was above, else 0."""
             norm = kind.norm(tf.nest.flatten(value))
             exceeds = norm > limit
             result = tf.cond(

@@ -62,6 +62,10 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation(value_type, weight_type)
         def guard(value, weight):
+            """Returns the update and weight to send, and two flags: refused, and weight capped.
+
+            A refused update is sent as zeros with weight zero. The flags are int32, 0 or 1.
+            """
             accepted = tf.logical_and(
                 all_finite(tf.nest.flatten(value)),
                 _all(_is_sensible(x) for x in tf.nest.flatten(weight)),

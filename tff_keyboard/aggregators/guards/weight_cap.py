@@ -68,6 +68,7 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation(weight_type, np.float32)
         def capped(weight, median):
+            """Returns the weight, at most twice the median, and the client's votes on both."""
             claim = weight["num_examples"] if isinstance(weight, Mapping) else weight
             cap = MULTIPLE * median
             counted = tf.minimum(claim, cap)
@@ -82,6 +83,10 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation(np.float32, votes_type)
         def follow(median, votes):
+            """Moves the median towards the claims of a round, by the share of claims above it.
+
+            Returns the next median, the cap of this round, and the number of capped clients.
+            """
             clients, above = (tf.cast(votes[name], tf.float32) for name in ("clients", "above"))
             share = tf.where(clients > 0, tf.math.divide_no_nan(above, clients), 0.5)
             moved = median * tf.exp(share - 0.5)
@@ -97,10 +102,10 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
             weight, votes = tff.federated_map(capped, (weight, tff.federated_broadcast(median)))
             votes = tff.federated_sum(votes)
             output = inner.next(state["inner"], value, weight)
-            median, cap, cut = tff.federated_map(follow, (median, votes))
+            median, cap, num_capped = tff.federated_map(follow, (median, votes))
             after = collections.OrderedDict(median=median, inner=output.state)
             measurements = collections.OrderedDict(
-                weight_cap=cap, capped_weights=cut, inner=output.measurements
+                weight_cap=cap, capped_weights=num_capped, inner=output.measurements
             )
             return after, output.result, measurements
 
@@ -108,6 +113,7 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
 
 
 def _with_examples(weight: Any, examples: tf.Tensor) -> Any:
+    """Returns the weight with another number of examples."""
     if not isinstance(weight, Mapping):
         return examples
     return collections.OrderedDict(

@@ -186,17 +186,24 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
             return tf.identity(state.slot.values)
 
     def _noised(self, total: Any, noise: tf.Tensor, stddev: tf.Tensor) -> Any:
+        """Returns (total + stddev * noise) / denominator, with the structure of `total`.
+
+        Args:
+          total: The sum of the clipped updates, in units of the grid if there is one.
+          noise: Standard normal draws [size], in the order of the flat tensors.
+          stddev: Standard deviation of the noise in the sum.
+        """
         flat, start = [], 0
         for x, spec in zip(tf.nest.flatten(total), self._specs, strict=True):
             exact = tf.cast(x, tf.float64)
             if self._size:
                 end = start + _elements(x)
-                drawn = tf.reshape(noise[start:end], x.shape)
+                draws = tf.reshape(noise[start:end], x.shape)
                 start = end
                 if self._grid:  # integers, exact below 2^53
-                    exact = (exact + self._grid * drawn) * (stddev / self._grid)
+                    exact = (exact + self._grid * draws) * (stddev / self._grid)
                 else:
-                    exact += stddev * drawn
+                    exact += stddev * draws
             flat.append(tf.cast(exact / self._denominator, spec.dtype))
         return tf.nest.pack_sequence_as(total, flat)
 

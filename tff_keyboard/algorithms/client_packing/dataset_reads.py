@@ -158,6 +158,7 @@ def _uses(graph, tensor: str, reads: dict[str, int], body: _Body | None = None) 
     uses = []
 
     def visit_function(name: str, position: int, in_loop: bool) -> set[str]:
+        """Visits a function to which the tensor is passed. Returns the tensor's names in it."""
         if references[name] != 1:
             raise _UnsupportedReadError
         function = functions[name]
@@ -165,6 +166,7 @@ def _uses(graph, tensor: str, reads: dict[str, int], body: _Body | None = None) 
         return visit(_Body(function.node_def, function), argument, in_loop)
 
     def visit_without_result(name: str, position: int, in_loop: bool) -> None:
+        """Visits a function to which the tensor is passed, and which must not return it."""
         aliases = visit_function(name, position, in_loop)
         if aliases & set(functions[name].ret.values()):
             raise _UnsupportedReadError
@@ -217,6 +219,7 @@ def _replace_iterator(graph, use: _Use, handle, reads, spec, name: str) -> None:
         tf.raw_ops.AssignVariableOp(resource=iterator, value=value)
 
     def next_element(iterator):
+        """Returns the next element as an optional, empty after the last, and moves the iterator."""
         value = tf.raw_ops.ReadVariableOp(resource=iterator, dtype=tf.variant)
         position, client = tf.raw_ops.OptionalGetValue(
             optional=value, output_types=[tf.int32, tf.variant], output_shapes=[[], []]
@@ -250,31 +253,35 @@ class _Fold:
         self._library = _needed_library(graph.library, [self.name])
         [function] = [f for f in graph.library.function if f.signature.name == self.name]
         self._outputs = [argument.type for argument in function.signature.output_arg]
-        self.states = list(attributes["Tstate"].list.type)
-        self.others = list(attributes["Targuments"].list.type)
+        self.state_types = list(attributes["Tstate"].list.type)
+        self.captured_types = list(attributes["Targuments"].list.type)
         inputs = [argument.type for argument in function.signature.input_arg]
-        self.element_types = inputs[len(self.states) : len(inputs) - len(self.others)]
+        self.element_types = inputs[len(self.state_types) : len(inputs) - len(self.captured_types)]
 
     def split(self, tensors: Sequence[tf.Tensor]) -> tuple[Sequence[tf.Tensor], ...]:
-        """Returns the initial state, the other arguments, and the tensors after these."""
-        first = len(self.states)
-        last = first + len(self.others)
+        """Returns the initial state, the captured arguments, and the tensors after these."""
+        first = len(self.state_types)
+        last = first + len(self.captured_types)
         return tensors[:first], tensors[first:last], tensors[last:]
 
-    def __call__(self, state, element, others) -> list[tf.Tensor]:
-        return _call(self.name, self._library, [*state, *element, *others], self._outputs)
+    def __call__(self, state, element, captures) -> list[tf.Tensor]:
+        return _call(self.name, self._library, [*state, *element, *captures], self._outputs)
 
 
 def _replace_reduction(graph, use: _Use, elements_of) -> None:
-    """Replaces `ReduceDataset` by a loop of the graph that calls its function."""
+    """Replaces `ReduceDataset` by a loop of the graph that calls its function.
+
+    `elements_of(dataset, element_types)` returns a function that folds over the elements, as
+    `_client_elements` does.
+    """
     fold = _Fold(graph, use.node)
     shapes = _shapes_of(use.node)
 
-    def reduce(dataset, *rest):
-        state, others, _ = fold.split(rest)
+    def reduce(dataset, *tensors):
+        state, captures, _ = fold.split(tensors)
 
         def step(state, element):
-            return _with_shapes(fold(state, element, others), shapes)
+            return _with_shapes(fold(state, element, captures), shapes)
 
         return elements_of(dataset, fold.element_types)(step, state, shapes)
 
@@ -284,20 +291,20 @@ def _replace_reduction(graph, use: _Use, elements_of) -> None:
 def _replace_scan(graph, use: _Use, reduction, elements_of) -> None:
     """Replaces `ScanDataset` and the `ReduceDataset` of its results by one loop of the graph."""
     scan, fold = _Fold(graph, use.node), _Fold(graph, reduction)
-    shapes = [*([tf.TensorShape(None)] * len(scan.states)), *_shapes_of(reduction)]
+    shapes = [*([tf.TensorShape(None)] * len(scan.state_types)), *_shapes_of(reduction)]
 
-    def reduce(dataset, *rest):
-        scan_state, scan_others, of_reduction = scan.split(rest)
-        state, others, _ = fold.split(of_reduction)
+    def reduce(dataset, *tensors):
+        scan_state, scan_captures, of_reduction = scan.split(tensors)
+        state, captures, _ = fold.split(of_reduction)
 
-        def step(both, element):
-            results = scan(both[: len(scan_state)], element, scan_others)
+        def step(states, element):
+            results = scan(states[: len(scan_state)], element, scan_captures)
             next_state, result = results[: len(scan_state)], results[len(scan_state) :]
-            total = fold(both[len(scan_state) :], result, others)
+            total = fold(states[len(scan_state) :], result, captures)
             return _with_shapes([*next_state, *total], shapes)
 
-        both = elements_of(dataset, scan.element_types)(step, [*scan_state, *state], shapes)
-        return both[len(scan_state) :]
+        states = elements_of(dataset, scan.element_types)(step, [*scan_state, *state], shapes)
+        return states[len(scan_state) :]
 
     types = [*_input_types(use.node), *_input_types(reduction)[1:]]
     names = [*use.node.input, *reduction.input[1:]]
@@ -314,6 +321,7 @@ def _shapes_of(node) -> list[tf.TensorShape]:
 
 
 def _with_shapes(tensors: Sequence[tf.Tensor], shapes) -> Sequence[tf.Tensor]:
+    """Sets the static shapes of tensors, and returns the tensors."""
     for tensor, shape in zip(tensors, shapes, strict=True):
         tensor.set_shape(shape)
     return tensors
@@ -323,6 +331,11 @@ Step = Callable[[Sequence[tf.Tensor], Sequence[tf.Tensor]], Sequence[tf.Tensor]]
 
 
 def _client_elements(spec: elements_lib.Spec):
+    """Returns a function of a `client_as_optional`, whose result folds a step over the client.
+
+    The fold takes `(step, state, shapes)` and returns the last state, a list of tensors.
+    """
+
     def of(client, element_types):
         def fold(step: Step, state, shapes):
             leaves = _leaves(client, spec)
@@ -340,6 +353,7 @@ def _client_elements(spec: elements_lib.Spec):
 
 
 def _dataset_elements(variant, element_types):
+    """Returns a fold over the elements of a dataset variant, like that of `_client_elements`."""
     specs = tuple(tf.TensorSpec(None, tf.as_dtype(t)) for t in element_types)
 
     def fold(step: Step, state, shapes):
@@ -436,6 +450,7 @@ def _replace(
 
 
 def _make_call(node, name: str, input_types, output_types) -> None:
+    """Makes `node` a call of the function `name`, in place."""
     node.op = "StatefulPartitionedCall"
     node.attr.clear()
     node.attr["f"].func.name = name
@@ -446,15 +461,20 @@ def _make_call(node, name: str, input_types, output_types) -> None:
 
 
 def _input_types(node) -> list[tf.DType]:
+    """Returns the types of the inputs of an operation of `_READS` or `_ITERATOR_READS`."""
     if node.op in ("ReduceDataset", "ScanDataset"):
-        states, others = (node.attr[name].list.type for name in ("Tstate", "Targuments"))
-        return [tf.variant, *map(tf.as_dtype, states), *map(tf.as_dtype, others)]
+        states, captures = (node.attr[name].list.type for name in ("Tstate", "Targuments"))
+        return [tf.variant, *map(tf.as_dtype, states), *map(tf.as_dtype, captures)]
     if node.op == "MakeIterator":
         return [tf.variant, tf.resource]
     return [tf.resource if node.op == "IteratorGetNextAsOptional" else tf.variant]
 
 
 def _rename_outputs(body: _Body, node, before: str, after: str) -> None:
+    """Renames an output of `node` from `before` to `after` wherever the body reads it.
+
+    Only functions name an output. In the main graph, outputs are numbered, so nothing changes.
+    """
     if body.function is None:
         return
     prefix = f"{node.name}:{before}:"
@@ -462,14 +482,15 @@ def _rename_outputs(body: _Body, node, before: str, after: str) -> None:
     def renamed(name: str) -> str:
         return f"{node.name}:{after}:{name[len(prefix) :]}" if name.startswith(prefix) else name
 
-    for each in body.nodes:
-        for position, name in enumerate(each.input):
-            each.input[position] = renamed(name)
+    for reader in body.nodes:
+        for position, name in enumerate(reader.input):
+            reader.input[position] = renamed(name)
     for key, name in body.function.ret.items():
         body.function.ret[key] = renamed(name)
 
 
 def _bodies(graph) -> Iterator[_Body]:
+    """Yields the main graph, and each function of its library."""
     yield _Body(graph.node, None)
     for function in list(graph.library.function):
         yield _Body(function.node_def, function)

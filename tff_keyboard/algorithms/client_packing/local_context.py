@@ -28,7 +28,7 @@ from tff_keyboard.execution.graph_function import GraphFunction, leaf_types, lea
 from tff_keyboard.execution.graph_piece import is_tensorflow
 from tff_keyboard.storage.errors import printable
 
-_KEPT = 64  # compiled computations
+_MAX_COMPILED = 64  # compiled computations
 
 NOT_LOCAL = (
     "Pass `allow_tff_server=True` to run it in TFF's own server, which listens on all network "
@@ -75,15 +75,20 @@ class LocalContext(tff.framework.SyncContext):
         return run
 
     def _function(self, comp: tff.Computation) -> Callable[[Any], Any]:
+        """Returns the compiled computation. Drops the oldest one if too many are compiled."""
         # By identity, because comparing two computations takes as long as serializing them.
         compiled = self._compiled.get(id(comp))
         if compiled is None:
-            while len(self._compiled) >= _KEPT:
+            while len(self._compiled) >= _MAX_COMPILED:
                 del self._compiled[next(iter(self._compiled))]
             compiled = self._compiled[id(comp)] = comp, self._compile(comp)
         return compiled[1]
 
     def _compile(self, comp: tff.Computation) -> Callable[[Any], Any]:
+        """Returns a function of the computation's argument.
+
+        TFF's server runs the computation if this process cannot and `allow_tff_server` is set.
+        """
         try:
             if not tff.types.contains(
                 comp.type_signature, lambda part: isinstance(part, tff.FederatedType)
@@ -101,17 +106,21 @@ class LocalContext(tff.framework.SyncContext):
             return lambda arg: self._run_natively(comp, arg)
 
     def _over_clients(self, comp: tff.Computation) -> Callable[[Any], Any]:
+        """Returns a function that runs the computation on packs of its clients."""
         form = RoundForm(comp)
 
         def run(arg: Any) -> Any:
             server, clients = form.split(arg)
             if form.element_spec is None:
                 return form(self._engine, server, clients)
-            held = _elements_of([sequence for (sequence,) in clients], self._threads)
+            client_elements = _elements_of([sequence for (sequence,) in clients], self._threads)
             groups = load_balancing.balance_load(
-                [len(each) for each in held], load_balancing.num_packs(len(held), 0)
+                [len(elements) for elements in client_elements],
+                load_balancing.num_packs(len(client_elements), 0),
             )
-            packs = [make_pack([held[i] for i in pack], form.element_spec) for pack in groups]
+            packs = [
+                make_pack([client_elements[i] for i in pack], form.element_spec) for pack in groups
+            ]
             return form(self._engine, server, packs)
 
         return run

@@ -59,6 +59,7 @@ class PackFunction:
         return self.function.key
 
     def __call__(self, shared: Sequence[Any], item: Any) -> list[np.ndarray]:
+        """Returns the sums of a pack, given the leaves that all clients share."""
         pack = item.make() if hasattr(item, "make") else item
         data = [array for leaf in pack["leaves"] for array in leaf.values()]
         return self.function(*data, pack["ends"], *shared)
@@ -180,6 +181,7 @@ class RoundForm:
         return seconds
 
     def _merged(self, first: list[np.ndarray], second: list[np.ndarray]) -> list[np.ndarray]:
+        """Returns the sum of two packs' sums, and counts the seconds that this takes."""
         start = time.perf_counter()
         merged = self._merge(first, second)
         self._aggregation_seconds += time.perf_counter() - start
@@ -308,6 +310,7 @@ def _element_spec(client_type: tff.Type) -> elements_lib.Spec | None:
 def _map_reduce_form(
     computation: tff.Computation, columns: _Columns
 ) -> tff.backends.mapreduce.MapReduceForm:
+    """Returns TFF's form of the computation, as a function of one server and one clients value."""
     config = tf.compat.v1.ConfigProto()  # grappler runs later, once, on the whole graph
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     try:
@@ -316,14 +319,14 @@ def _map_reduce_form(
             tff.FederatedType(columns.server_type, tff.SERVER),
             tff.FederatedType(columns.client_type, tff.CLIENTS),
         )
-        def of_two(server, clients):
+        def of_server_and_clients(server, clients):
             result = computation(*columns.arguments(server, clients))
             if isinstance(result.type_signature, tff.StructType):
                 result = tff.federated_zip(result)
             return server, result
 
         form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
-            of_two, grappler_config=config
+            of_server_and_clients, grappler_config=config
         )
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -364,6 +367,7 @@ def _pack_loop(
         feeds |= work.make_variables()
 
         def work_on(client, *sums, shared_results):
+            """Adds one client to `sums`. Returns the number of the next client, and the sums."""
             client_leaves = reader.client(client)
             # Clients run one after the other, because they share the variables.
             with tf.control_dependencies(sums):
@@ -390,6 +394,8 @@ def _pack_loop(
             )
 
         def work_on_clients(first, end, sums, results_of):
+            """Adds clients `first` to `end` - 1. Returns `end`, and the sums."""
+
             def body(client, *sums):
                 return work_on(client, *sums, shared_results=results_of(client))
 
@@ -426,20 +432,22 @@ class _Clients:
         self._spec, self._leaf_specs = spec, tf.nest.flatten(spec)
 
     def client(self, index: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        """Returns the client's `(values, ends, shapes)` of each leaf."""
         rows = slice(self._starts[index], self._ends[index])
         return [(values, ends[rows], shapes[rows]) for values, ends, shapes in self._leaves]
 
     def dataset(self, client) -> tf.data.Dataset:
-        places = tuple((ends, shapes) for _, ends, shapes in client)
+        """Returns the elements of a client, as from `client`, as a dataset."""
+        ends_and_shapes = tuple((ends, shapes) for _, ends, shapes in client)
 
-        def element(*places):
+        def element(*end_and_shape):
             leaves = [
                 elements_lib.slice_of(values, end, shape, spec)
                 for (values, *_), (end, shape), spec in zip(
-                    client, places, self._leaf_specs, strict=True
+                    client, end_and_shape, self._leaf_specs, strict=True
                 )
             ]
             return tf.nest.pack_sequence_as(self._spec, leaves)
 
-        dataset = tf.data.Dataset.from_tensor_slices(places)
+        dataset = tf.data.Dataset.from_tensor_slices(ends_and_shapes)
         return elements_lib.as_it_is(dataset.map(element))

@@ -45,6 +45,10 @@ def build_scored_client_work(
 
     @tf.function(autograph=False)
     def scored(server_weights, client_result, num_examples, loss):
+        """Returns the result with a weight of examples, loss and JS divergences [layers].
+
+        The weight is 0 if the loss or a divergence is not finite.
+        """
         divergence = js_divergences_of_update(
             server_weights.trainable, client_result.update, layers
         )
@@ -76,6 +80,7 @@ def build_scored_client_work(
 
             @tf.function
             def local_loss():
+                """Returns the mean loss of the trained model on the client's batches."""
                 trainable = tf.nest.map_structure(
                     tf.subtract, server_weights.trainable, client_result.update
                 )

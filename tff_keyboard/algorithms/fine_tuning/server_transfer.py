@@ -174,6 +174,10 @@ class ServerTransferProcess:
         return tf.nn.softmax(logits)
 
     def _train_on_batch(self, batch: tf.Tensor, soft_labels: tf.Tensor) -> tf.Tensor:
+        """Makes one step of the student on ids [batch, time + 1]. Returns the sum of its losses.
+
+        `soft_labels` are the mean predictions of the clients, [targets, vocabulary].
+        """
         variables = self._student.trainable_variables
         with tf.GradientTape() as tape:
             hidden, table, bias, targets = self._student.packed_hidden_at_targets(

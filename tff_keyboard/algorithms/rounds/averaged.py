@@ -70,6 +70,7 @@ class AveragedProcess:
         return IterateWeights(average, self._process.get_model_weights(state.process))
 
     def _last(self, state: Any) -> list[np.ndarray]:
+        """Returns the weights of the last model, which the average does not replace."""
         weights = held_weights(state) or self._process.get_model_weights(state)
         return [np.asarray(weight, np.float32) for weight in weights.trainable]
 

@@ -116,6 +116,7 @@ class NoisedProcess:
         placeholder = NoiseSlot(np.array(EMPTY_ROUND, np.int64), np.full(self._size, np.nan))
 
         def fill(server: Sequence[Any], sums: Sequence[np.ndarray]) -> list[Any]:
+            """Puts the noise of these sums into its slot in the state at the server."""
             # With the state: another clip norm would scale the same draws, which then cancel.
             tags.append(content.next(tags, [state, list(sums)]))
             noise = {
@@ -142,6 +143,7 @@ class NoisedProcess:
         return self.process.get_model_weights(_with_slot(state, EMPTY_ROUND, np.zeros(self._size)))
 
     def _emptied(self, state: Any, tags: Sequence[str]) -> Any:
+        """Returns the state without noise. Its slot has only the tags of the rounds, as text."""
         values = np.zeros(0)
         if self._content is not None:
             values = np.array(tags, f"S{noise_content.DIGITS}")
@@ -163,12 +165,15 @@ def last_content_tag(state: Any) -> str:
 
 
 def content_of_data(key: bytes) -> ContentTags:
-    """Returns tags from the state and all data of a round, under a noise key of 32 bytes."""
+    """Returns the rule that makes a round's tag from its state and all its data.
+
+    `key` is the noise key, 32 bytes.
+    """
     return ContentTags(noise_key.tag_key(key))
 
 
 def content_of_sums(key: bytes) -> ContentTags:
-    """Returns tags from the sum of a round, under a noise key of 32 bytes."""
+    """Returns the rule that makes a round's tag from its sum, under a noise key of 32 bytes."""
     return ContentTags(noise_key.tag_key(key), is_of_sums=True)
 
 
@@ -193,6 +198,7 @@ def digest_of_data(values: Any) -> bytes:
 
 
 def _digest_once(values: Any) -> bytes:
+    """Returns the SHA-256 of the values, which reads each dataset in them once."""
     digest = hashlib.sha256()
 
     def add(value: Any) -> None:
@@ -293,19 +299,19 @@ def with_noise(
         "mechanism": dataclasses.asdict(mechanism),
     }
     bound = noise_key.bound_key(key, facts)
-    here = _ProcessHere(process)
-    return NoisedProcess(here, mechanism.keyed_noise(bound), content_of_sums(bound))
+    local_process = _ProcessHere(process)
+    return NoisedProcess(local_process, mechanism.keyed_noise(bound), content_of_sums(bound))
 
 
 class _ProcessHere:
     """A process whose computations run in this process, with any default context."""
 
     def __init__(self, process: Any):
-        here = LocalContext()
-        self.initialize = here.function(process.initialize)
-        self.next = here.function(process.next)
+        context = LocalContext()
+        self.initialize = context.function(process.initialize)
+        self.next = context.function(process.next)
         if hasattr(process, "get_model_weights"):
-            self.get_model_weights = here.function(process.get_model_weights)
+            self.get_model_weights = context.function(process.get_model_weights)
 
 
 def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumState]) -> Any:
@@ -314,18 +320,20 @@ def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumSta
 
 
 def _with_slot(state: Any, round_num: int, values: np.ndarray) -> Any:
+    """Returns the state with these values as the noise of a round."""
     slot = NoiseSlot(np.int64(round_num), values)
     return map_query_states(state, lambda query: query._replace(slot=slot))
 
 
 def _query_state(state: Any) -> NoisedSumState:
+    """Returns the only `NoisedSumState` in a state."""
     query_states: list[NoisedSumState] = []
 
-    def note(query: NoisedSumState) -> NoisedSumState:
+    def collect(query: NoisedSumState) -> NoisedSumState:
         query_states.append(query)
         return query
 
-    map_query_states(state, note)
+    map_query_states(state, collect)
     if len(query_states) != 1:
         raise ValueError(
             f"The process has {len(query_states)} private sums in its state; 1 is needed."

@@ -42,12 +42,12 @@ class PackedProcess:
         self.shares_row_work = self._form.shares_row_work
         self._engine = engine or LocalEngine()
         self._state_type = process.next.type_signature.parameter[0].member
-        here = LocalContext(self._engine)
-        self.initialize = here.function(process.initialize)
-        self.get_model_weights = here.function(process.get_model_weights)
-        self.set_model_weights = here.function(process.set_model_weights)
-        self.get_hparams = here.function(process.get_hparams)
-        self.set_hparams = here.function(process.set_hparams)
+        context = LocalContext(self._engine)
+        self.initialize = context.function(process.initialize)
+        self.get_model_weights = context.function(process.get_model_weights)
+        self.set_model_weights = context.function(process.set_model_weights)
+        self.get_hparams = context.function(process.get_hparams)
+        self.set_hparams = context.function(process.set_hparams)
 
     def next(self, state: Any, packs: Sequence[Any]) -> Any:
         """Computes one round.

@@ -176,8 +176,8 @@ class DataConfig(Table, path="data"):
         elif is_reference(self.source) or OwnSource.is_registered(self.source):
             self.own_source()  # checks its options
         else:
-            known = (*SOURCES, *OwnSource.registered_names())
-            checks.require_one_of("data.source", self.source, known)
+            allowed = (*SOURCES, *OwnSource.registered_names())
+            checks.require_one_of("data.source", self.source, allowed)
         paths = (self.input,) if isinstance(self.input, str) else self.input
         self.require(all(paths), "input", "must not have an empty path")
         self.require(

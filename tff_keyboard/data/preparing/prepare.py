@@ -66,7 +66,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             "further training sequences."
         )
     source = sources.open_source(config)
-    given = _given_vocabulary(config)
+    fixed_vocabulary = _fixed_vocabulary(config)
     identity: Identity = {
         "inputs": [
             {
@@ -76,7 +76,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             }
             for index, f in enumerate(source.files, 1)
         ],
-        "options": _options(config, given),
+        "options": _options(config, fixed_vocabulary),
     }
     card = _equal_store(out, identity, overwrite=overwrite)
     if card is not None:
@@ -85,7 +85,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         with directories.new_directory(
             out, replaces=(*_DATA_FILES, names.DATA_CARD), mode=directories.PRIVATE
         ) as work:
-            card = _write_store(config, source, given, work, identity)
+            card = _write_store(config, source, fixed_vocabulary, work, identity)
             for file, recorded in zip(source.files, identity["inputs"], strict=True):
                 if sources.file_sha256(file) != recorded["sha256"]:
                     raise errors.DataError(
@@ -151,31 +151,35 @@ def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> C
     )
 
 
-def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
+def _fixed_vocabulary(config: DataConfig) -> Vocabulary | None:
+    """Returns the vocabulary of `data.vocabulary_path`; None if the text determines the words.
+
+    Raises `DataError` if its words were made by other rules than the config has.
+    """
     if not config.vocabulary_path:
         return None
     path = shipped_files.locate(sources.expand_path(config.vocabulary_path, "data.vocabulary_path"))
     if path.is_dir():
         path = read_description(path)[0] / names.VOCABULARY
-    given = Vocabulary.load(path)
+    vocabulary = Vocabulary.load(path)
     for field in ("mode", "lowercase", "language"):
-        expected, actual = getattr(config, field), getattr(given.rules, field)
+        expected, actual = getattr(config, field), getattr(vocabulary.rules, field)
         if expected != actual:
             raise errors.DataError(
                 f"`data.{field}` = {expected!r}, but the vocabulary of `data.vocabulary_path` was "
                 f"built with {actual!r}. Set `data.{field}` = {actual!r}."
             )
-    return given
+    return vocabulary
 
 
-def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, object]:
+def _options(config: DataConfig, fixed_vocabulary: Vocabulary | None) -> dict[str, object]:
     """Returns the options that determine the content of the store, in addition to the inputs."""
     options = dataclasses.asdict(config)
     for name in ("input", "store", "vocabulary_path", *_unused_options(config)):
         del options[name]
     if config.source not in SOURCES:
         options["source_sha256"] = config.own_source().source().sha256
-    options["vocabulary_fingerprint"] = given.fingerprint if given else None
+    options["vocabulary_fingerprint"] = fixed_vocabulary.fingerprint if fixed_vocabulary else None
     options["card_format"] = CARD_FORMAT
     return options
 
@@ -205,7 +209,7 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
 def _write_store(
     config: DataConfig,
     source: sources.Source,
-    given: Vocabulary | None,
+    fixed_vocabulary: Vocabulary | None,
     work: pathlib.Path,
     identity: Identity,
 ) -> Card:
@@ -235,7 +239,7 @@ def _write_store(
                     forms.add_client([Capitals.of_line(line) for line in client.capitals if line])
         plan.check_populations(sizes)
         choice = None
-        vocabulary = given
+        vocabulary = fixed_vocabulary
         if private:
             vocabulary = private.vocabulary(rules)
         if vocabulary is None:
@@ -244,8 +248,8 @@ def _write_store(
         (work / names.VOCABULARY).write_bytes(vocabulary.to_bytes())
         case = None
         if truecase_table.has_capitals(rules) and not private:  # the table would not be private
-            least = _min_word_users(config, counts.num_clients)
-            table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=least)
+            min_users = _min_word_users(config, counts.num_clients)
+            table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=min_users)
             (work / names.TRUECASE).write_bytes(forms_file.to_bytes(table.values()))
             case = truecase_table.CaseAccuracy(table, vocabulary, reader)
         statistics, digests = _write_clients(config, work, plan, sizes, vocabulary, choice, case)
@@ -255,7 +259,7 @@ def _write_store(
     about_words: dict[str, object] = {
         "rows": len(vocabulary),
         "fingerprint": vocabulary.fingerprint,
-        "from": "file" if given else "train users",
+        "from": "file" if fixed_vocabulary else "train users",
         "distinct_train_words": len(counts.counts) + counts.forgotten,
         "words_forgotten_in_counting": counts.forgotten,
         "rules": vocabulary.rules.as_json(),
@@ -282,9 +286,9 @@ def _write_store(
         card["columns"] = reading.columns
     if reading.repairs:
         inputs = [one["name"] for one in identity["inputs"]]
-        named = dict(zip(source.files, inputs, strict=True))
+        name_of_path = dict(zip(source.files, inputs, strict=True))
         card["repairs"] = [
-            one.described(named.get(one.path, "an input")) for one in reading.repairs
+            one.described(name_of_path.get(one.path, "an input")) for one in reading.repairs
         ]
     if case:
         card["truecase"] = {"forms": len(table), "held_out": case.as_json()}
@@ -372,6 +376,7 @@ def _read_and_tokenise(
 def _choose_words(
     config: DataConfig, counts: word_counts.WordCounts, rules: NormalisationRules
 ) -> word_choice.WordChoice:
+    """Chooses the words by their counts. Raises `DataError` if no word is frequent enough."""
     try:
         return word_choice.choose_words(
             counts,

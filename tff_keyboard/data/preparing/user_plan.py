@@ -71,24 +71,25 @@ class UserPlan:
 
     def _without_duplicates(self, user_messages: list[str]) -> Sequence[int]:
         """Returns the positions of the messages without long repetitions of earlier ones."""
-        least = self._config.dedup_min_words
+        min_words = self._config.dedup_min_words
         is_unique = len(set(user_messages)) == len(user_messages)
-        if is_unique or not least or self._config.source == "text":
+        if is_unique or not min_words or self._config.source == "text":
             return range(len(user_messages))
-        seen: set[str] = set()
+        earlier_messages: set[str] = set()
         message_ids = []
         for index, message in enumerate(user_messages):
-            if message.count(" ") + 1 >= least:
-                if message in seen:
+            if message.count(" ") + 1 >= min_words:
+                if message in earlier_messages:
                     self.dropped["duplicate_messages"] += 1
                     continue
-                seen.add(message)
+                earlier_messages.add(message)
             message_ids.append(index)
         return message_ids
 
     def _client(
         self, user: grouping.UserMessages, population: str, message_ids: Sequence[int]
     ) -> Client:
+        """Returns the client with these messages of a user. May split long ones."""
         user_messages = [user.messages[index] for index in message_ids]
         capitals = [user.capitals[index] for index in message_ids]
         if self._config.long_messages == "split":
@@ -150,11 +151,13 @@ def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
     [['a', 'b', '.'], ['c', 'd', 'e', 'f', 'g', '.'], ['h']]
     """
     pieces = []
-    rest = list(tokens)
-    while len(rest) > max_words:
-        ends = [position for position, token in enumerate(rest, start=1) if token in SENTENCE_ENDS]
+    remaining = list(tokens)
+    while len(remaining) > max_words:
+        ends = [
+            position for position, token in enumerate(remaining, start=1) if token in SENTENCE_ENDS
+        ]
         fitting = [end for end in ends if end <= max_words]
-        end = max(fitting) if fitting else min(ends, default=len(rest))
-        pieces.append(rest[:end])
-        rest = rest[end:]
-    return [*pieces, rest] if rest else pieces
+        end = max(fitting) if fitting else min(ends, default=len(remaining))
+        pieces.append(remaining[:end])
+        remaining = remaining[end:]
+    return [*pieces, remaining] if remaining else pieces

@@ -113,6 +113,7 @@ def format_of(path: pathlib.Path) -> Source:
 
 
 def _json_format(head: _Head) -> Source:
+    """Returns the chat program whose export begins like this, or "jsonl"."""
     if head.text.startswith("["):
         if head.has("Contents", "Timestamp"):
             return "discord"
@@ -210,6 +211,7 @@ def _each_file(
     reading: ParserState,
     options: ColumnOptions,
 ) -> Iterator[Iterator[Typed]]:
+    """Yields the messages of each file, read by `source` or by the format that it has."""
     bytes_before = 0
     for path in files:
         name = format_of(path) if source == "auto" else source

@@ -24,7 +24,7 @@ def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[byt
         that unpacks to far more than text does.
     """
     remaining_bytes = limit
-    done = 0
+    bytes_read = 0
     try:
         with path.open("rb") as raw:
             is_gzip = raw.read(2) == GZIP_MAGIC
@@ -38,8 +38,8 @@ def read_chunks(path: pathlib.Path, *, limit: int | None = None) -> Iterator[byt
                 )
                 if not chunk:
                     return
-                done += len(chunk)
-                if is_gzip and done > largest:
+                bytes_read += len(chunk)
+                if is_gzip and bytes_read > largest:
                     raise errors.DataError(
                         f"{path}: a gzip file that unpacks to more than {largest / 1e6:,.0f} MB, "
                         f"over {_BOMB_RATIO} times its size. Text does not shrink so much."

@@ -89,19 +89,19 @@ def _sound_blocks(
         if first.startswith(_UTF16_MARKS) or (path.suffix == ".gz" and not is_gzip):
             return
         stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=raw) if is_gzip else raw
-        rest, is_first = b"", True
+        incomplete_line, is_first = b"", True
         while block := stream.read(_BLOCK_BYTES):
-            if b"\0" in block or len(rest) > MAX_LINE_BYTES // 2:
+            if b"\0" in block or len(incomplete_line) > MAX_LINE_BYTES // 2:
                 return
-            complete_lines, end, last = (rest + block).rpartition(b"\n")
-            rest = last
+            complete_lines, end, after_last_end = (incomplete_line + block).rpartition(b"\n")
+            incomplete_line = after_last_end
             if end:
                 yield _decoded(complete_lines, is_first=is_first)
                 is_first = False
             reading.on_position(bytes_before + raw.tell())
-        if rest:
-            yield _decoded(rest, is_first=is_first)
-        if rest or not is_first:
+        if incomplete_line:
+            yield _decoded(incomplete_line, is_first=is_first)
+        if incomplete_line or not is_first:
             yield None
 
 
@@ -159,13 +159,16 @@ def _careful_lines(
 
 
 def _decode(
-    line: bytes, rest: io.BufferedReader, path: pathlib.Path, number: int, reading: ParserState
+    line: bytes, stream: io.BufferedReader, path: pathlib.Path, number: int, reading: ParserState
 ) -> str | None:
-    """Returns the text of a line, or None if it is blank or (counted as) bad."""
+    """Returns the text of a line, or None if it is blank or (counted as) bad.
+
+    `stream` is where the file continues. It is read up to the end of an over-long line.
+    """
     bad = functools.partial(reading.bad_line, path, number)
     if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
         while line and not line.endswith(b"\n"):
-            line = rest.readline(MAX_LINE_BYTES)
+            line = stream.readline(MAX_LINE_BYTES)
         bad(
             "too_long",
             f"the line is longer than {MAX_LINE_BYTES} bytes, so it is probably not one message. "

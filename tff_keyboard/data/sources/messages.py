@@ -103,10 +103,10 @@ class ParserState:
         self, path: str | os.PathLike[str], repairs: Iterable[json_text.Repair]
     ) -> None:
         """Records the repaired defects of a file, one entry for each kind of defect."""
-        lines: dict[str, list[int]] = {}
+        lines_of_defect: dict[str, list[int]] = {}
         for repair in repairs:
-            lines.setdefault(repair.defect, []).append(repair.line)
-        for defect, numbers in lines.items():
+            lines_of_defect.setdefault(repair.defect, []).append(repair.line)
+        for defect, lines in lines_of_defect.items():
             self.repairs.append(
-                FileRepairs(pathlib.Path(path), numbers[0], _DEFECTS[defect], len(numbers))
+                FileRepairs(pathlib.Path(path), lines[0], _DEFECTS[defect], len(lines))
             )

@@ -99,6 +99,7 @@ def _cause(error: Exception) -> str:
 
 
 def _check_file(path: pathlib.Path) -> None:
+    """Raises `DataError` unless the file is an unpacked SQLite database."""
     if path.is_dir():
         raise errors.DataError(f"{path}: is a folder. Pass the .sqlite file in it.")
     try:
@@ -125,6 +126,7 @@ def _read(
     max_users: int,
     seed: int,
 ) -> Iterator[Message]:
+    """Yields the messages of a layout's splits, of at most `max_users` users if it is not 0."""
     users_to_read = None
     if max_users:
         users = connection.execute("SELECT DISTINCT client_id FROM client_metadata")
@@ -162,6 +164,7 @@ def _read(
 def _rows(
     connection: sqlite3.Connection, split_name: str, users: list[str] | None
 ) -> Iterator[tuple[int, str, bytes]]:
+    """Yields `(row, client, serialized example)` of a split, for `users` or for all clients."""
     query = "SELECT rowid, client_id, serialized_example_proto FROM examples WHERE split_name = ?"
     if users is None:
         yield from connection.execute(query, (split_name,))
@@ -171,6 +174,7 @@ def _rows(
 
 
 def _text(proto: bytes, feature: str) -> str | None:
+    """Returns the first string of a feature; None if the example has none, or is damaged."""
     import tensorflow as tf  # only for these two sources
 
     try:

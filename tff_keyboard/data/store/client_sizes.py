@@ -38,23 +38,25 @@ def text_weights(
     if not factor or not len(rounds):
         return rounds
     clients = np.ones_like(rounds) if clients is None else clients
-    return np.minimum(rounds, _most(rounds, clients, factor))
+    return np.minimum(rounds, _largest_cap(rounds, clients, factor))
 
 
-def _most(rounds: np.ndarray, clients: np.ndarray, factor: float) -> float:
+def _largest_cap(rounds: np.ndarray, clients: np.ndarray, factor: float) -> float:
     """Returns the largest c <= factor * mean(min(rounds, c)), at most the maximum of `rounds`."""
     order = np.argsort(rounds)
     rounds, clients = rounds[order], clients[order]
-    above = clients.sum() - np.cumsum(clients)
-    below = np.cumsum(clients * rounds)  # weight of the clients up to this one
-    mean = (below + above * rounds) / clients.sum()  # mean if c is this value of `rounds`
+    clients_above = clients.sum() - np.cumsum(clients)
+    weight_below = np.cumsum(clients * rounds)  # weight of the clients up to this one
+    mean = (
+        weight_below + clients_above * rounds
+    ) / clients.sum()  # mean if c is this value of `rounds`
     is_bound = rounds <= factor * mean
     is_bound[0] = True  # c = rounds[0] is the mean itself, up to rounding
     last = np.flatnonzero(is_bound)[-1]
     if last == len(rounds) - 1:
         return float(rounds[-1])
     # Between this value and the next the mean is linear in c. This solves c = factor * mean.
-    return float(factor * below[last] / (clients.sum() - factor * above[last]))
+    return float(factor * weight_below[last] / (clients.sum() - factor * clients_above[last]))
 
 
 @dataclasses.dataclass(frozen=True)

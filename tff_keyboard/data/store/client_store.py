@@ -224,6 +224,7 @@ class ClientStore:
         return self._clients[population]
 
     def _rows(self, population: str, client_id: str) -> list[bytes]:
+        """Returns the serialized examples of a client, one per message."""
         if client_id not in self._population(population).id_set:
             raise ValueError(f"No client {client_id!r} in population {population!r}.")
         rows = self._connection().execute(
@@ -329,6 +330,7 @@ def _mapped(path: pathlib.Path) -> np.ndarray:
 
 
 def _head(size: int) -> bytes:
+    """Returns the header of an .npy file with `size` int32 numbers."""
     stream = io.BytesIO()
     array = {"descr": "<i4", "fortran_order": False, "shape": (size,)}
     np.lib.format.write_array_header_1_0(stream, array)  # type: ignore[no-untyped-call]

@@ -85,11 +85,14 @@ def choose_forms(
             by_word[word].append((count, form))
     table = {}
     for word, counts_of_forms in by_word.items():
-        times, best = max(counts_of_forms)
-        others = sum(count for count, _ in counts_of_forms) - times
+        best_count, best_form = max(counts_of_forms)
+        other_forms = sum(count for count, _ in counts_of_forms) - best_count
         in_lower_case = max(0, words.counts[word] - forms.anywhere.counts[word])
-        if times > in_lower_case + others and forms.inside.clients[best] >= min_users:
-            table[word] = best
+        if (
+            best_count > in_lower_case + other_forms
+            and forms.inside.clients[best_form] >= min_users
+        ):
+            table[word] = best_form
     frequent_words = sorted(table, key=lambda word: (-words.counts[word], word))[:MAX_FORMS]
     return {word: table[word] for word in sorted(frequent_words)}
 

@@ -66,7 +66,7 @@ def capitals_of(text: str) -> Capitals:
 
 def capitals_line(text: str) -> str:
     """Returns `capitals_of(text).line()`, quickly if only the first letter is a capital."""
-    rest = text[1:]
-    if rest == rest.lower():
+    after_first = text[1:]
+    if after_first == after_first.lower():
         return "^\t\t" + text.split(None, 1)[0] if text[:1] in _UPPER else ""
     return capitals_of(text).line()

@@ -54,6 +54,7 @@ class Tokenizer:
         return tokens
 
     def _find_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the tokens of each text, with web addresses masked: [texts, tokens] strings."""
         texts = tf.strings.regex_replace(texts, _LONG_RUN, "\\1 ")
         texts = tf.strings.regex_replace(texts, text_python.APOSTROPHES, "'")
         texts = tf.strings.regex_replace(texts, text_python.HYPHENS, "-")

@@ -22,9 +22,9 @@ def read_word_list(path: pathlib.Path, rules: NormalisationRules) -> dict[str, f
     tokenizer = PythonTokenizer(rules)
     frequencies: dict[str, float] = {}
     for number, line in read_lines(path, ParserState()):
-        word, _, rest = line.partition("\t")
+        word, _, number_text = line.partition("\t")
         try:
-            frequency = float(rest)
+            frequency = float(number_text)
         except ValueError:
             frequency = math.nan
         if not 0 <= frequency < math.inf:

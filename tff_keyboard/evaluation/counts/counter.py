@@ -38,7 +38,13 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class PartCounts:
-    """The contribution of a part of a text."""
+    """The counts of a slice of a text's clients, which a `Counter` adds to the others.
+
+    Attributes:
+      clients: [n] positions of the clients in the text, increasing.
+      counts: The sums of these n clients.
+      targets: Number of targets scored, for the progress.
+    """
 
     clients: np.ndarray  # [n] positions of the clients in the text, increasing
     counts: Counts
@@ -100,6 +106,7 @@ class Counter:
         return Counts(dict(self._sums), slices)
 
     def _add_up(self) -> None:
+        """Adds the waiting positions to the sums per client, and to the slices that they are in."""
         if not self._waiting:
             return
         positions = Positions.concatenate(self._waiting)

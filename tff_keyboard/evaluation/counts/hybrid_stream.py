@@ -100,16 +100,16 @@ def fit_weights(
     limit = longest_target(0)
     total = sum(min(len(m) + 1, limit) for client in text.messages for m in client)
     probabilities, buckets = [], []
-    done = 0
+    num_targets = 0
     for message in _replay(hybrid, text, 0, len(text.clients), limit):
         rows = np.arange(len(message.targets))
         network, ngram = (part[rows, message.targets] for part in (message.network, message.ngram))
         cached = _cache_probabilities(message, len(hybrid.vocabulary))
         probabilities.append(np.stack([network, ngram, cached], axis=1))
         buckets.append(message.buckets)
-        done += len(message.targets)
+        num_targets += len(message.targets)
         if progress is not None:
-            progress(done, total)
+            progress(num_targets, total)
     if not buckets:
         raise ValueError("There are no words to fit the mixture on.")
     return mixture.fit(np.concatenate(probabilities), np.concatenate(buckets))[0]
@@ -193,6 +193,7 @@ def _before(text: TypedText, client: int) -> list[list[str]]:
 
 
 def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
+    """Returns the typed words that are not in the vocabulary, without masks such as `<url>`."""
     return {
         word
         for message in messages
@@ -349,7 +350,7 @@ def _score(
         word_ranks=ranks.words[has_word],
     )
     index_in_message = np.concatenate([np.arange(len(m.targets)) for m in messages])
-    own = np.zeros([len(targets), 0])
+    metric_counts = np.zeros([len(targets), 0])
     if metrics:
         with np.errstate(divide="ignore"):
             log_probabilities = np.log(scores[:, :size])
@@ -362,7 +363,7 @@ def _score(
             strip_scores=scores,
             further_words=strip.vocabulary.words[size:],
         )
-        own = own_metrics.counts(metrics, scored)
+        metric_counts = own_metrics.counts(metrics, scored)
     return Positions(
         owner=np.repeat([m.owner for m in messages], [len(m.targets) for m in messages]),
         index_in_message=index_in_message,
@@ -380,7 +381,7 @@ def _score(
         rank_of_all=rank_of_all,
         typed=typed,
         confidence=scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64),
-        own=own,
+        own=metric_counts,
     )
 
 

@@ -264,7 +264,7 @@ def score(
         k=STRIP,
         word_ranks=rank[has_word],
     )
-    own = np.zeros([len(targets), 0])
+    metric_counts = np.zeros([len(targets), 0])
     if metrics:
         scored = ScoredWords(
             words=_words_of(batch, real),
@@ -274,7 +274,7 @@ def score(
             log_probabilities=scores,
             strip_scores=scores if before is None else before,
         )
-        own = own_metrics.counts(metrics, scored)
+        metric_counts = own_metrics.counts(metrics, scored)
     return Positions(
         owner=batch.owner[rows],
         index_in_message=index_in_message,
@@ -290,7 +290,7 @@ def score(
         rank_of_all=ranks.all_ids,
         typed=typed,
         confidence=np.exp(scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)),
-        own=own,
+        own=metric_counts,
     )
 
 

@@ -29,7 +29,11 @@ from tff_keyboard.predictors.predictor import Predictor
 
 
 class Compute(Protocol):
-    """Counts the parts of a text, on this machine or elsewhere."""
+    """Counts the parts of a text, on this machine or on the nodes of a cluster.
+
+    `parts` are slices of the clients. `scored` is called with the number of targets of each part,
+    for the progress. The other arguments are those of `evaluate`.
+    """
 
     def __call__(
         self,
@@ -66,26 +70,26 @@ def evaluate(
       metrics: Metrics of the user, which are only counted here: `compute` must be None.
     """
     sizes = _sizes(predictor, text, max_length)
-    done = 0
+    targets_scored = 0
 
     def scored(targets: int) -> None:
-        nonlocal done
-        done += targets
+        nonlocal targets_scored
+        targets_scored += targets
         if progress is not None:
-            progress(done, sum(sizes))
+            progress(targets_scored, sum(sizes))
 
     counter = Counter(predictor.vocabulary, len(text.clients), metrics)
     waiting: dict[int, PartCounts] = {}
-    following = 0
+    next_part = 0
     assert compute is None or not metrics
     results = (compute or functools.partial(one_by_one, metrics=metrics))(
         predictor, text, parts_of(sizes), max_length=max_length, reference=reference, scored=scored
     )
     for part_index, part_counts in results:
         waiting[part_index] = part_counts
-        while following in waiting:
-            counter.add_part(waiting.pop(following))
-            following += 1
+        while next_part in waiting:
+            counter.add_part(waiting.pop(next_part))
+            next_part += 1
     counts = counter.counts()
     own_metrics.check_shares(metrics, counts.sums)
     return counts

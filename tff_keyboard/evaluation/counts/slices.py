@@ -30,7 +30,13 @@ CONFIDENCE_BINS = 15  # of equal width, as in Guo et al. 2017
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """One way to divide a text into slices."""
+    """One way to divide a text into slices, such as by the length of a word.
+
+    Attributes:
+      title: Head of the slices in a table.
+      labels: Name of each slice.
+      index: Returns the slice of each position, [n] int; -1 if it is in none.
+    """
 
     title: str
     labels: tuple[str, ...]

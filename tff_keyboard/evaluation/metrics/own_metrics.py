@@ -69,10 +69,10 @@ class ScoredWords:
         scores = self.strip_scores[:, NUM_SPECIAL:].copy()
         rows = np.arange(len(scores))
         ids = np.full([len(scores), STRIP], len(words) - 1)
-        for place in range(min(STRIP, scores.shape[1])):
+        for rank in range(min(STRIP, scores.shape[1])):
             best = scores.argmax(axis=1)  # ties go to the lower id
-            shown = scores[rows, best] > -np.inf
-            ids[shown, place] = best[shown] + NUM_SPECIAL
+            is_offered = scores[rows, best] > -np.inf
+            ids[is_offered, rank] = best[is_offered] + NUM_SPECIAL
             scores[rows, best] = -np.inf
         return words[ids]
 
@@ -201,6 +201,7 @@ def check_shares(metrics: Sequence[CountedMetric], sums: Mapping[str, np.ndarray
 
 
 def _count(table: OwnMetric, function: Callable[..., Any], scored: ScoredWords) -> np.ndarray:
+    """Calls a user's function, and returns its result as [n, sums] float64 if it is valid."""
     with table.errors():
         returned = function(scored=scored)
     problem = _problem(returned, len(scored.targets))

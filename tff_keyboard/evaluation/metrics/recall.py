@@ -56,8 +56,8 @@ def count_hits(
     for special in masked_ids:
         allowed &= tf.not_equal(ranked, special)
     position = tf.cumsum(tf.cast(allowed, tf.int32), axis=1)  # 1 for the first suggestion
-    shown = allowed & (position <= k)
-    hit = tf.reduce_any(shown & tf.equal(ranked, targets[:, tf.newaxis]), axis=1)
+    is_suggested = allowed & (position <= k)
+    hit = tf.reduce_any(is_suggested & tf.equal(ranked, targets[:, tf.newaxis]), axis=1)
     if counted is not None:
         hit &= counted
     return tf.math.count_nonzero(hit)

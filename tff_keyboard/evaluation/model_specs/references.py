@@ -31,6 +31,7 @@ _NETWORK = "network:"
 
 
 def _says(word: str, group: str) -> bool:
+    """Checks if a word names a baseline that has a part, a group of `_BASELINE`."""
     match = _BASELINE.fullmatch(word)
     return match is not None and match[group] is not None
 

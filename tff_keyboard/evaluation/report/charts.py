@@ -119,14 +119,16 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         ("Training loss, nats per token", _training_loss),
         ("Uploaded by clients, GB", _uploaded),
     ]
-    shown = [(title, curve) for title, curve in panels if any(len(curve(run)[0]) for run in runs)]
+    panels_with_data = [
+        (title, curve) for title, curve in panels if any(len(curve(run)[0]) for run in runs)
+    ]
     by_tokens = all(run.running_total("tokens") for run in runs)  # private runs withhold it
     with style("curves"):
-        columns = min(3, len(shown))
-        rows = math.ceil(len(shown) / columns)
+        columns = min(3, len(panels_with_data))
+        rows = math.ceil(len(panels_with_data) / columns)
         figure = _new_figure(9.2, 2.75 * rows)
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, (title, curve) in zip(grid, shown, strict=False):
+        for axes, (title, curve) in zip(grid, panels_with_data, strict=False):
             for index, run in enumerate(runs):
                 rounds, values = curve(run)
                 _curve(axes, run, rounds, values, colour(index), by_tokens=by_tokens)
@@ -135,9 +137,9 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
             axes.set_title(title, fontsize=10)
             if title.startswith("Perplexity"):
                 logarithmic(axes)
-        for axes in grid[len(shown) :]:
+        for axes in grid[len(panels_with_data) :]:
             axes.set_axis_off()
-        for axes in grid[max(0, len(shown) - columns) : len(shown)]:
+        for axes in grid[max(0, len(panels_with_data) - columns) : len(panels_with_data)]:
             axes.set_xlabel("trained tokens" if by_tokens else "round")
         if len(runs) > 1:
             handles, labels = grid[0].get_legend_handles_labels()
@@ -231,6 +233,7 @@ def _curve(
     *,
     by_tokens: bool,
 ) -> None:
+    """Plots the values of a run by round or by trained tokens, and writes the last value."""
     from matplotlib import ticker
 
     if not len(rounds):
@@ -292,8 +295,8 @@ def logarithmic(axes: "Axes") -> None:
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     low, high = axes.get_ylim()
     marks = np.outer(10.0 ** np.arange(7), (1, 2, 3, 5, 7)).ravel()
-    if np.any(shown := (low <= marks) & (marks <= high)):
-        axes.set_yticks(marks[shown])
+    if np.any(in_range := (low <= marks) & (marks <= high)):
+        axes.set_yticks(marks[in_range])
 
 
 def _percent(run: RunRecord, name: str) -> tuple[list[int], list[float]]:

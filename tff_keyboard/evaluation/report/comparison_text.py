@@ -46,6 +46,7 @@ def describe_text(evaluation: Evaluation) -> str:
 
 
 def _left_out(text: TextFacts) -> str:
+    """Returns the clause about words after the longest length, which are not counted; or ""."""
     if text.words_left_out is None:
         return f", messages cut at {text.max_length} targets" if text.max_length else ""
     if not text.words_left_out:
@@ -62,8 +63,8 @@ def first_rows(comparison: Comparison) -> str:
     models = comparison.evaluations
     about = describe_text(comparison.first)
     rows = [["", *comparison.names]] if len(models) > 1 else []
-    own = [metric for metric in comparison.headlines if metric.name not in METRICS]
-    for metric in (*(METRICS[name] for name in FIRST_METRICS), *own):
+    users_metrics = [metric for metric in comparison.headlines if metric.name not in METRICS]
+    for metric in (*(METRICS[name] for name in FIRST_METRICS), *users_metrics):
         rows.append([metric.label, *(_cell(model, metric) for model in models)])
     verdicts = [
         _verdict_line(model.model.name, comparison.first.model.name, differences)

@@ -60,6 +60,7 @@ def render(report: Report) -> str:
 
 
 def _sections(report: Report) -> list[Section]:
+    """Returns the sections in the order of the page. A section without content is left out."""
     parts = list(sections.of_comparison(report.comparison)) if report.comparison else []
     if trained := [run for run in report.runs if run.rows]:
         parts.append(
@@ -105,6 +106,7 @@ def _details(run: RunRecord) -> dict[str, Any]:
 
 
 def _populations(card: Mapping[str, Any], *, is_private: bool) -> dict[str, list[str]]:
+    """Returns population -> counts and OOV rate as text, without those that a private run hides."""
     return {
         name: [*(f"{part[count]:,}" for count in _COUNTS), f"{part['oov_rate']:.1%}"]
         for name, part in card.get("populations", {}).items()

@@ -94,6 +94,7 @@ def of_comparison(comparison: Comparison) -> Iterator[Section]:
 
 
 def _results(comparison: Comparison) -> Section:
+    """Returns one row per headline metric, with the differences to the first model."""
     models = comparison.evaluations
     all_differences: list[Mapping[str, Difference]] = [{}, *comparison.differences]
     rows = [
@@ -130,6 +131,7 @@ def _command(comparison: Comparison) -> Sequence[str]:
 
 
 def _compared(metric: Metric, model: Evaluation, difference: Difference | None) -> TableCell:
+    """Returns the cell of a metric, with the difference to the first model and its verdict."""
     cell = _cell(metric, model.metrics.get(metric.name))
     if difference is None or not difference.verdict:
         return cell
@@ -142,6 +144,7 @@ def _compared(metric: Metric, model: Evaluation, difference: Difference | None) 
 
 
 def _bars(comparison: Comparison) -> Iterator[Section]:
+    """Yields the bar charts of recall and keystrokes, with the metrics that all models have."""
     models = comparison.evaluations
     for title, names in (("Recall", _RECALL_BARS), ("Keystrokes saved", _KEYSTROKE_BARS)):
         shared_metrics = [n for n in names if all(n in model.metrics for model in models)]
@@ -152,32 +155,34 @@ def _bars(comparison: Comparison) -> Iterator[Section]:
 
 
 def _clients(comparison: Comparison) -> Section:
-    everywhere = all("kss" in model.metrics for model in comparison.evaluations)
-    name = "kss" if everywhere else "recall_at_3_no_eos"
+    """Returns the figure with one dot per client: keystrokes saved, or recall without them."""
+    has_keystrokes = all("kss" in model.metrics for model in comparison.evaluations)
+    name = "kss" if has_keystrokes else "recall_at_3_no_eos"
     shares = [values_of_clients(model.sums, name) for model in comparison.evaluations]
     words = words_typed(comparison.first.sums)
-    who = "block of lines" if comparison.text.pseudo_users else "client"
+    dot_meaning = "block of lines" if comparison.text.pseudo_users else "client"
     return Section(
         "Differences between clients",
-        f"Each dot is one {who}; its area is proportional to the number of typed words. The bar "
-        "spans the middle half, and the mark is the median. Totals weight clients by their words, "
-        "the median does not.",
+        f"Each dot is one {dot_meaning}; its area is proportional to the number of typed words. "
+        "The bar spans the middle half, and the mark is the median. Totals weight clients by their "
+        "words, the median does not.",
         figure=charts.per_client(comparison.names, shares, words, METRICS[name].label),
     )
 
 
 def _slices(models: Sequence[Evaluation]) -> Section:
+    """Returns one row per slice: its share of the words, and each model's metrics in it."""
     rows: list[Row] = []
     for family, parts in models[0].parts.items():
         rows.append(Row(FAMILIES[family].title if family in FAMILIES else family))
         for label, part in parts.items():
-            who = f"{part.clients} {_TYPISTS[label]}" if family == TYPISTS else label
+            row_label = f"{part.clients} {_TYPISTS[label]}" if family == TYPISTS else label
             cells = [TableCell(f"{part.share:.1%}")]
             for model in models:
                 of_model = model.parts.get(family, {}).get(label)
                 intervals = of_model.intervals if of_model else {}
                 cells += [_cell(METRICS[name], intervals.get(name)) for name in _SHOWN]
-            rows.append(Row(who, cells))
+            rows.append(Row(row_label, cells))
     return Section(
         "Results by slice",
         "In percent, with 95 % intervals over clients. A word that is not in the vocabulary is "
@@ -188,6 +193,7 @@ def _slices(models: Sequence[Evaluation]) -> Section:
 
 
 def _equal_weights(comparison: Comparison) -> Section:
+    """Returns, for each metric, one row per model with the distribution over clients."""
     rows: list[Row] = []
     for name in _SHOWN:
         metric = METRICS[name]
@@ -196,8 +202,10 @@ def _equal_weights(comparison: Comparison) -> Section:
             rows.append(Row(metric.label))
         for model in evaluations:
             spread = model.spreads[name]
-            others = [TableCell(metric.format(at)) for at in (spread.worst_tenth, *spread.deciles)]
-            rows.append(Row(model.model.name, [_cell(metric, spread.mean), *others]))
+            tail_cells = [
+                TableCell(metric.format(at)) for at in (spread.worst_tenth, *spread.deciles)
+            ]
+            rows.append(Row(model.model.name, [_cell(metric, spread.mean), *tail_cells]))
     return Section(
         "Results with equal weight for each client",
         f"{who_is_shown(comparison.first)}: the mean, the mean of the worst tenth, and the "

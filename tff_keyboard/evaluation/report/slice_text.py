@@ -60,6 +60,7 @@ def slice_tables(evaluation: Evaluation) -> list[str | TextTable]:
 
 
 def _parts_table(family: str, parts: Mapping[str, Part]) -> TextTable:
+    """Returns one row per slice of a family: its share of the words, and the metrics in it."""
     title = FAMILIES[family].title if family in FAMILIES else family
     rows = [[title, "words", *(METRICS[name].label for name in SLICE_METRICS)]]
     for label, part in parts.items():
@@ -67,8 +68,8 @@ def _parts_table(family: str, parts: Mapping[str, Part]) -> TextTable:
             shown(part.intervals[name], METRICS[name].format) if name in part.intervals else "-"
             for name in SLICE_METRICS
         ]
-        who = f"{part.clients} {_TYPISTS[label]}" if family == TYPISTS else label
-        rows.append([who, f"{part.share:.1%}", *cells])
+        row_label = f"{part.clients} {_TYPISTS[label]}" if family == TYPISTS else label
+        rows.append([row_label, f"{part.share:.1%}", *cells])
     return TextTable(rows)
 
 
@@ -81,8 +82,8 @@ def clients_table(evaluations: list[Evaluation]) -> TextTable:
         for evaluation in evaluations:
             spread = evaluation.spreads[name]
             which = f", {evaluation.model.name}" if len(evaluations) > 1 else ""
-            others = map(metric.format, (spread.worst_tenth, *spread.deciles))
-            rows.append([f"{metric.label}{which}", shown(spread.mean, metric.format), *others])
+            tail_cells = map(metric.format, (spread.worst_tenth, *spread.deciles))
+            rows.append([f"{metric.label}{which}", shown(spread.mean, metric.format), *tail_cells])
     return TextTable(rows, above=f"{who_is_shown(evaluations[0])}:")
 
 

@@ -133,7 +133,7 @@ class Comparison:
     def comparable(self, model: Evaluation) -> list[Metric]:
         """Returns the headline metrics in which this model can be compared with the first."""
         same_words = model.model.vocabulary_fingerprint == self.first.model.vocabulary_fingerprint
-        own, of_first = model.own_metrics, self.first.own_metrics
+        of_model, of_first = model.own_metrics, self.first.own_metrics
         return [
             metric
             for metric in self.first.headlines
@@ -141,7 +141,7 @@ class Comparison:
             and metric.name in model.metrics
             and metric.name in self.first.metrics
             and (same_words or not metric.is_perplexity)
-            and own.get(metric.name) == of_first.get(metric.name)
+            and of_model.get(metric.name) == of_first.get(metric.name)
         ]
 
     @property
@@ -156,7 +156,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, object]:
         """Returns plain values, from which `from_json` builds an equal comparison."""
-        first, *others = self.names
+        first, *later_names = self.names
         differences = [
             {name: one.to_json() for name, one in each.items()} for each in self.differences
         ]
@@ -166,7 +166,7 @@ class Comparison:
             "models": [evaluation.body_to_json() for evaluation in self.evaluations],
             "differences": [
                 {"model": model, "to": first, "metrics": metrics}
-                for model, metrics in zip(others, differences, strict=True)
+                for model, metrics in zip(later_names, differences, strict=True)
             ],
         }
 

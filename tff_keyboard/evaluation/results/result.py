@@ -181,12 +181,14 @@ class Evaluation:
 
     def body_to_json(self) -> dict[str, object]:
         """Returns all but format, text and general corpus, which a comparison writes once."""
-        own = {name: dataclasses.asdict(facts) for name, facts in self.own_metrics.items()}
+        users_metrics = {
+            name: dataclasses.asdict(facts) for name, facts in self.own_metrics.items()
+        }
         return {
             "model": dataclasses.asdict(self.model),
             "seconds": self.seconds,
             "metrics": {name: interval.to_json() for name, interval in self.metrics.items()},
-            **({"own_metrics": own} if own else {}),
+            **({"own_metrics": users_metrics} if users_metrics else {}),
             "sums": _lists(self.sums),
             "slices": {
                 family: {label: _lists(sums) for label, sums in slices.items()}
@@ -212,15 +214,17 @@ class Evaluation:
     def body_from_json(cls, content: Mapping[str, Any], text: TextFacts) -> "Evaluation":
         """Reads the result of `body_to_json`."""
         clients = len(text.people)
-        own = {
+        users_metrics = {
             name: OwnMetricFacts(**facts) for name, facts in content.get("own_metrics", {}).items()
         }
-        own_sums = [name for each in own for name in own[each].metric(each).sums]
+        users_sums = [
+            name for each in users_metrics for name in users_metrics[each].metric(each).sums
+        ]
         return cls(
             model=ModelFacts(**content["model"]),
             text=text,
-            own_metrics=own,
-            sums=arrays(content["sums"], clients, own_sums),
+            own_metrics=users_metrics,
+            sums=arrays(content["sums"], clients, users_sums),
             slices={
                 family: {label: arrays(sums, clients) for label, sums in slices.items()}
                 for family, slices in content["slices"].items()

@@ -44,7 +44,8 @@ def breakdown(sums: Sums, slices: Mapping[str, Mapping[str, Sums]]) -> dict[str,
 
 
 def _part(sums: Sums, total: float) -> Part:
+    """Returns the metrics of a slice. `total` is the number of words typed in all slices."""
     words = words_typed(sums)
-    shown = [name for name in SLICE_METRICS if METRICS[name].sums <= set(sums)]
-    intervals = {name: metric_interval(sums, name) for name in shown}
+    metric_names = [name for name in SLICE_METRICS if METRICS[name].sums <= set(sums)]
+    intervals = {name: metric_interval(sums, name) for name in metric_names}
     return Part(len(words), float(words.sum()) / total, intervals)

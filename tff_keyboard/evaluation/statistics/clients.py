@@ -45,8 +45,10 @@ def who_counts(sums: Sums, min_words: int = MIN_WORDS) -> np.ndarray:
 def values_of_clients(sums: Sums, metric: str | Metric) -> np.ndarray:
     """Returns a metric of each client, [clients]; nan if the denominator is 0."""
     metric = metric_of(metric)
-    above, below = parts(sums, metric)
-    ratio = np.divide(above, below, out=np.full(len(below), math.nan), where=below > 0)
+    numerators, denominators = parts(sums, metric)
+    ratio = np.divide(
+        numerators, denominators, out=np.full(len(denominators), math.nan), where=denominators > 0
+    )
     with np.errstate(over="ignore"):
         return np.exp(ratio) if metric.is_perplexity else ratio
 
@@ -79,9 +81,12 @@ def spread(sums: Sums, metric: str | Metric) -> Spread:
 def share_better(first: Sums, second: Sums, metric: str | Metric) -> Interval:
     """Returns the share of clients for which the first model is better; a tie counts half."""
     metric = metric_of(metric)
-    one, other = values_of_clients(first, metric), values_of_clients(second, metric)
-    counted = who_counts(first) & np.isfinite(one) & np.isfinite(other)
-    gain = np.sign(one[counted] - other[counted])
+    first_values, second_values = (
+        values_of_clients(first, metric),
+        values_of_clients(second, metric),
+    )
+    counted = who_counts(first) & np.isfinite(first_values) & np.isfinite(second_values)
+    gain = np.sign(first_values[counted] - second_values[counted])
     if metric.better == "lower":
         gain = -gain
     return ratio_interval((1 + gain) / 2, np.ones(len(gain)))

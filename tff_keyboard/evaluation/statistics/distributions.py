@@ -73,10 +73,10 @@ def _t_tails(t: float, freedom: float) -> float:
     return _beta_share(freedom / 2, 0.5, freedom / (freedom + square), square / (freedom + square))
 
 
-def _beta_share(a: float, b: float, x: float, rest: float) -> float:
-    """Returns I_x(a, b), given `rest` = 1 - x to full precision."""
+def _beta_share(a: float, b: float, x: float, complement: float) -> float:
+    """Returns I_x(a, b), given `complement` = 1 - x to full precision."""
     if x > (a + 1) / (a + b + 2):  # the fraction of the other tail is shorter
-        return 1 - _beta_share(b, a, rest, x)
+        return 1 - _beta_share(b, a, complement, x)
     if x == 0:
         return 0.0
     log_front = (

@@ -166,6 +166,7 @@ def with_seeds(interval: Interval, of_seeds: Sequence[float]) -> Interval:
 
 
 def _checked(numerators: ArrayLike, denominators: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Returns both as float64 [clients], finite, and the denominators >= 0."""
     numerators = np.asarray(numerators, np.float64)
     denominators = np.asarray(denominators, np.float64)
     if numerators.ndim != 1 or numerators.shape != denominators.shape:
@@ -184,14 +185,24 @@ def _leave_one_out(
     numerators: np.ndarray, denominators: np.ndarray
 ) -> tuple[np.floating, np.ndarray]:
     """Returns the ratio over all clients, and the ratios without each client."""
-    above, below = numerators.sum(), denominators.sum()
+    numerator, denominator = numerators.sum(), denominators.sum()
     with np.errstate(invalid="ignore", divide="ignore"):
-        return above / below, (above - numerators) / (below - denominators)
+        return numerator / denominator, (numerator - numerators) / (denominator - denominators)
 
 
 def _interval(
     value: np.floating, without: np.ndarray, weights: np.ndarray, level: float
 ) -> Interval:
+    """Returns the jackknife interval of a ratio.
+
+    The degrees of freedom shrink with unequal weights, and with outliers among the squares.
+
+    Args:
+      value: The ratio over all clients.
+      without: The ratios without each client, [clients].
+      weights: The clients' denominators, [clients].
+      level: Probability of the interval, in (0, 1).
+    """
     if not 0 < level < 1:
         raise ValueError(f"`level` must be in (0, 1), got {level}.")
     clients = without.size

@@ -32,9 +32,12 @@ def reliability(slices: Mapping[str, Sums]) -> list[Bin]:
     """Returns the curve, one point per non-empty bin, from the "confidence" slices of `Counts`."""
     bins = []
     for label, sums in slices.items():
-        shown, claimed = int(np.sum(sums["impressions"])), float(np.sum(sums["confidence"]))
-        right = float(np.sum(combine(sums, HITS_AT_1)))
-        bins.append(Bin(label, shown, claimed / shown, right / shown))
+        num_shown, sum_of_confidence = (
+            int(np.sum(sums["impressions"])),
+            float(np.sum(sums["confidence"])),
+        )
+        num_right = float(np.sum(combine(sums, HITS_AT_1)))
+        bins.append(Bin(label, num_shown, sum_of_confidence / num_shown, num_right / num_shown))
     return bins
 
 

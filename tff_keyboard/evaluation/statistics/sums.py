@@ -62,8 +62,8 @@ def metric_value(sums: Mapping[str, Any], metric: str | Metric) -> float:
     metric = metric_of(metric)
     names = {*metric.above, *metric.below}
     totals = {key: np.sum(np.asarray(sums[key], np.float64)) for key in names if key in sums}
-    above, below = (float(part) for part in parts(totals, metric))
-    ratio = above / below if below else math.nan
+    numerator, denominator = (float(part) for part in parts(totals, metric))
+    ratio = numerator / denominator if denominator else math.nan
     return _exp(ratio) if metric.is_perplexity else ratio
 
 

@@ -42,10 +42,11 @@ def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
 
 
 def _differences(ray: Any, driver_facts: Mapping[str, str], reference: Any) -> tuple[str, ...]:
+    """Returns the differences between a node and this machine, or why the node cannot answer."""
     try:
-        other = ray.get(reference, timeout=ray_client.ANSWER_SECONDS)
+        node_facts_of_node = ray.get(reference, timeout=ray_client.ANSWER_SECONDS)
     except ray.exceptions.GetTimeoutError:
         return (f"no answer within {ray_client.ANSWER_SECONDS:g} s",)
     except ray.exceptions.RayError as error:
         return (f"cannot answer: {(str(error).splitlines() or [''])[-1][:200]}",)
-    return tuple(node_facts.differences(driver_facts, other, lenient=False))
+    return tuple(node_facts.differences(driver_facts, node_facts_of_node, lenient=False))

@@ -86,6 +86,7 @@ def _code_digest() -> str:
 
 
 def _instruction_set() -> str:
+    """Returns the vector extensions of the processor, and the settings that limit their use."""
     lines = _CPU_FACTS.read_text().splitlines() if _CPU_FACTS.exists() else []
     flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
     extensions = sorted(flag for flag in flags.split() if flag.startswith(_VECTOR_FLAGS))
@@ -101,6 +102,7 @@ def _digest(path: pathlib.Path) -> str:
 
 
 def _short(value: str) -> str:
+    """Returns a value for a message; the beginning and a digest if it is long."""
     if len(value) <= 24:
         return value
     return f"{value[:12]}.. ({hashlib.sha256(value.encode()).hexdigest()[:8]})"

@@ -159,7 +159,11 @@ def free_nodes(ray: Any) -> set[str]:
     from ray._private import state  # the public function returns only the sum over nodes
 
     resources = state.available_resources_per_node()
-    return {node_id for node_id, left in resources.items() if left.get(RESOURCE, 0) >= 1}
+    return {
+        node_id
+        for node_id, resources_left in resources.items()
+        if resources_left.get(RESOURCE, 0) >= 1
+    }
 
 
 def ask_for_facts(ray: Any, node_id: str, files: Mapping[str, str]) -> Any:

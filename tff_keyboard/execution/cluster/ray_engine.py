@@ -29,7 +29,14 @@ _TRIES_OF_AN_ITEM = 3  # on one node, each in a new process
 
 @dataclasses.dataclass
 class _Member:
-    """A node that computes."""
+    """A node of the cluster that computes for this engine.
+
+    Attributes:
+      name: Name of the node, for messages.
+      actor: The Ray actor on the node.
+      threads: Number of items that the node computes at a time.
+      items: Reference of the result -> position of the item, for the running items.
+    """
 
     name: str
     actor: Any
@@ -77,14 +84,14 @@ class RayEngine:
         function = self._in_thread(self._sent_function, job)
         shared = self._in_thread(self._ray.put, job.shared)
         waiting = collections.deque(range(len(job.items)))
-        left = len(job.items)
+        items_left = len(job.items)
         try:
-            while left:
-                done = self._in_thread(self._step, job, function, shared, waiting)
-                left -= len(done)
-                yield from done
+            while items_left:
+                results = self._in_thread(self._step, job, function, shared, waiting)
+                items_left -= len(results)
+                yield from results
         finally:
-            if left:
+            if items_left:
                 self._in_thread(self._drop_items)
 
     def close(self) -> None:
@@ -122,13 +129,13 @@ class RayEngine:
         ready, _ = self._ray.wait(
             list(running), num_returns=1, timeout=_WAIT_SECONDS, fetch_local=True
         )
-        done = []
+        results = []
         for reference in ready:
             if running[reference] not in self._members:
                 continue  # its node was just found lost with another item
             member = self._members[running[reference]]
             try:
-                done.append((member.items[reference], self._ray.get(reference)))
+                results.append((member.items[reference], self._ray.get(reference)))
             except (
                 self._ray.exceptions.RayActorError,
                 # The node was lost while Ray restarted the actor there.
@@ -140,7 +147,7 @@ class RayEngine:
             except self._ray.exceptions.RayTaskError as error:
                 raise error.cause from None
             del member.items[reference]
-        return done
+        return results
 
     def _drop_items(self) -> None:
         for member in self._members.values():
@@ -149,6 +156,7 @@ class RayEngine:
             member.items.clear()
 
     def _lose(self, node: str) -> None:
+        """Counts a lost node. Raises `ClusterError` if too many were lost."""
         member = self._members.pop(node)
         self._losses += 1
         self._tell(f"Node {member.name} is lost. Other nodes repeat its work.")
@@ -176,6 +184,11 @@ class RayEngine:
             time.sleep(_WAIT_SECONDS)
 
     def _look_for_nodes(self) -> None:
+        """Adds nodes that joined the cluster, up to `max_nodes`.
+
+        A node that differs from this machine is refused and reported once, until it leaves the
+        cluster.
+        """
         max_nodes = self._cluster.max_nodes
         live_nodes = ray_client.live_nodes(self._ray)
         for node in self._refused.keys() - live_nodes.keys():

@@ -83,8 +83,8 @@ def check_reach(address: str) -> None:
 def is_private(directory: pathlib.Path) -> bool:
     """Checks if only this user can enter a directory: it, or one above it, is closed to others."""
     return any(
-        (facts := place.stat()).st_uid == os.getuid() and not facts.st_mode & 0o077
-        for place in (directory, *directory.parents)
+        (facts := folder.stat()).st_uid == os.getuid() and not facts.st_mode & 0o077
+        for folder in (directory, *directory.parents)
     )
 
 

@@ -87,9 +87,9 @@ def run(
 
         def gradient(d_outputs):
             d_pre, rights = _backward(cell, before, saved, d_outputs, weights, steps, pre.shape[-1])
-            kept_before = _concat(before, cell.state_sizes)
+            states_before = _concat(before, cell.state_sizes)
             saved_columns = _concat(saved, cell.saved_sizes)
-            return d_pre, *cell.weight_gradients(kept_before, saved_columns, d_pre, rights)
+            return d_pre, *cell.weight_gradients(states_before, saved_columns, d_pre, rights)
 
         return _concat([outputs], cell.state_sizes[:1])[0], gradient
 
@@ -143,7 +143,11 @@ def sum_of_products(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
 
 
 def _forward(cell, pre, weights, steps):
-    """Runs the forward loop. Returns TensorArrays of outputs, states before, saved tensors."""
+    """Runs the forward loop over all steps.
+
+    Returns TensorArrays with one entry per step, [rows, width]: the outputs, and for each part of
+    the state its value before the step, and each tensor that the cell saves.
+    """
 
     def body(t, state, outputs, before, saved):
         state = tuple(steps.first_rows(t, part) for part in state)
@@ -156,7 +160,7 @@ def _forward(cell, pre, weights, steps):
         body,
         (
             0,
-            tuple(_zeros(steps.max_rows, size) for size in cell.state_sizes),
+            tuple(_zero_state(steps.max_rows, size) for size in cell.state_sizes),
             _arrays(steps, cell.state_sizes[:1])[0],
             _arrays(steps, cell.state_sizes),
             _arrays(steps, cell.saved_sizes),
@@ -167,7 +171,20 @@ def _forward(cell, pre, weights, steps):
 
 
 def _backward(cell, before, saved, d_outputs, weights, steps, pre_size):
-    """Runs the backward loop. Returns the gradients of `pre` and the cell's `rights`, packed."""
+    """Runs the backward loop from the last step to the first.
+
+    Returns the gradient of `pre` [n, pre_size], and the tensors that `cell.backward` keeps for the
+    gradients of its weights (`rights`), each packed [n, width].
+
+    Args:
+      cell: The equations.
+      before: TensorArrays of the states before each step, from `_forward`.
+      saved: TensorArrays of the saved tensors, from `_forward`.
+      d_outputs: The gradient of the outputs, packed [n, width].
+      weights: As for `run`.
+      steps: The packing.
+      pre_size: Width of `pre`.
+    """
 
     def body(t, d_state, d_pres, rights):
         # Rows that ended at step t had no later step: their gradient starts from zero.
@@ -182,7 +199,7 @@ def _backward(cell, before, saved, d_outputs, weights, steps, pre_size):
         body,
         (
             steps.number - 1,
-            tuple(_zeros(0, size) for size in cell.state_sizes),
+            tuple(_zero_state(0, size) for size in cell.state_sizes),
             _arrays(steps, [pre_size])[0],
             _arrays(steps, cell.right_sizes),
         ),
@@ -221,17 +238,19 @@ class _Steps:
         return tf.pad(values, tf.gather(self._paddings, t))
 
     def _cut(self, values, begin, t):
+        """Returns as many rows of `values` as step t has, from `begin`."""
         rows = tf.slice(values, begin, tf.gather(self._sizes, t))
         rows.set_shape([None, values.shape[1]])
         return rows
 
 
-def _zeros(rows, size):
+def _zero_state(rows, size):
     # The number of rows changes from step to step, so it must not be constant in the loop.
     return tf.compat.v1.placeholder_with_default(tf.zeros([rows, size]), [None, size])
 
 
 def _arrays(steps, sizes):
+    """Returns a TensorArray [rows, size] with one entry per step for each size."""
     return tuple(
         tf.TensorArray(
             tf.float32,
@@ -245,6 +264,7 @@ def _arrays(steps, sizes):
 
 
 def _write(arrays, t, values):
+    """Returns the arrays after `values` were written to their entry t."""
     return tuple(array.write(t, value) for array, value in zip(arrays, values, strict=True))
 
 
@@ -253,6 +273,7 @@ def _read(arrays, t):
 
 
 def _concat(arrays, sizes):
+    """Returns the entries of each array as one packed tensor [n, size]."""
     if tf.executing_eagerly() and len(arrays) and not arrays[0].size():
         return tuple(tf.zeros([0, size]) for size in sizes)  # an eager `concat` would fail
     return tuple(array.concat() for array in arrays)

@@ -34,9 +34,9 @@ def run(
 
     def body(t, hidden, *state):
         start, count = packing.starts[t], packing.counts[t]
-        now = inputs[start : start + count]
-        now.set_shape([None, inputs.shape[1]])
-        new_hidden, new_state = step(now, [part[:count] for part in state])
+        inputs_now = inputs[start : start + count]
+        inputs_now.set_shape([None, inputs.shape[1]])
+        new_hidden, new_state = step(inputs_now, [part[:count] for part in state])
         return t + 1, hidden.write(t, new_hidden), *new_state
 
     hidden = tf.TensorArray(

@@ -280,6 +280,7 @@ class HybridPredictor:
         return self._table
 
     def _weights(self, matched_order: int, previous: str | None) -> np.ndarray:
+        """Returns the weights [3] for the n-gram order that matched, and the word before."""
         return self.weights.table[
             mixture.bucket_of(matched_order, self.table.familiarity(previous))
         ]
@@ -291,6 +292,10 @@ class HybridPredictor:
         return None if word_id == OOV else self.vocabulary.words[word_id]
 
     def _ngram_nodes(self, ngram: NGramPredictor, words: list[str]) -> np.ndarray:
+        """Returns the n-gram's contexts after the words, [order - 1], as in `context_nodes`.
+
+        Keeps those of the last call, from which one more word is a single step.
+        """
         model = ngram.model
         before, contexts = self._contexts
         if isinstance(model, CompactNGram) and words and words[:-1] == before:
@@ -305,6 +310,7 @@ class HybridPredictor:
 
 
 def _ngram_distribution(ngram: NGramPredictor, nodes: np.ndarray) -> np.ndarray:
+    """Returns P(word) [V] after the contexts, as from `HybridPredictor._ngram_nodes`."""
     model = ngram.model
     if isinstance(model, CompactNGram):
         return model.distribution(nodes.tolist())

@@ -99,6 +99,7 @@ class MixtureWeights:
 
 
 def _equal() -> np.ndarray:
+    """Returns equal weights, [buckets, 3]; none for the cache in buckets where it is empty."""
     table = np.full([BUCKETS, len(COMPONENTS)], 1 / 3)
     for bucket in filter(is_empty_bucket, range(BUCKETS)):
         table[bucket] = 1 / 2
@@ -110,6 +111,7 @@ EQUAL = MixtureWeights(_equal())  # the weights before a fit
 
 
 def _without_ngram() -> np.ndarray:
+    """Returns weights for a hybrid without an n-gram, [buckets, 3]."""
     table = np.zeros([BUCKETS, len(COMPONENTS)])
     for bucket in range(BUCKETS):
         table[bucket, CACHE] = _CACHE_ALONE[bucket % FAMILIARITIES]

@@ -234,6 +234,7 @@ class WordCache:
         return int(UNIT * self.floor)
 
     def _learnable(self, word: str | None) -> str | None:
+        """Returns the word, or None if it is too long or a mask."""
         if not word or len(word) > LONGEST_WORD or is_mask(word):
             return None
         return word
@@ -243,11 +244,12 @@ class WordCache:
         return int(2 ** (_PRECISION - num_words / self.half_life))
 
     def _decay(self, num_words: int) -> None:
-        factor, smallest = self._factor(num_words), self._smallest
+        """Ages the counts by `num_words` words, and forgets words whose count is too small."""
+        factor, min_count = self._factor(num_words), self._smallest
 
         def decayed(row: Counts) -> Counts:
-            smaller = {word: (count * factor) >> _PRECISION for word, count in row.items()}
-            return {word: count for word, count in smaller.items() if count >= smallest}
+            aged = {word: (count * factor) >> _PRECISION for word, count in row.items()}
+            return {word: count for word, count in aged.items() if count >= min_count}
 
         self.words = decayed(self.words)
         self.uses = {word: uses for word, uses in self.uses.items() if word in self.words}

@@ -63,7 +63,18 @@ _SMALLEST_GAMMA = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class _Header:
-    """The content of line 2."""
+    """The header of a file (line 2), which has the sizes of all its parts.
+
+    Attributes:
+      size: Rows of the vocabulary.
+      rows: Number of n-grams of each order from 2 on.
+      contexts: Number of rows of the previous order with children, for each of these orders.
+      log_ranges: Smallest and largest logarithm of the probabilities of each order, from 1 on.
+      part_bytes: Stored length of each part.
+      word_bytes: Length of the words in UTF-8.
+      rules: `NormalisationRules` of the words.
+      fingerprint: Fingerprint of the vocabulary.
+    """
 
     size: int
     rows: list[int]  # number of n-grams of each order from 2 on
@@ -169,6 +180,7 @@ def load(path: str | os.PathLike[str]) -> tuple[CompactNGram, Vocabulary]:
 
 
 def _decode(data: bytes) -> tuple[CompactNGram, Vocabulary]:
+    """Returns the model and its words. Raises `ValueError` with a reason if the file is damaged."""
     if not data.startswith(FORMAT + b"\n"):
         raise ValueError(f"the first line is not {FORMAT.decode()!r}")
     content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
@@ -181,7 +193,7 @@ def _decode(data: bytes) -> tuple[CompactNGram, Vocabulary]:
     header = _Header(**json_text.parse(content[start:end]))
     header.check(len(content) - end - 1)
     bounds = np.cumsum([end + 1, *header.part_bytes])
-    stored = [content[a:b] for a, b in itertools.pairwise(bounds)]
+    stored = [content[start_byte:end_byte] for start_byte, end_byte in itertools.pairwise(bounds)]
     first = _inflated(stored[0], header.size + header.word_bytes)
     vocabulary = _vocabulary(first[header.size :], header)
     unigram = _values(header.log_ranges[0]).astype(np.float64)[
@@ -198,6 +210,7 @@ def _decode(data: bytes) -> tuple[CompactNGram, Vocabulary]:
 
 
 def _vocabulary(packed_words: bytes, header: _Header) -> Vocabulary:
+    """Returns the vocabulary. Raises `ValueError` if its words are not those of the header."""
     words = packed_words.decode("utf-8").split("\n")
     if words.pop() != "" or len(words) != header.size - NUM_SPECIAL:
         raise ValueError("its number of words differs from its header")
@@ -208,6 +221,14 @@ def _vocabulary(packed_words: bytes, header: _Header) -> Vocabulary:
 
 
 def _table(part: bytes, header: _Header, n: int, rows_before: int) -> CompactTable:
+    """Decodes the n-grams of one order.
+
+    Args:
+      part: The compressed table.
+      header: The header of the file.
+      n: 0 for bigrams, 1 for trigrams.
+      rows_before: Number of n-grams of the previous order, each of which may be a context.
+    """
     rows, contexts = header.rows[n], header.contexts[n]
     planes = _planes_for(header.size)
     bitmap_bytes = -(-rows_before // 8)
@@ -273,11 +294,16 @@ def _codes_of(probabilities: np.ndarray, *, down: bool = False) -> tuple[np.ndar
 
 
 def _codes_of_table(table: NGramTable) -> tuple[np.ndarray, list[float]]:
+    """Returns one code per n-gram for its probability, and the range of their logarithms.
+
+    Where the nearest codes would leave too little probability for other words, they are rounded
+    down.
+    """
     nearest, log_range = _codes_of(table.discounted)
-    below, _ = _codes_of(table.discounted, down=True)
-    rest = _gammas(_values(log_range)[nearest], table.starts)
-    too_full = np.repeat(rest < table.gamma / 2, np.diff(table.starts))
-    return np.where(too_full, below, nearest), log_range
+    rounded_down, _ = _codes_of(table.discounted, down=True)
+    gammas = _gammas(_values(log_range)[nearest], table.starts)
+    too_full = np.repeat(gammas < table.gamma / 2, np.diff(table.starts))
+    return np.where(too_full, rounded_down, nearest), log_range
 
 
 def _values(log_range: Sequence[float]) -> np.ndarray:
@@ -297,6 +323,7 @@ def _planes_for(size: int) -> int:
 
 
 def _to_planes(values: np.ndarray, planes: int) -> bytes:
+    """Returns the lowest bytes of all values, then the next ones, for better compression."""
     values = values.astype(np.int64)
     return b"".join(((values >> 8 * i) & 255).astype(np.uint8).tobytes() for i in range(planes))
 

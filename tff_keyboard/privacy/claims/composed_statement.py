@@ -74,16 +74,26 @@ class LedgerAndClients:
 
         Their cost is not part of this run's statement, so no joint statement can be made.
         """
-        strangers = [one for one in self.header.ancestors if not one.shares_clients]
-        if not strangers or other.clients is None:
-            return strangers
+        without_own_clients = [
+            ancestor for ancestor in self.header.ancestors if not ancestor.shares_clients
+        ]
+        if not without_own_clients or other.clients is None:
+            return without_own_clients
         ancestors_for_other = ancestors(
             self.header.initial_model,
             ours=[other.clients],
             store_sha256=other.store_sha256,
         )
-        apart = {(one.run_id, one.model) for one in ancestors_for_other if not one.shares_clients}
-        return [one for one in strangers if (one.run_id, one.model) not in apart]
+        without_others_clients = {
+            (ancestor.run_id, ancestor.model)
+            for ancestor in ancestors_for_other
+            if not ancestor.shares_clients
+        }
+        return [
+            ancestor
+            for ancestor in without_own_clients
+            if (ancestor.run_id, ancestor.model) not in without_others_clients
+        ]
 
     def may_have_rehearsed(self, other: "LedgerAndClients") -> bool:
         """Checks if clients of another run may be in the general corpus of this one."""

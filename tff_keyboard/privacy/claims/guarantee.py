@@ -212,22 +212,24 @@ class _Parts:
     def add(self, release: Release, replaced: bool) -> None:
         """Adds the rounds of one run."""
         header, rounds = release.header.projected, release.rounds
-        noise, drawn = header.noise_multiplier, header.selected_per_round
+        noise, selected = header.noise_multiplier, header.selected_per_round
         if not rounds:
             return
         if not noise:
             self._rho = math.inf
         elif not _is_sampled(header):
-            alone = guarantee_of(header, rounds)
-            assert alone.rho is not None
-            self.add_rho(alone.rho, replaced)
+            guarantee = guarantee_of(header, rounds)
+            assert guarantee.rho is not None
+            self.add_rho(guarantee.rho, replaced)
             # Otherwise the total could be smaller than the figure of one of its parts
-            if alone.method.endswith(accounting.RDP_CONVERSION):
+            if guarantee.method.endswith(accounting.RDP_CONVERSION):
                 self._method = accounting.RDP_CONVERSION
         else:
             event = dp_accounting.GaussianDpEvent(noise / 2)
-            one = dp_accounting.SampledWithoutReplacementDpEvent(header.population, drawn, event)
-            self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
+            one_round = dp_accounting.SampledWithoutReplacementDpEvent(
+                header.population, selected, event
+            )
+            self._sampled.append(dp_accounting.SelfComposedDpEvent(one_round, rounds))
 
     def guarantee(self, replaced: bool) -> Guarantee:
         """Returns the joint guarantee of everything that was added, at the constructor's delta.

@@ -65,6 +65,7 @@ def plan_remarks(
 
 
 def _sampling(header: LedgerHeader) -> str:
+    """Returns the assumption about how clients are sampled."""
     if header.amplifies:
         return (
             "The guarantee of `gaussian` holds only if the sampled clients of each round stay "

@@ -204,8 +204,8 @@ def plan_config(
     header = planned_header(aggregation, schedule, momentum=momentum, origin=origin)
 
     def guarantee(noise_multiplier: float) -> Guarantee:
-        one = dataclasses.replace(header, noise_multiplier=noise_multiplier)
-        return planned_guarantee(one, schedule.rounds)
+        noised_header = dataclasses.replace(header, noise_multiplier=noise_multiplier)
+        return planned_guarantee(noised_header, schedule.rounds)
 
     noise, reached = _least_noise(guarantee, header, schedule, target_epsilon)
     variance = float(header.mechanism.iterate_variances(schedule.rounds).mean())
@@ -259,7 +259,11 @@ def planned_header(
 
 
 def planned_guarantee(header: LedgerHeader, rounds: int) -> Guarantee:
-    """Returns the guarantee of the finished run, or of this run alone if it has no claim."""
+    """Returns the guarantee of the finished run and of the earlier runs on its clients.
+
+    If there is none, for example because an earlier run was not private, returns the guarantee of
+    this run alone.
+    """
     return total_guarantee(header, rounds) or guarantee_of(header, rounds)
 
 
@@ -361,19 +365,19 @@ def plans_table(plans: Sequence[Plan | UnreachableTargetError]) -> str:
         f"{'mechanism':10} {'rounds':>7} {'cohort':>7} {'separation':>10} {'multiplier':>10} "
         f"{'rho':>8} {'epsilon':>8} {'error':>10}"
     ]
-    for one in plans:
-        schedule = one.schedule
+    for plan in plans:
+        schedule = plan.schedule
         line = (
-            f"{one.mechanism:10} {schedule.rounds:7} {schedule.cohort:7} "
+            f"{plan.mechanism:10} {schedule.rounds:7} {schedule.cohort:7} "
             f"{schedule.min_separation:10} "
         )
-        if isinstance(one, UnreachableTargetError):
-            lines.append(f"{line}not reachable: epsilon >= {one.smallest_epsilon:.3g}")
+        if isinstance(plan, UnreachableTargetError):
+            lines.append(f"{line}not reachable: epsilon >= {plan.smallest_epsilon:.3g}")
             continue
-        rho, epsilon = one.guarantee.rho, one.guarantee.epsilon
+        rho, epsilon = plan.guarantee.rho, plan.guarantee.epsilon
         lines.append(
-            f"{line}{one.noise_multiplier:10.4g} "
+            f"{line}{plan.noise_multiplier:10.4g} "
             f"{'-' if rho is None else format(rho, '.4f' if rho >= 1e-3 else '.2g'):>8} "
-            f"{format(epsilon, '.3f' if epsilon >= 0.1 else '.3g'):>8} {one.error:10.3e}"
+            f"{format(epsilon, '.3f' if epsilon >= 0.1 else '.3g'):>8} {plan.error:10.3e}"
         )
     return "\n".join(lines)

@@ -175,41 +175,49 @@ def missing_claims(header: LedgerHeader) -> list[str]:
     ]
 
 
-def _why(one: Ancestor, header: LedgerHeader) -> str:
-    if one.header is not None:
-        if one.header.changes_client_work:
+def _why(ancestor: Ancestor, header: LedgerHeader) -> str:
+    """Returns the reason why the guarantee does not cover an earlier model: "is ...", "was ..."."""
+    if ancestor.header is not None:
+        if ancestor.header.changes_client_work:
             return "is of a run whose client work a program changed, such as `attack`"
-        if one.header.noise_source == noise_key.FIXED_NONCE != header.noise_source:
+        if ancestor.header.noise_source == noise_key.FIXED_NONCE != header.noise_source:
             return "is of a simulation: its noise can be computed from its config"
         return "is of a projection: its noise was simulated for a larger federation"
-    if one.people == client_digests.UNKNOWN and is_reference(one.model):
+    if ancestor.people == client_digests.UNKNOWN and is_reference(ancestor.model):
         return (
             "is code of yours, which may load weights that were trained on these clients. If it "
             "draws them, set its attribute `draws_initial_weights` = True (docs/own_parts.md)"
         )
-    if one.people == client_digests.UNKNOWN and not one.validates_ours:
+    if ancestor.people == client_digests.UNKNOWN and not ancestor.validates_ours:
         return "has an unknown origin: it may have been trained on these clients without privacy"
-    if one.validates_ours:
+    if ancestor.validates_ours:
         return "was chosen by validation on clients that may be among these clients"
-    share = "all" if one.people == client_digests.SAME else "some"
+    share = "all" if ancestor.people == client_digests.SAME else "some"
     return f"was trained without privacy on {share} of these clients"
 
 
 def _initial_model(header: LedgerHeader) -> str:
+    """Returns the line "initial model": the earlier models, the nearest one first."""
     if not header.ancestors:
-        own = [part for part in header.unchecked_parts if part.startswith("model.type")]
-        return f"weights drawn by {own[0].partition(' = ')[2]}" if own else "random weights"
-    words = []
-    for one in header.ancestors:
-        if not one.shares_clients:
-            words.append(f"{one.model} (other clients)")
-        elif one.validates_ours:
-            words.append(f"{one.model} (chosen by validation on these clients)")
-        elif one.header is None:
-            words.append(f"{one.model} (no privacy, {one.people} clients)")
+        users_models = [part for part in header.unchecked_parts if part.startswith("model.type")]
+        return (
+            f"weights drawn by {users_models[0].partition(' = ')[2]}"
+            if users_models
+            else "random weights"
+        )
+    descriptions = []
+    for ancestor in header.ancestors:
+        if not ancestor.shares_clients:
+            descriptions.append(f"{ancestor.model} (other clients)")
+        elif ancestor.validates_ours:
+            descriptions.append(f"{ancestor.model} (chosen by validation on these clients)")
+        elif ancestor.header is None:
+            descriptions.append(f"{ancestor.model} (no privacy, {ancestor.people} clients)")
         else:
-            words.append(f"{one.model} (private, {one.rounds} rounds, {one.people} clients)")
-    return ", from ".join(words)
+            descriptions.append(
+                f"{ancestor.model} (private, {ancestor.rounds} rounds, {ancestor.people} clients)"
+            )
+    return ", from ".join(descriptions)
 
 
 def _epsilons(
@@ -254,6 +262,7 @@ def _unit(header: LedgerHeader) -> str:
 
 
 def _sampling(header: LedgerHeader) -> str:
+    """Returns the line "sampling": the scheme, and whether it amplifies the guarantee."""
     if not header.mechanism.is_independent:
         enforcer = "the cohort sampler enforces this"
         if header.sampling == CHECK_IN:
@@ -310,6 +319,7 @@ def server_rows(header: LedgerHeader) -> list[tuple[str, str]]:
 
 
 def _server_caveats(header: LedgerHeader) -> list[str]:
+    """Returns the limits of the guarantee with respect to the server of a fleet."""
     if header.sampling != CHECK_IN:
         return []
     released = "sums" if header.aggregator == EVALUATION else "models"
@@ -327,6 +337,7 @@ def _server_caveats(header: LedgerHeader) -> list[str]:
 
 
 def _caveats(header: LedgerHeader, guarantee: Guarantee, *, delta: float) -> list[str]:
+    """Returns the limits of the guarantee, as lines that begin with "* "."""
     caveats = []
     if math.isinf(guarantee.epsilon):
         caveats.append("The noise multiplier is 0: updates were clipped, but there is no privacy.")
@@ -354,6 +365,7 @@ def _caveats(header: LedgerHeader, guarantee: Guarantee, *, delta: float) -> lis
 
 
 def _coverage(header: LedgerHeader) -> list[str]:
+    """Returns the outputs of the run that the guarantee covers, and those that it does not."""
     if header.aggregator == EVALUATION:
         return [
             "Covered: the sums of all groups, from which the table is computed. Not covered: the "
@@ -388,6 +400,7 @@ def _coverage(header: LedgerHeader) -> list[str]:
 
 
 def _noise_caveats(header: LedgerHeader) -> list[str]:
+    """Returns a warning if readers of the config or of the run can compute its noise."""
     if header.noise_source == noise_key.FIXED_NONCE:
         return [
             "SIMULATION: the nonce of the noise is fixed in the config, so anyone with the config "

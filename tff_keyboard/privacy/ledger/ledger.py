@@ -310,6 +310,10 @@ def _body(line: bytes) -> dict[str, Any]:
 
 
 def _read(path: pathlib.Path) -> tuple[list[bytes], LedgerHeader]:
+    """Returns the complete lines of a ledger, and its header.
+
+    Raises `RunDirectoryError` if a line is damaged, missing or out of order.
+    """
     lines = files.read_bytes(path).splitlines(keepends=True)
     if lines and not lines[-1].endswith(b"\n"):
         lines.pop()  # an incomplete line: the process died while writing it, before the release

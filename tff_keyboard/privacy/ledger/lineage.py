@@ -65,10 +65,10 @@ def record_origin(
             "command (`attack` changes it). Continue it with the command that began it, or use "
             "another run directory."
         )
-    others = [one for one in _of_unknown(unknown_weights) if one not in origin.earlier_runs]
+    new_sources = [one for one in _of_unknown(unknown_weights) if one not in origin.earlier_runs]
     origin = dataclasses.replace(
         origin,
-        earlier_runs=[*origin.earlier_runs, *others],
+        earlier_runs=[*origin.earlier_runs, *new_sources],
         chosen_by_validation=origin.chosen_by_validation or _is_chosen_by_validation(run),
     )
     if origin != recorded:
@@ -159,7 +159,7 @@ def ancestors(
         if run is None:
             ancestors.append(_unseen(earlier, recorded_ancestor))
             continue
-        one = Ancestor(
+        ancestor = Ancestor(
             model=earlier.model,
             people=_overlap(run.client_digests, ours),
             run_id=earlier.run_id,
@@ -169,32 +169,38 @@ def ancestors(
         )
         # Noise protects users only: a rehearsed message may go to any number of them.
         may_have_rehearsed = (
-            one.rehearses and _overlap(run.rehearsed_client_digests, ours) != client_digests.NONE
+            ancestor.rehearses
+            and _overlap(run.rehearsed_client_digests, ours) != client_digests.NONE
         )
         tags: tuple[str, ...] = ()
         if run.privacy_ledger.exists():
             header, rounds = read_ledger(run.privacy_ledger)
             recorded |= {
-                (before.run_id, before.model): dataclasses.replace(
-                    before, same_store=before.same_store and one.same_store
+                (earlier_ancestor.run_id, earlier_ancestor.model): dataclasses.replace(
+                    earlier_ancestor, same_store=earlier_ancestor.same_store and ancestor.same_store
                 )
-                for before in header.ancestors
+                for earlier_ancestor in header.ancestors
             }
             if not may_have_rehearsed:
                 # The returned list contains its ancestors, compared with our own clients.
                 header = dataclasses.replace(header, ancestors=())
                 tags = contents(rounds)
-                one = dataclasses.replace(
-                    one, rounds=len(rounds), header=header, last_content=tags[-1] if tags else ""
+                ancestor = dataclasses.replace(
+                    ancestor,
+                    rounds=len(rounds),
+                    header=header,
+                    last_content=tags[-1] if tags else "",
                 )
-        one = _at_least_rounds(one, tags, earlier.rounds, earlier.last_content)
-        one = one if recorded_ancestor is None else _at_least(one, tags, recorded_ancestor)
+        ancestor = _at_least_rounds(ancestor, tags, earlier.rounds, earlier.last_content)
+        ancestor = (
+            ancestor if recorded_ancestor is None else _at_least(ancestor, tags, recorded_ancestor)
+        )
         # The unit of devices is the text under a device key, and no store has it: a caveat says so.
-        if one.validates and ours and not one.same_store:
+        if ancestor.validates and ours and not ancestor.same_store:
             overlap = _overlap(run.validation_client_digests, ours)
             if overlap != client_digests.NONE:
-                one = _without_claim(one)
-        ancestors.append(one)
+                ancestor = _without_claim(ancestor)
+        ancestors.append(ancestor)
     return tuple(ancestors)
 
 
@@ -231,9 +237,11 @@ def _has_store(run: RunDirectory, store_sha256: str) -> bool:
     return bool(store_sha256) and run.store_sha256 == store_sha256
 
 
-def _without_claim(one: Ancestor) -> Ancestor:
+def _without_claim(ancestor: Ancestor) -> Ancestor:
     """Returns an ancestor whose model was chosen with the text of our clients."""
-    return dataclasses.replace(one, header=None, rounds=0, last_content="", validates_ours=True)
+    return dataclasses.replace(
+        ancestor, header=None, rounds=0, last_content="", validates_ours=True
+    )
 
 
 def _unseen(earlier: EarlierRun, ancestor: Ancestor | None) -> Ancestor:
@@ -246,24 +254,26 @@ def _unseen(earlier: EarlierRun, ancestor: Ancestor | None) -> Ancestor:
     return _at_least_rounds(ancestor, (), earlier.rounds, earlier.last_content)
 
 
-def _at_least(one: Ancestor, tags: Sequence[str], ancestor: Ancestor) -> Ancestor:
+def _at_least(ancestor: Ancestor, tags: Sequence[str], recorded: Ancestor) -> Ancestor:
     """Returns an ancestor that counts at least as much as the record of a later run's ledger.
 
     The directory may have been restored from a backup, or, in a run without an id, be another run.
     """
-    if ancestor.header is None and not ancestor.rehearses and not ancestor.validates_ours:
-        is_same = ancestor.run_id == one.run_id  # otherwise nothing tells whether it is this run
-        people = one.people if is_same else client_digests.UNKNOWN
-        return dataclasses.replace(one, people=people, header=None, rounds=0, last_content="")
-    if one.header is None or ancestor.header is None:
-        return one
-    if one.header != ancestor.header:
-        return dataclasses.replace(ancestor, people=client_digests.UNKNOWN)
-    return _at_least_rounds(one, tags, ancestor.rounds, ancestor.last_content)
+    if recorded.header is None and not recorded.rehearses and not recorded.validates_ours:
+        is_same = (
+            recorded.run_id == ancestor.run_id
+        )  # otherwise nothing tells whether it is this run
+        people = ancestor.people if is_same else client_digests.UNKNOWN
+        return dataclasses.replace(ancestor, people=people, header=None, rounds=0, last_content="")
+    if ancestor.header is None or recorded.header is None:
+        return ancestor
+    if ancestor.header != recorded.header:
+        return dataclasses.replace(recorded, people=client_digests.UNKNOWN)
+    return _at_least_rounds(ancestor, tags, recorded.rounds, recorded.last_content)
 
 
 def _at_least_rounds(
-    one: Ancestor, tags: Sequence[str], rounds: int, last_content: str
+    ancestor: Ancestor, tags: Sequence[str], rounds: int, last_content: str
 ) -> Ancestor:
     """Returns an ancestor with the recorded rounds, if its ledger does not continue from them.
 
@@ -271,17 +281,17 @@ def _at_least_rounds(
     initial model then comes from the recorded rounds.
 
     Args:
-      one: The ancestor, by its ledger.
+      ancestor: The ancestor, by its ledger.
       tags: Tags of the data of the rounds in its ledger, if its noise depends on tags.
       rounds: Recorded number of rounds.
       last_content: Recorded tag of the last of them.
     """
-    if one.header is None or rounds == 0:
-        return one
-    has_same_data = last_content in ("", one.last_content, *tags[rounds - 1 : rounds])
-    if one.rounds >= rounds and has_same_data:
-        return one
-    return dataclasses.replace(one, rounds=rounds, last_content=last_content)
+    if ancestor.header is None or rounds == 0:
+        return ancestor
+    has_same_data = last_content in ("", ancestor.last_content, *tags[rounds - 1 : rounds])
+    if ancestor.rounds >= rounds and has_same_data:
+        return ancestor
+    return dataclasses.replace(ancestor, rounds=rounds, last_content=last_content)
 
 
 def _run_at(earlier: EarlierRun) -> RunDirectory | None:
@@ -358,10 +368,11 @@ def rehearses(run: RunDirectory) -> bool:
 
 
 def _overlap(path: pathlib.Path, ours: Sequence[client_digests.ClientDigests]) -> str:
+    """Returns whether the clients of `path` are among ours: a word of `client_digests`."""
     theirs = client_digests.read(path)
     if theirs is None:
         return client_digests.UNKNOWN
-    overlaps = [own.overlap(theirs) for own in ours]
+    overlaps = [digests.overlap(theirs) for digests in ours]
     return next(
         (word for word in overlaps if word != client_digests.UNKNOWN), client_digests.UNKNOWN
     )

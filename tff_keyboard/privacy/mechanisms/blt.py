@@ -107,6 +107,7 @@ def optimal_blt(
     growth = np.array([1.0, -1.0 - momentum, momentum])  # 1 / growth is the workload's series
 
     def loss(parameters: np.ndarray) -> float:
+        """Returns half the logarithm of squared sensitivity times variance of the noise."""
         decays, scales = _unpacked(parameters)
         squared = toeplitz.sensitivity_squared(
             _column(decays, scales, rounds),
@@ -130,12 +131,13 @@ def optimal_blt(
 def _search(
     loss: Callable[[np.ndarray], float], memories: tuple[float, float], buffers: int
 ) -> "optimize.OptimizeResult":
+    """Minimises the loss over the logarithms of the buffers' memories and scales, [2 buffers]."""
     from scipy import optimize
 
-    shortest, longest = memories
+    min_memory, max_memory = memories
     if buffers == 1:
-        shortest = longest
-    spread = np.geomspace(shortest, longest, buffers)
+        min_memory = max_memory
+    spread = np.geomspace(min_memory, max_memory, buffers)
     scale = np.log(_START_SCALE / buffers / (1 - _START_SCALE))
     start = np.concatenate([np.log(spread), np.full(buffers, scale)])
     coarse = optimize.minimize(loss, start, method="L-BFGS-B", options={"maxiter": 300})

@@ -152,8 +152,8 @@ def open_noise_key(
             )
         nonce = secrets.token_bytes(NONCE_BYTES).hex().encode()
         files.write_atomically(nonce_path, [nonce, b"\n"], mode=files.OWNER_ONLY)
-    drawn = _parsed(files.read_text(nonce_path).strip(), str(nonce_path))
-    key = derive_key(drawn, facts, secret=secret_bytes)
+    nonce_bytes = _parsed(files.read_text(nonce_path).strip(), str(nonce_path))
+    key = derive_key(nonce_bytes, facts, secret=secret_bytes)
     return NoiseKey(key=key, source=SECRET if secret_bytes else NONCE)
 
 

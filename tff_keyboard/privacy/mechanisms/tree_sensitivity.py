@@ -76,11 +76,13 @@ def _complete_block(
         return best
     half = block(height - 1)
     best = np.full([participations + 1, waits + 1, waits + 1], _IMPOSSIBLE)
-    for left in range(len(half)):
-        rights = min(len(half), participations + 1 - left)
-        counts = np.arange(left, left + rights, dtype=float)[:, np.newaxis, np.newaxis]
-        target = best[left : left + rights]
-        np.maximum(target, _max_plus(half[left], half[:rights]) + counts**2, out=target)
+    for left_count in range(len(half)):
+        num_rights = min(len(half), participations + 1 - left_count)
+        counts = np.arange(left_count, left_count + num_rights, dtype=float)[
+            :, np.newaxis, np.newaxis
+        ]
+        target = best[left_count : left_count + num_rights]
+        np.maximum(target, _max_plus(half[left_count], half[:num_rights]) + counts**2, out=target)
     return best
 
 

@@ -174,29 +174,37 @@ def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
 
 def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunConfig) -> float:
     """Returns the mean number of messages of a client in a round."""
-    clients, most = ClientSizes.of_card(population), config.client.max_examples or math.inf
+    clients, max_messages = ClientSizes.of_card(population), config.client.max_examples or math.inf
     if config.train.client_sampling == "uniform":
-        return clients.mean(lambda messages: min(messages, most))
-    return clients.mean(lambda messages: min(messages, most), most, config.train.max_sampling_ratio)
+        return clients.mean(lambda messages: min(messages, max_messages))
+    return clients.mean(
+        lambda messages: min(messages, max_messages), max_messages, config.train.max_sampling_ratio
+    )
 
 
-def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -> Cost | None:
+def _cost(
+    card: Mapping[str, Any], config: config_lib.RunConfig, messages_of_visit: float
+) -> Cost | None:
+    """Returns the cost of a training; None for models without measured constants.
+
+    `messages_of_visit` is the mean number of messages of a client in a round.
+    """
     model, train, every = config.model, config.train, config.evaluation.every
     if not isinstance(model, CifgConfig):
         return None
     units, width = model.units, model.embedding_size
-    judged = card["populations"]["validation"]
-    share = min(1.0, (config.evaluation.clients or math.inf) / max(judged["clients"], 1))
+    validation = card["populations"]["validation"]
+    share = min(1.0, (config.evaluation.clients or math.inf) / max(validation["clients"], 1))
     models = 1 if isinstance(config.averaging, NoAverage) else 2
-    validated = math.ceil(train.rounds / every) * models * share
-    typed = card["populations"]["train"]
-    of_a_message = (typed["words"] + typed["messages"]) / typed["messages"]
+    num_validations = math.ceil(train.rounds / every) * models * share
+    train_text = card["populations"]["train"]
+    targets_of_message = (train_text["words"] + train_text["messages"]) / train_text["messages"]
     return training_cost(
         weights=card["vocabulary"]["rows"] * width + units * (7 * width + 3),
         rounds=train.rounds,
         clients=train.clients_per_round,
-        targets=visit * config.client.epochs * of_a_message,
-        validation_targets=validated * (judged["words"] + judged["messages"]),
+        targets=messages_of_visit * config.client.epochs * targets_of_message,
+        validation_targets=num_validations * (validation["words"] + validation["messages"]),
     )
 
 

@@ -62,6 +62,7 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
 
 
 def _time(advice: Advice, machine: Machine) -> str:
+    """Returns the sentence about the duration; "" if it is unknown."""
     if advice.cost is None:
         return ""
     wall, of_one_core = (

@@ -137,6 +137,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
         return sorted(number for number in rounds if number is not None)
 
     def _prune(self) -> None:
+        """Deletes all checkpoints but the last ones and the pinned ones."""
         sound = [version for version in self._versions() if version not in self._replaceable]
         for version in sound[: -self._keep_last]:
             if version not in self._pinned:
@@ -174,6 +175,7 @@ def _specification(name: str, array: np.ndarray) -> dict[str, Any]:
 
 
 def _encode(structure: Any, version: int, run_id: str) -> Iterable[bytes | memoryview]:
+    """Returns the content of a checkpoint: checksum, header, and the bytes of all leaves."""
     leaves = _leaves(structure)
     specifications = [_specification(name, array) for name, array in leaves]
     facts = {"version": version} | ({"run_id": run_id} if run_id else {})
@@ -186,6 +188,11 @@ def _encode(structure: Any, version: int, run_id: str) -> Iterable[bytes | memor
 
 
 def _decode(content: bytes, path: pathlib.Path, version: int, template: Any, run_id: str) -> Any:
+    """Returns the program state in a checkpoint, with the structure of `template`.
+
+    Raises `DamagedCheckpointError` if the content is damaged, and `RunDirectoryError` if it belongs
+    to another run or model.
+    """
     damaged = DamagedCheckpointError(f"Checkpoint {path} is damaged.")
     magic_end = len(_MAGIC)
     body_start = magic_end + 65  # 64 hex digits and a line feed
@@ -218,6 +225,7 @@ def _decode(content: bytes, path: pathlib.Path, version: int, template: Any, run
 
 
 def _any_bytes(leaf: dict) -> dict[str, Any]:
+    """Returns the type of byte strings of any length and number; {} for other leaves."""
     is_bytes = np.dtype(leaf["dtype"]).kind == _BYTES_KIND
     return {"dtype": _BYTES_KIND, "shape": len(leaf["shape"])} if is_bytes else {}
 
@@ -225,6 +233,7 @@ def _any_bytes(leaf: dict) -> dict[str, Any]:
 def _check_specifications(
     specifications: list[dict], expected: list[dict], path: pathlib.Path
 ) -> None:
+    """Raises `RunDirectoryError` unless the stored leaves have the expected names and types."""
     if specifications == expected:
         return
     # Length and number of byte strings are part of the value.
@@ -232,16 +241,16 @@ def _check_specifications(
     expected = [{**leaf, **_any_bytes(leaf)} for leaf in expected]
     if specifications == expected:
         return
-    found_by_name = {leaf["name"]: leaf for leaf in specifications}
+    stored_by_name = {leaf["name"]: leaf for leaf in specifications}
     for leaf in expected:
-        other = found_by_name.pop(leaf["name"], None)
-        if other != leaf:
-            there = "not there" if other is None else f"{other['dtype']}{other['shape']}"
-            problem = f"`{leaf['name']}` is {there}, expected {leaf['dtype']}{leaf['shape']}"
+        stored = stored_by_name.pop(leaf["name"], None)
+        if stored != leaf:
+            actual = "not there" if stored is None else f"{stored['dtype']}{stored['shape']}"
+            problem = f"`{leaf['name']}` is {actual}, expected {leaf['dtype']}{leaf['shape']}"
             break
     else:
         problem = (
-            f"it has {next(iter(found_by_name), 'another order')!r} that the other does not have"
+            f"it has {next(iter(stored_by_name), 'another order')!r} that the other does not have"
         )
     raise errors.RunDirectoryError(
         f"Checkpoint {path} does not fit this model and algorithm: {problem}. Use another run "

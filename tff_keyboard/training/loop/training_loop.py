@@ -100,7 +100,15 @@ class _ProgramState(NamedTuple):
 
 @dataclasses.dataclass
 class _Training:
-    """Progress of a training."""
+    """Progress of a training, which the loop changes round by round.
+
+    Attributes:
+      state: State of the process.
+      loop: State of the loop.
+      round_num: Number of the last round; 0 before the first.
+      saved_round: Round of the newest checkpoint.
+      resumed_round: Round from which this start of the training continued; 0 for a new one.
+    """
 
     state: Any = None
     loop: best_round.LoopState = dataclasses.field(default_factory=best_round.LoopState)
@@ -301,6 +309,7 @@ class TrainingLoop:
     def _after_round(
         self, loop: best_round.LoopState, row: Row, round_num: int
     ) -> best_round.LoopState:
+        """Returns the loop's state after a round, which may be the best one."""
         loop = loop.after_round(rejected=bool(row["rejected"]))
         best = self.best_metric
         if best is None or (best.is_of_evaluation and not self._is_evaluated(round_num)):
@@ -308,6 +317,7 @@ class TrainingLoop:
         return loop.after_comparison(best, best_round.metric_value(best, row), round_num)
 
     def _stop_reason(self, loop: best_round.LoopState) -> str:
+        """Returns the reason for early stopping; "" while training goes on."""
         best = self.best_metric
         if best is None or not loop.has_waited_in_vain(best):
             return ""
@@ -390,6 +400,7 @@ class TrainingLoop:
         training.saved_round = training.round_num
 
     async def _result(self, training: _Training, template: _ProgramState) -> TrainingResult:
+        """Returns the last and the best weights. The best are read from their checkpoint."""
         weights = best_weights = self.process.get_model_weights(training.state)
         best = training.loop.best_round
         if training.loop.keeps_start:
@@ -418,6 +429,7 @@ def _are_finite(weights: Any) -> bool:
 
 
 def _of_process(metrics: dict[str, Value]) -> dict[str, Value]:
+    """Returns the metrics of a process. Raises `ProgramError` if a name is reserved."""
     for name in metrics:
         if name.startswith(RESERVED):
             raise errors.ProgramError(
@@ -427,8 +439,9 @@ def _of_process(metrics: dict[str, Value]) -> dict[str, Value]:
     return metrics
 
 
-def _add(row: dict[str, Value], more: Mapping[str, Value]) -> None:
-    for name in more:
+def _add(row: dict[str, Value], metrics: Mapping[str, Value]) -> None:
+    """Adds metrics to the row. Raises `ProgramError` if two have one name."""
+    for name in metrics:
         if name in row or name == ROUND:
             raise errors.ProgramError(f"Two metrics of a round are named {name!r}. Rename one.")
-    row.update(more)
+    row.update(metrics)

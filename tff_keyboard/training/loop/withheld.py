@@ -61,8 +61,8 @@ class WithholdingRelease(RoundReleaseManager):
     def rounds_on_disk(self) -> int:
         """Returns the number of rounds that are complete in all files."""
         rounds = [manager.rounds_on_disk() for manager in self._released]
-        numbers = [number for number in rounds if number is not None]
-        return min([len(metrics_rows.read_sound_rows(self._path)), *numbers])
+        counts = [number for number in rounds if number is not None]
+        return min([len(metrics_rows.read_sound_rows(self._path)), *counts])
 
     def restart_after(self, round_num: int) -> None:
         rows = metrics_rows.read_sound_rows(self._path)[:round_num]
@@ -72,15 +72,15 @@ class WithholdingRelease(RoundReleaseManager):
             manager.restart_after(round_num)
 
     async def release(self, value: Mapping[str, Value], key: int) -> None:
-        secret: Row = {
+        withheld: Row = {
             name: x
             for name, x in value.items()
             if not is_public(name, has_own_code=self._has_own_code)
         }
-        public: Row = {name: x for name, x in value.items() if name not in secret}
+        public: Row = {name: x for name, x in value.items() if name not in withheld}
         if key == 1:
-            public[NOTE] = " ".join(secret)
-        line = metrics_rows.row_line({ROUND: key} | secret)
+            public[NOTE] = " ".join(withheld)
+        line = metrics_rows.row_line({ROUND: key} | withheld)
         files.append(self._path, line, mode=files.OWNER_ONLY)
         for manager in self._released:
             await manager.release(public, key)

@@ -78,8 +78,8 @@ def on_nodes(address: str) -> Iterator[Callable[[ClientStore, str], Compute] | N
     if not address:
         yield None
         return
-    with contextlib.closing(EvaluationOnNodes(address)) as found:
-        yield found.of
+    with contextlib.closing(EvaluationOnNodes(address)) as cluster:
+        yield cluster.of
 
 
 class EvaluationOnNodes:
@@ -108,10 +108,10 @@ class EvaluationOnNodes:
                 yield from predictor_evaluation.one_by_one(predictor, text, parts, **options)
                 return
             shared = named, population, options["max_length"], options["reference"]
-            with contextlib.closing(nodes.run(Job(function, shared, parts))) as found:
-                for place, counts in found:
+            with contextlib.closing(nodes.run(Job(function, shared, parts))) as results:
+                for part_index, counts in results:
                     options["scored"](counts.targets)
-                    yield place, counts
+                    yield part_index, counts
 
         return compute
 

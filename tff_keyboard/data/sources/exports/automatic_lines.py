@@ -101,11 +101,11 @@ class AutomaticLines:
             for word in (first, ""):
                 if word in sentences and sentences[word].fullmatch(plain):
                     return kind
-        for role, rest in itertools.chain(
+        for role, after_name in itertools.chain(
             self._after_you(plain, first), _after_names(plain, first, sender, members)
         ):
             for kind in KINDS:
-                if self._after_name[kind, role].fullmatch(rest):
+                if self._after_name[kind, role].fullmatch(after_name):
                     return kind
         return None
 
@@ -135,7 +135,14 @@ class Members:
 def _after_names(
     plain: str, first: str, sender: str, members: Members
 ) -> Iterator[tuple[str, str]]:
-    """Yields `(role, rest)` for each name, or its first words, at the beginning of the text."""
+    """Yields `(role, text after the name)` for each name, or its first words, at the beginning.
+
+    Args:
+      plain: The text of the message.
+      first: Its first word.
+      sender: As for `kind_of`.
+      members: As for `kind_of`.
+    """
     sender = _plain_name(sender)
     if sender in _NAMELESS:
         for match in itertools.islice(re.finditer(" |, ", plain), _MAX_NAME_WORDS):
@@ -143,17 +150,17 @@ def _after_names(
                 yield role, plain[match.start() :]
         return
     roles: dict[str, tuple[str, ...]] = {
-        rest: ("sender", "subject", "member") for rest in _rests(plain, sender)
+        after_name: ("sender", "subject", "member") for after_name in _rests(plain, sender)
     }
     word = first.rstrip(",")
     if plain.startswith(f"{NAMELESS} "):
         roles[plain.removeprefix(NAMELESS)] = ("sender", "subject", "member")
     for name in members.beginning_with(word):
-        for rest in _rests(plain, name):
-            roles.setdefault(rest, ("member",))
-    for rest, names in roles.items():
+        for after_name in _rests(plain, name):
+            roles.setdefault(after_name, ("member",))
+    for after_name, names in roles.items():
         for role in names:
-            yield role, rest
+            yield role, after_name
 
 
 def _rests(plain: str, name: str) -> list[str]:
@@ -164,6 +171,7 @@ def _rests(plain: str, name: str) -> list[str]:
 
 
 def _plain_name(name: str) -> str:
+    """Returns a name with plain quotes, single blanks, and no invisible marks of direction."""
     return " ".join(name.translate(_PLAIN).split())
 
 
@@ -186,12 +194,16 @@ def _first_words(sentence: str) -> set[str]:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """Yields a text with each of the alternatives of its first group, which has no group in it."""
-    before, _, rest = text.partition("<")
-    if "{" in before or " " in before or not rest:
+    """Yields a text with each of the alternatives of its first group, which has no group in it.
+
+    >>> list(_readings("<added|removed> you"))
+    ['added you', 'removed you']
+    """
+    before, _, after_bracket = text.partition("<")
+    if "{" in before or " " in before or not after_bracket:
         yield text
         return
-    group, _, after = rest.partition(">")
+    group, _, after = after_bracket.partition(">")
     for alternative in group.split("|"):
         yield before + alternative + after
 

@@ -91,8 +91,8 @@ def _objects(value: object) -> list[dict[str, Any]]:
 def _without_emoji(text: str, entry: dict[str, Any]) -> str:
     """Removes the names of the custom emoji that an entry lists."""
     emoji = _objects(entry.get("inlineEmojis"))
-    found = (item.get(key) for item in emoji for key in ("name", "code"))
-    names = {name for name in found if isinstance(name, str)}
+    listed = (item.get(key) for item in emoji for key in ("name", "code"))
+    names = {name for name in listed if isinstance(name, str)}
     return _EMOJI.sub(lambda match: " " if match[1] in names else match[0], text) if emoji else text
 
 

@@ -114,27 +114,27 @@ def read_messages(
     parser.StartElementHandler = handler.start
     parser.EndElementHandler = handler.end
     parser.EntityDeclHandler = handler.entity
-    done = 0
+    bytes_read = 0
     try:
         chunks: list[bytes] = []
-        num_bytes = unfinished = 0
+        chunk_bytes = unfinished = 0
         for chunk in _joined_surrogates(json_documents.read_chunks(path)):
             chunks.append(chunk)
-            num_bytes += len(chunk)
-            done += len(chunk)
+            chunk_bytes += len(chunk)
+            bytes_read += len(chunk)
             # Expat reads an unfinished tag from its beginning each time, so it gets as much again.
-            if num_bytes < unfinished:
+            if chunk_bytes < unfinished:
                 continue
             parser.Parse(b"".join(chunks), False)
             yield from handler.typed
             handler.typed.clear()
-            chunks, num_bytes, unfinished = [], 0, done - max(parser.CurrentByteIndex, 0)
+            chunks, chunk_bytes, unfinished = [], 0, bytes_read - max(parser.CurrentByteIndex, 0)
             if unfinished > _MAX_TAG_BYTES:
                 raise errors.DataError(
                     f"{path}:{parser.CurrentLineNumber}: a tag has more than "
                     f"{_MAX_TAG_BYTES / 1e6:.0f} MB. Export the messages without pictures."
                 )
-            reading.on_position(bytes_before + min(done, path.stat().st_size))
+            reading.on_position(bytes_before + min(bytes_read, path.stat().st_size))
         parser.Parse(b"".join(chunks), True)
         yield from handler.typed
     except errors.DataError:  # `DataError` is a `ValueError`
@@ -153,14 +153,14 @@ def read_messages(
 
 def _joined_surrogates(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yields the chunks with surrogate pairs joined, and without characters that XML forbids."""
-    rest = b""
+    held_back = b""
     for chunk in chunks:
-        content = rest + chunk
+        content = held_back + chunk
         unfinished = _UNFINISHED.search(content, max(0, len(content) - _LONGEST_UNFINISHED))
-        rest = unfinished.group() if unfinished else b""
-        yield _REFERENCES.sub(_reference, content[: len(content) - len(rest)])
-    if rest:
-        yield _REFERENCES.sub(_reference, rest)
+        held_back = unfinished.group() if unfinished else b""
+        yield _REFERENCES.sub(_reference, content[: len(content) - len(held_back)])
+    if held_back:
+        yield _REFERENCES.sub(_reference, held_back)
 
 
 def _reference(match: re.Match[bytes]) -> bytes:

@@ -160,25 +160,25 @@ def _senders(path: pathlib.Path) -> set[str]:
 
 
 def _message(
-    user: str, parts: list[str], mentions: Mentions, reading: ParserState
+    user: str, lines: list[str], mentions: Mentions, reading: ParserState
 ) -> Iterator[Typed]:
     """Yields the message of a user, given its lines, unless it is WhatsApp's or has no text."""
-    if not parts:
+    if not lines:
         return
-    first, *others = parts
-    if len(parts) > 2 and _POLL.match(first) and _VOTES.match(parts[-1]):
+    first, *later_lines = lines
+    if len(lines) > 2 and _POLL.match(first) and _VOTES.match(lines[-1]):
         reading.skip("poll")
         return
-    if _OMITTED.match(first) or (not others and _UNMARKED.match(first)):
+    if _OMITTED.match(first) or (not later_lines and _UNMARKED.match(first)):
         first = ""
         reading.skip("omitted_media")
     elif first.startswith(("\u200e", "\u200f")):  # an iPhone's "image omitted", and its caption
         reading.skip("omitted_media" if _is_placeholder(first) else "line_of_whatsapp")
         first = ""
-    elif not others and _sentences().kind_of(first, user, _NO_MEMBERS):
+    elif not later_lines and _sentences().kind_of(first, user, _NO_MEMBERS):
         reading.skip("line_of_whatsapp")
         return
-    lines_typed = [first, *others]
+    lines_typed = [first, *later_lines]
     lines_typed[-1] = _EDITED.sub("", lines_typed[-1])
     text = mentions.without(" ".join(filter(None, lines_typed)))
     text = _INVISIBLE.sub("", text).strip()

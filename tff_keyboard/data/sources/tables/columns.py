@@ -207,6 +207,7 @@ def seconds_of(value: object) -> float | None:
 
 
 def _iso_seconds(text: str) -> float | None:
+    """Returns seconds since 1970 of an ISO 8601 time, UTC if it names no zone; None if invalid."""
     text = text.strip().removesuffix(" UTC")
     if text[-1:] in ("Z", "z"):
         text = f"{text[:-1]}+00:00"  # the form that Python 3.10 can parse

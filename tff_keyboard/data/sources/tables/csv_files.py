@@ -154,6 +154,7 @@ def _separator(line: str, options: ColumnOptions) -> str:
 
 
 def _is_table(line: str, separator: str, options: ColumnOptions) -> bool:
+    """Checks if a line, split at `separator`, is a header with the columns of messages."""
     try:
         (names,) = csv.reader([line], delimiter=separator)
         _table(names, options, "")

@@ -57,6 +57,7 @@ def read_messages(
 def _parsed(
     path: pathlib.Path, numbered: Iterable[tuple[int, str]], reading: ParserState
 ) -> Iterator[tuple[int, object]]:
+    """Yields `(line number, JSON value)`. Reports a line that is not JSON as bad."""
     for number, line in numbered:
         try:
             yield number, json_text.parse(line)

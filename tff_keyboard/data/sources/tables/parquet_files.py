@@ -38,22 +38,24 @@ def read_messages(
             names = _names(file.schema_arrow, options)
             table = columns.choose_columns(names, options, str(path))
             reading.note_columns(table.description)
-            places = [i for i in (table.client, table.text, table.time) if isinstance(i, int)]
+            column_indices = [
+                i for i in (table.client, table.text, table.time) if isinstance(i, int)
+            ]
             size = path.stat().st_size
             number = 0
-            batches = file.iter_batches(_BATCH_ROWS, columns=[names[i] for i in places])
+            batches = file.iter_batches(_BATCH_ROWS, columns=[names[i] for i in column_indices])
             for batch in batches:
                 # By name, because a batch has the columns in the order of the file.
                 read = {name: _values(batch.column(name)) for name in batch.schema.names}
-                for row in zip(*(_column(read, names[i]) for i in places), strict=True):
+                for row in zip(*(_column(read, names[i]) for i in column_indices), strict=True):
                     number += 1
                     client, text, time = (*row, None)[:3]
                     bad = functools.partial(reading.bad_line, path, number)
                     message = table.message(client, text, time, bad)
                     if message is not None:
                         yield message
-                done = number / max(file.metadata.num_rows, 1)
-                reading.on_position(bytes_before + int(size * done))
+                share = number / max(file.metadata.num_rows, 1)
+                reading.on_position(bytes_before + int(size * share))
     except FileNotFoundError as error:
         raise unreadable(path, error) from None
     except (pyarrow.ArrowException, UnicodeDecodeError, KeyError):
@@ -68,8 +70,8 @@ def _names(schema: Any, options: ColumnOptions) -> list[str]:
     """Returns the names of the columns, and of wanted fields inside them (`author.id`)."""
     inside = []
     for name in options:
-        above, _, rest = name.partition(".")
-        if rest and name not in schema.names and above in schema.names:
+        above, _, field = name.partition(".")
+        if field and name not in schema.names and above in schema.names:
             inside.append(name)
     return [*schema.names, *dict.fromkeys(inside)]
 
@@ -78,8 +80,8 @@ def _column(read: dict[str, list[object]], name: str) -> list[object]:
     """Returns the values of a column, or of a field inside a column of objects."""
     if name in read:
         return read[name]
-    above, _, rest = name.partition(".")
-    return [columns.field_of(v, rest) if isinstance(v, dict) else None for v in read[above]]
+    above, _, field = name.partition(".")
+    return [columns.field_of(v, field) if isinstance(v, dict) else None for v in read[above]]
 
 
 def _values(column: Any) -> list[object]:
