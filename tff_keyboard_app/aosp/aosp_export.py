@@ -137,6 +137,7 @@ def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
 
 
 def _summed(predictor: Predictor, store: ClientStore) -> ExpectedCounts:
+    """Returns the expected counts over the text of all train clients."""
     clients = store.client_ids("train")
     following = likely_pairs(predictor)
     with Progress("sum", total=len(clients), unit="people") as line:

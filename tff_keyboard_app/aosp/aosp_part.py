@@ -63,7 +63,7 @@ def build(
       ValueError: If no word may be listed, or the words alone are too large.
     """
     locale = vocabulary.rules.language
-    shown = Truecase(locale, tuple(forms))
+    truecase = Truecase(locale, tuple(forms))
     blocked = Blocklist(packaged_entries(locale))
     allowed = np.array([*map(combined_file.may_be_listed, vocabulary.words)])
     allowed[:NUM_SPECIAL] = False
@@ -72,7 +72,7 @@ def build(
         allowed &= (counts.typists >= min_clients) | is_public
     if not allowed.any():
         raise ValueError("no word was typed by enough clients. Provide text of more clients")
-    names = [_in_capitals(word, shown, locale) for word in vocabulary.words]
+    names = [_in_capitals(word, truecase, locale) for word in vocabulary.words]
     uses = np.maximum(counts.unigrams, _MIN_COUNT)
     uses[:EOS] = 0
     frequencies = frequency_of(uses / uses.sum())
@@ -81,9 +81,11 @@ def build(
     words = {names[i]: int(frequencies[i]) for i in np.flatnonzero(allowed)}
     if tail is not None:
         share = frequency_of(uses[OOV] / uses.sum() * tail.shares.astype(np.float64))
-        for word, f in zip(tail.words, share.tolist(), strict=True):
+        for word, frequency in zip(tail.words, share.tolist(), strict=True):
             if combined_file.may_be_listed(word):
-                words.setdefault(_in_capitals(word, shown, locale), 0 if word in blocked else f)
+                words.setdefault(
+                    _in_capitals(word, truecase, locale), 0 if word in blocked else frequency
+                )
     words = dict(sorted(words.items(), key=lambda item: (-item[1], item[0])))
     header = {
         "dictionary": f"main:{locale}",
@@ -98,11 +100,11 @@ def build(
         raise ValueError(f"{len(words):,} words alone take more than {max_bytes:,} bytes")
     listed = np.where(allowed & ~banned)[0]
     bigrams: dict[str, dict[str, int]] = {}
-    for v, w, f in _ranked(counts, uses, frequencies, listed)[:max_bigrams]:
-        room -= len(combined_file.bigram_line(names[w], f).encode()) + 1
+    for v, w, frequency in _ranked(counts, uses, frequencies, listed)[:max_bigrams]:
+        room -= len(combined_file.bigram_line(names[w], frequency).encode()) + 1
         if room < 0:
             break
-        bigrams.setdefault(names[v], {})[names[w]] = f
+        bigrams.setdefault(names[v], {})[names[w]] = frequency
     return dataclasses.replace(bare, bigrams={v: _best_first(b) for v, b in bigrams.items()})
 
 
@@ -133,6 +135,7 @@ def _best_first(bigrams: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(bigrams.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _in_capitals(word: str, shown: Truecase, language: str) -> str:
-    form = shown.form(word)
+def _in_capitals(word: str, truecase: Truecase, language: str) -> str:
+    """Returns the form in which a word is shown, if it differs from the word only in capitals."""
+    form = truecase.form(word)
     return form if casing.lower(form, language) == word else word

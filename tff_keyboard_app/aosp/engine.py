@@ -119,6 +119,7 @@ class AospPredictor:
         return self._rows(ids, self._predictions)
 
     def _rows(self, ids: np.ndarray, row_of: Callable[[int], np.ndarray]) -> np.ndarray:
+        """Returns `row_of(word)` [V] for each of the words before the targets, [n, V] float32."""
         last = ids[ids != PAD]
         scores = np.empty([len(last), len(self.vocabulary)], np.float32)
         for word in np.unique(last):
@@ -134,10 +135,12 @@ class AospPredictor:
         scores = math.log(BASE) * (values - _A_LETTER * self._index.word_lengths)
         words = scores[NUM_SPECIAL:]
         covered = np.sum(BASE ** (self._unigram[NUM_SPECIAL:] - float(MAX_FREQUENCY)))
-        rest = np.clip(1 - covered, 1e-3, 0.5)  # share of the text that is not on the list
-        words += math.log1p(-rest) - np.logaddexp.reduce(words)
+        unlisted_share = np.clip(
+            1 - covered, 1e-3, 0.5
+        )  # share of the text that is not on the list
+        words += math.log1p(-unlisted_share) - np.logaddexp.reduce(words)
         scores[:NUM_SPECIAL] = -np.inf
-        scores[[EOS, OOV]] = math.log(rest / 2)
+        scores[[EOS, OOV]] = math.log(unlisted_share / 2)
         return scores.astype(np.float32)
 
     def _predictions(self, last: int) -> np.ndarray:

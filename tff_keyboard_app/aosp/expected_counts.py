@@ -75,19 +75,22 @@ def expected_counts(
     count = 0
     for count, messages in enumerate(people, start=1):
         client_unigrams = np.zeros(len(vocabulary))
-        before, behind = [np.empty(0, np.int32)], [np.empty([0, following.shape[1]])]
+        words_before, pair_probabilities = (
+            [np.empty(0, np.int32)],
+            [np.empty([0, following.shape[1]])],
+        )
         for batch in text_batches(TypedText("", ("",), (list(messages),)), vocabulary):
             inputs = batch.inputs
-            last = inputs[inputs != PAD]
+            input_words = inputs[inputs != PAD]
             probabilities = np.exp(predictor.log_probabilities(inputs))
             client_unigrams += probabilities.sum(axis=0, dtype=np.float64)
-            is_word = last >= NUM_SPECIAL
-            before.append(last[is_word])
-            pairs = following[last[is_word]]
-            behind.append(np.take_along_axis(probabilities[is_word], pairs, axis=1))
-        words, row = np.unique(np.concatenate(before), return_inverse=True)
+            is_word = input_words >= NUM_SPECIAL
+            words_before.append(input_words[is_word])
+            pairs = following[input_words[is_word]]
+            pair_probabilities.append(np.take_along_axis(probabilities[is_word], pairs, axis=1))
+        words, row = np.unique(np.concatenate(words_before), return_inverse=True)
         pairs_of_words = np.zeros([len(words), following.shape[1]])
-        np.add.at(pairs_of_words, row, np.concatenate(behind))
+        np.add.at(pairs_of_words, row, np.concatenate(pair_probabilities))
         unigrams += client_unigrams
         bigrams[words] += pairs_of_words
         typists[words] += 1

@@ -93,6 +93,7 @@ def run(options: Options) -> None:
 
 
 def _one_client(options: Options, text: pathlib.Path, settings: "Settings") -> str:
+    """Returns the report of one user: that of the options, or the one with the most words."""
     from tff_keyboard_app.personalisation import on_device
     from tflite_export.gate import texts
     from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
@@ -105,6 +106,7 @@ def _one_client(options: Options, text: pathlib.Path, settings: "Settings") -> s
 
 
 def _many_clients(options: Options, store: pathlib.Path, settings: "Settings") -> str:
+    """Returns the summary of many users of a store. Their results are in `options.out`."""
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard_app.personalisation import population
     from tflite_export.runtime.hybrid_keyboard import open_keyboard

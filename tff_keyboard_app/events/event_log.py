@@ -155,6 +155,7 @@ class LiveLog:
             self._write(model, messages, sums)
 
     def _write(self, model: str, messages: int, counts: np.ndarray) -> None:
+        """Adds counts to those of a model, and writes the file. Widens its days to today."""
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         days, before = [today], self._models.get(model)
         if before is not None:

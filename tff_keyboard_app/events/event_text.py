@@ -62,6 +62,7 @@ def private_table(sums: np.ndarray, *, epsilon: float, delta: float) -> str:
 
 
 def _latencies(sums: np.ndarray) -> list[list[str]]:
+    """Returns one row per quantile of the strips' latency, as bounds of the histogram."""
     rows = []
     for share in (0.5, 0.95, 0.99):
         end = event_counts.latency_quantile(sums, share)

@@ -49,6 +49,7 @@ def replay(
 def _strips(
     predictor: Predictor, message: Sequence[str], clock: Callable[[], float]
 ) -> Iterator[StripOutcome]:
+    """Yields the strips that a user sees who taps each word as soon as it is suggested."""
     for place, word in enumerate([*message, None]):
         for prefix in range(len(word) if word else 1):
             start = clock()

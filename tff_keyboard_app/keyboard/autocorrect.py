@@ -201,23 +201,32 @@ class Autocorrect:
         as_typed: np.ndarray | None,
         touches: Touches | None,
     ) -> Correction | None:
+        """Returns the correction of a typed word, as `correct` does, but without its cache.
+
+        A right word may lack marks, be a slip of another word, or be confused with one. Any other
+        string is corrected to its most probable word.
+        """
         has_digit = _DIGIT_HIT.fullmatch(typed) is not None
         if self.is_word(typed) or typed in user_words or len(typed) < SHORTEST:
             if has_digit:
                 return None
-            judged = next_word if as_typed is None or typed not in self._ids else as_typed
-            marked = self.with_marks(typed, next_word, user_words, as_typed=judged)
+            next_word_as_typed = (
+                next_word if as_typed is None or typed not in self._ids else as_typed
+            )
+            marked = self.with_marks(typed, next_word, user_words, as_typed=next_word_as_typed)
             if len(typed) == 1 and touches is not None and marked is None:
-                return self._other_key(typed, next_word, judged, user_words, touches)
+                return self._other_key(typed, next_word, next_word_as_typed, user_words, touches)
             if not self._can_be_slip(typed) or (marked is not None and marked.is_sure):
                 return marked
-            slip = self._slip_of_word(typed, next_word, judged, user_words, touches)
+            slip = self._slip_of_word(typed, next_word, next_word_as_typed, user_words, touches)
             if slip is not None and slip.is_sure:
                 return slip
             if marked is not None and slip is not None:  # "fu" is rather "du" than "für"
                 return max(marked, slip, key=lambda other: other.probability)
             return (
-                marked or slip or self._confused_word(typed, next_word, judged, user_words, touches)
+                marked
+                or slip
+                or self._confused_word(typed, next_word, next_word_as_typed, user_words, touches)
             )
         if not self._can_be_slip(typed):
             return None
@@ -309,22 +318,23 @@ class Autocorrect:
             return None
         if typed in self._ids:
             scores = self._scores(marked, next_word, user_words)
-            judged = next_word if as_typed is None else as_typed
-            other = NO_SLIP * self._next(typed, judged, user_words)
+            next_word_as_typed = next_word if as_typed is None else as_typed
+            unmarked_score = NO_SLIP * self._next(typed, next_word_as_typed, user_words)
         else:  # the context says nothing about words outside the vocabulary
             scores = self._scores_of_spellings(marked, next_word, user_words, trust=1.0)
-            other = NO_SLIP * self._likely(typed, next_word, user_words)
-        best, probability = _best(scores, other)
+            unmarked_score = NO_SLIP * self._likely(typed, next_word, user_words)
+        best, probability = _best(scores, unmarked_score)
         if probability < _OFFERED_UNMARKED_FROM:
             return None
         # Text that lexicons are made of has many strings without marks; the vocabulary has few.
-        least = APPLIED_TO_UNMARKED_FROM if typed in self._ids else APPLIED_FROM
+        sure_from = APPLIED_TO_UNMARKED_FROM if typed in self._ids else APPLIED_FROM
         if following is not None:
-            least = APPLIED_BEFORE_FROM
-            others = sum(scores.values()) - scores[best] + other
-            meant, rest = scores[best] * following(best), others * following(typed)
-            probability = meant / (meant + rest) if meant > 0.0 else 0.0
-        is_sure = probability >= least
+            sure_from = APPLIED_BEFORE_FROM
+            other_scores = sum(scores.values()) - scores[best] + unmarked_score
+            meant = scores[best] * following(best)
+            not_meant = other_scores * following(typed)
+            probability = meant / (meant + not_meant) if meant > 0.0 else 0.0
+        is_sure = probability >= sure_from
         return Correction(best, probability, min(1.0, scores[best]), is_sure, adds_marks=True)
 
     def _marked(self, typed: str, user_words: Collection[str]) -> dict[str, float]:
@@ -556,6 +566,7 @@ class Autocorrect:
         }
 
     def _can_be_slip(self, typed: str) -> bool:
+        """Checks if a string is long enough, on the keyboard's letters, and not like "sooo"."""
         return (
             len(typed) >= SHORTEST
             and all(letter in self._channel.neighbours for letter in _without_digit(typed))
@@ -671,6 +682,7 @@ class Autocorrect:
     def _slips_with(
         self, typed: str, user_words: Collection[str], touches: Touches | None = None
     ) -> dict[str, float]:
+        """Returns word -> P(typed | word) of the vocabulary and the user's words, one slip away."""
         slips = self._known_slips(typed) if touches is None else self._known_touched(touches)
         if any(_may_be_one_slip(typed, word) for word in user_words):
             slips = {**slips, **self._slips_among(typed, user_words, touches)}
@@ -701,8 +713,8 @@ class Autocorrect:
             return True
         if len(typed) > _LONGEST_SHORT_FORM or typed[0] != meant[0]:
             return False
-        rest = iter(meant)
-        is_shortened = typed != meant and all(letter in rest for letter in typed)
+        letters_of_meant = iter(meant)
+        is_shortened = typed != meant and all(letter in letters_of_meant for letter in typed)
         doubled = {typed[:i] + letter + typed[i:] for i, letter in enumerate(typed)}
         return is_shortened and meant not in doubled
 
@@ -750,16 +762,19 @@ class Autocorrect:
         return neighbours
 
     def _words_from(self, start: str) -> list[str]:
+        """Returns the words of the vocabulary that begin with `start`."""
         first = bisect.bisect_left(self._sorted, start)
         return self._sorted[first : bisect.bisect_left(self._sorted, start + _LAST)]
 
     def _may_be_slip(self, typed: str, slips: Mapping[str, float]) -> bool:
+        """Checks if slips of other words explain enough of the frequency of the typed one."""
         if typed in self._misspelt:
             return True
         explained = sum(slip * self.frequencies.get(word, 0.0) for word, slip in slips.items())
         return explained >= _DOUBTED_FROM * self.frequencies.get(typed, 0.0)
 
     def _as_typed(self, typed: str, next_word: np.ndarray, user_words: Mapping[str, int]) -> float:
+        """Returns the probability that the typed string is the meant one."""
         row = self._ids.get(typed) if typed not in self._misspelt else None
         if row is not None:
             # What slips do not explain; `_may_be_slip` left at most half of it.

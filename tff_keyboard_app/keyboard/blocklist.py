@@ -44,6 +44,7 @@ class Blocklist:
         return self._holds_lately(word)
 
     def _holds(self, word: str) -> bool:
+        """Checks if a word, in any case, is blocked or begins with a blocked beginning."""
         folded = word.casefold()
         return folded in self._words or any(
             folded[:length] in self._starts

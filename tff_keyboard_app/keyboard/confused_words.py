@@ -79,6 +79,8 @@ class Confusion:
 
 
 class _Model(Protocol):
+    """The language model: P(word) after a context, by row."""
+
     def next_word(self, context: Sequence[str]) -> np.ndarray: ...
 
 
@@ -135,8 +137,8 @@ class ConfusedWords:
         confused: dict[str, list[str]] = {}
         for typed, meant in packaged_lines(language):
             for word in typed:
-                others = [other for other in (*typed, *meant) if other != word]
-                confused.setdefault(word, []).extend(filter(self._is_known, others))
+                confused_with_word = [other for other in (*typed, *meant) if other != word]
+                confused.setdefault(word, []).extend(filter(self._is_known, confused_with_word))
         self._confused = {word: tuple(dict.fromkeys(words)) for word, words in confused.items()}
 
     def contraction(self, word: str) -> str | None:
@@ -163,12 +165,22 @@ class ConfusedWords:
         weights = dict.fromkeys(self._confused.get(typed, ()), 1.0)
         if contraction:
             weights[contraction] = _WEIGHTS.get(typed, _WEIGHT)
-        alone = {word: weight * self._chance_of(context, word) for word, weight in weights.items()}
+        scores_without_next = {
+            word: weight * self._chance_of(context, word) for word, weight in weights.items()
+        }
         as_typed = self._chance_of(context, typed)
         slip = self._likeliest_slip(context, typed) if following is not None else None
-        if slip is not None and slip[0] not in alone and slip[1] > _HOPELESS_SLIP * as_typed:
-            alone[slip[0]] = slip[1]
-        scores = {word: score for word, score in alone.items() if score > _HOPELESS * as_typed}
+        if (
+            slip is not None
+            and slip[0] not in scores_without_next
+            and slip[1] > _HOPELESS_SLIP * as_typed
+        ):
+            scores_without_next[slip[0]] = slip[1]
+        scores = {
+            word: score
+            for word, score in scores_without_next.items()
+            if score > _HOPELESS * as_typed
+        }
         if not scores:
             return None
         if following is not None:
@@ -178,8 +190,8 @@ class ConfusedWords:
         meant = max(scores, key=scores.__getitem__)
         if scores[meant] <= 0.0:
             return None
-        rest = as_typed + sum(scores.values()) - scores[meant]
-        probability = scores[meant] / (scores[meant] + rest)
+        other_scores = as_typed + sum(scores.values()) - scores[meant]
+        probability = scores[meant] / (scores[meant] + other_scores)
         if meant == contraction:
             odds = _ODDS_OF_CONTRACTION
         elif meant not in weights:
@@ -190,12 +202,14 @@ class ConfusedWords:
                 by_next = self._chance_after(context, meant, following)
                 if by_next < _BY_NEXT_AT_START * self._chance_after(context, typed, following):
                     odds = _ODDS_ALONE
-        is_sure = scores[meant] >= odds * rest and not self._only_offers
+        is_sure = scores[meant] >= odds * other_scores and not self._only_offers
         if following is None and contraction:
-            likelier = self._likelier_slip(context, typed, alone[meant])
+            likelier = self._likelier_slip(context, typed, scores_without_next[meant])
             if likelier is not None:  # the next word decides: "sure id he" and "sure id like"
                 return Confusion(*likelier, is_sure=False, is_slip=True)
-        return Confusion(meant, probability, alone[meant], is_sure, meant not in weights)
+        return Confusion(
+            meant, probability, scores_without_next[meant], is_sure, meant not in weights
+        )
 
     def _likeliest_slip(self, context: Sequence[str], typed: str) -> tuple[str, float] | None:
         """Returns the likeliest word one slip away, and P(word | context) P(typed | word)."""
@@ -225,11 +239,11 @@ class ConfusedWords:
 
     def _chance_of(self, context: Sequence[str], words: str) -> float:
         """Returns P(words | context) of one or two words."""
-        chance = 1.0
+        probability = 1.0
         for word in words.split():
-            chance *= self._chance(word, self._model.next_word(context))
+            probability *= self._chance(word, self._model.next_word(context))
             context = [*context, word]
-        return chance
+        return probability
 
     def _chance_after(self, context: Sequence[str], words: str, following: str) -> float:
         return self._chance(following, self._model.next_word([*context, *words.split()]))

@@ -7,7 +7,7 @@ The page has the same rules in JavaScript (`server/page/corrected.js`). Both pas
 import dataclasses
 
 
-def rejected_part(typed: str, made: str) -> str:
+def rejected_part(typed: str, correction: str) -> str:
     """Returns the part of a corrected text that a user rejects by taking the correction back.
 
     It is the text without the last words that the correction left as they were.
@@ -17,7 +17,7 @@ def rejected_part(typed: str, made: str) -> str:
     >>> rejected_part("to gether", "together"), rejected_part("haber si", "a ver si")
     ('to gether', 'haber')
     """
-    words, corrected = typed.split(" "), made.split(" ")
+    words, corrected = typed.split(" "), correction.split(" ")
     while len(words) > 1 and len(corrected) > 1 and words[-1] == corrected[-1]:
         words, corrected = words[:-1], corrected[:-1]
     return " ".join(words)
@@ -54,24 +54,24 @@ class CorrectedWords:
     def __init__(self) -> None:
         self._words: list[tuple[str, str, str]] = []
 
-    def add(self, before: str, typed: str, made: str) -> None:
-        """Adds the correction of `typed` to `made` after the text `before`."""
-        rejected = rejected_part(typed, made)
+    def add(self, before: str, typed: str, correction: str) -> None:
+        """Adds a correction of `typed`, which stands after the text `before`."""
+        rejected = rejected_part(typed, correction)
         same = typed.removeprefix(rejected)
-        self._words.append((before, rejected, made.removesuffix(same)))
+        self._words.append((before, rejected, correction.removesuffix(same)))
 
     def at(self, before: str, after: str = "") -> Place | None:
         """Returns the corrected word that has the cursor in it or at its end; None without one."""
-        for start, typed, made in reversed(self._words):
+        for start, typed, correction in reversed(self._words):
             size = len(before) - len(start)
-            rest = made[size:]
+            after_cursor = correction[size:]
             if (
-                0 < size <= len(made)
-                and before == start + made[:size]
-                and (not after or after.startswith(rest))
-                and not after[len(rest) :][:1].isalnum()
+                0 < size <= len(correction)
+                and before == start + correction[:size]
+                and (not after or after.startswith(after_cursor))
+                and not after[len(after_cursor) :][:1].isalnum()
             ):
-                return Place(typed, size, len(rest) if after else 0)
+                return Place(typed, size, len(after_cursor) if after else 0)
         return None
 
     def clear(self) -> None:

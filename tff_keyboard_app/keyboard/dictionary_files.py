@@ -131,6 +131,7 @@ def write(entries: Iterable[Entry], path: pathlib.Path) -> None:
 
 
 def _entries(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
+    """Yields the entries of a file, whose first bytes determine its format."""
     if content.startswith(b"PK"):
         yield from _of_lines(path, _from_archive(path, content))
         return
@@ -144,6 +145,7 @@ def _entries(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
 
 
 def _from_archive(path: pathlib.Path, content: bytes) -> bytes:
+    """Returns the word list in a zip archive of Gboard."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open(_IN_ARCHIVE) as file:
             text = file.read(MAX_BYTES + 1)
@@ -157,6 +159,7 @@ def _from_archive(path: pathlib.Path, content: bytes) -> bytes:
 
 
 def _of_lines(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
+    """Yields the entries of a text file: a word a line, or shortcut, word and locale."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -177,6 +180,7 @@ def _of_lines(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
 
 
 def _of_json(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
+    """Yields the words of SwiftKey's JSON. An entry that is not a string becomes ""."""
     try:
         document = json_text.parse(content)
     except ValueError as error:
@@ -189,6 +193,7 @@ def _of_json(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
 
 
 def _of_xml(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
+    """Yields the entries of an XML file: elements with the attribute `word`."""
     entries: list[Entry] = []
 
     def start(_: str, attributes: dict[str, str]) -> None:
@@ -212,6 +217,7 @@ def _of_xml(path: pathlib.Path, content: bytes) -> Iterator[Entry]:
 
 
 def _entry(word: str, shortcut: str, locale: str) -> Entry:
+    """Returns an entry in NFC, on one line, with the language of its locale."""
     # A file has a line for each entry, so a text of several lines becomes one.
     word = " ".join(unicodedata.normalize("NFC", word).split())
     shortcut = unicodedata.normalize("NFC", shortcut).strip()

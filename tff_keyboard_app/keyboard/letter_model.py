@@ -41,6 +41,7 @@ class LetterModel:
         return sum(self._log_letter(text[i - 2 : i + 1]) for i in range(2, len(text)))
 
     def _log_letter(self, triple: str) -> float:
+        """Returns log P(third letter | the two letters before it)."""
         alone = max(self._letters[triple[2]], _UNSEEN) / self._total
         count = self._triples[triple] + _WEIGHT * alone
         return math.log(count / (self._pairs[triple[:2]] + _WEIGHT))

@@ -42,13 +42,16 @@ class MissingMarks:
             for letter in letters:
                 self._typed.setdefault(letter, []).append(typed)
         self._plain = {ord(letter): min(typed, key=len)[0] for letter, typed in self._typed.items()}
-        pairs = sorted(typed for typed in language.marked if len(typed) == 2)
-        self._pairs = re.compile("|".join(f"{pair}+" for pair in pairs)) if pairs else None
+        letter_pairs = sorted(typed for typed in language.marked if len(typed) == 2)
+        self._pairs = (
+            re.compile("|".join(f"{pair}+" for pair in letter_pairs)) if letter_pairs else None
+        )
         self._letters_of = typed_cache(self._make_letters, maxsize=4_000)
         marked = (word for word in words if not self._typed.keys().isdisjoint(word))
-        filed = sorted((self._make_letters(word), word) for word in marked)
-        self._keys = [key for key, _ in filed]
-        self._words = [word for _, word in filed]
+        words_by_letters = sorted((self._make_letters(word), word) for word in marked)
+        # The words in the order of their letters without marks, and these letters, for bisection.
+        self._keys = [key for key, _ in words_by_letters]
+        self._words = [word for _, word in words_by_letters]
 
     def likely(self, typed: str, words: Iterable[str] | None = None) -> dict[str, float]:
         """Returns word -> P(typed | word) of the marked words that a string may be.
@@ -93,6 +96,7 @@ class MissingMarks:
         return len(typed) in self._ends(word, typed)
 
     def _begins_as(self, word: str, start: str) -> bool:
+        """Checks if some beginning of the word can be typed as `start`."""
         return any(
             len(start) in self._ends(word[:size], start)
             for size in range((len(start) + 1) // 2, min(len(word), len(start)) + 1)

@@ -85,6 +85,8 @@ _MIN_FREQUENCY = {6: 1e-6, 4: 1e-5, 1: 1e-4}
 
 
 class _Model(Protocol):
+    """The language model: P(word) after a context, by row."""
+
     def next_word(self, context: Sequence[str]) -> np.ndarray: ...
 
 
@@ -128,19 +130,21 @@ class MissingSpaces:
         cuts = [*self._cuts_in_two(typed, touched), *self._cuts_in_three(typed)]
         if not cuts:
             return None
-        before = self._model.next_word(context)
+        first_word = self._model.next_word(context)
         ranked = []
         for chance, words in cuts:
-            score = chance * self._probability(words[0], before)
-            lifted = [min(1.0, _LIFT * self._frequencies.get(word, 0.0)) for word in words[1:]]
-            likely = score * math.prod(lifted)
-            if likely >= least:
-                ranked.append((likely, score, words))
+            score = chance * self._probability(words[0], first_word)
+            shares_of_later_words = [
+                min(1.0, _LIFT * self._frequencies.get(word, 0.0)) for word in words[1:]
+            ]
+            estimate = score * math.prod(shares_of_later_words)
+            if estimate >= least:
+                ranked.append((estimate, score, words))
         phrases = []
         for _, score, words in sorted(ranked, reverse=True)[:_LOOKED_AT]:
             for position in range(1, len(words)):
-                then = self._model.next_word([*context, *words[:position]])
-                score *= self._probability(words[position], then)
+                next_word = self._model.next_word([*context, *words[:position]])
+                score *= self._probability(words[position], next_word)
             phrases.append((" ".join(words), score))
         return max(phrases, key=lambda pair: pair[1]) if phrases else None
 
@@ -196,6 +200,7 @@ class MissingSpaces:
         """Returns whether a string is a word and not one of the vocabulary's short non-words."""
         if not word.isalpha():
             return False
-        least = next(p for letters, p in _MIN_FREQUENCY.items() if len(word) >= letters)
+        min_frequency = next(p for letters, p in _MIN_FREQUENCY.items() if len(word) >= letters)
         frequency = self._frequencies.get(word, 0.0)
-        return (word in self._ids and word in _SINGLE) or (len(word) > 1 and frequency >= least)
+        is_frequent = len(word) > 1 and frequency >= min_frequency
+        return is_frequent or (word in self._ids and word in _SINGLE)

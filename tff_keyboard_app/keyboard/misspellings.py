@@ -82,6 +82,7 @@ def packaged_slang(language: str) -> frozenset[str]:
 
 
 def _packaged(folder: pathlib.Path, language: str) -> frozenset[str]:
+    """Returns the words of a language's file in a folder; none if there is no file."""
     path = folder / f"{language}.txt"
     lines = path.read_text("utf-8").splitlines() if path.is_file() else []
     return frozenset(line for line in lines if not line.startswith("#"))

@@ -118,8 +118,8 @@ class MultilingualKeyboard:
         for keyboard in self._keyboards:
             for plain, letters in keyboard.language.marked.items():
                 key = plain[0]  # of "ss" for "ß"
-                known = held.get(key, "") + keys
-                new = "".join(letter for letter in letters if letter not in known)
+                offered = held.get(key, "") + keys
+                new = "".join(letter for letter in letters if letter not in offered)
                 if key in keys and new:
                     held[key] = held.get(key, "") + new
         return held
@@ -188,6 +188,7 @@ class MultilingualKeyboard:
         return typing_session.placed(slots, correction, time.perf_counter() - start)
 
     def _of_languages(self, text: str) -> np.ndarray:
+        """Returns the belief in each language at the end of a text."""
         beliefs: np.ndarray = self._states(text).sum(axis=0)
         return beliefs
 
@@ -207,8 +208,8 @@ class MultilingualKeyboard:
         logs = []
         for keyboard in self._keyboards:
             words = keyboard.predictor.network.words_of(run)
-            known = [math.log(max(_RAREST, keyboard.frequency(word))) for word in words]
-            logs.append(sum(known) / len(known) if known else math.log(_RAREST))
+            log_frequencies = [math.log(max(_RAREST, keyboard.frequency(word))) for word in words]
+            logs.append(sum(log_frequencies) / len(words) if log_frequencies else math.log(_RAREST))
         evidence = np.exp(np.array(logs) - max(logs))
         return np.maximum(evidence, 1 / _MOST_EVIDENCE)
 
@@ -253,7 +254,7 @@ class MultilingualKeyboard:
     def _keeps(self, number: int, belief: float, slot: Slot, text: str, chance: float) -> bool:
         """Returns whether a language keeps the word that others correct with some chance."""
         keyboard = self._keyboards[number]
-        words = self._kept_words(number, _replaced(slot, text), slot.inserts)
+        words = self._changed_words(number, _replaced(slot, text), slot.inserts)
         if words and all(map(keyboard.is_common, words)) and not _is_case_alone(slot, text):
             return True
         rarest = min(map(keyboard.frequency, words), default=0.0)
@@ -264,25 +265,31 @@ class MultilingualKeyboard:
         slip = 1.0 if _is_case_alone(slot, text) else _SLIP
         return slip * self._least_frequency(number, slot.inserts)
 
-    def _kept_words(self, number: int, typed: str, made: str) -> list[str]:
-        """Returns the words of the typed text that a correction changes, as a language reads it."""
-        network = self._keyboards[number].predictor.network
-        words, new = network.words_of(typed), network.words_of(made)
-        if len(words) != len(new) or words == new:
-            return words
-        return [one for one, other in zip(words, new, strict=True) if one != other]
+    def _changed_words(self, number: int, typed: str, correction: str) -> list[str]:
+        """Returns the typed words that a correction changes, as language `number` divides the text.
 
-    def _is_right_in(self, number: int, typed: str, made: str) -> bool:
+        Returns all of them if the correction has another number of words.
+        """
+        network = self._keyboards[number].predictor.network
+        words, corrected = network.words_of(typed), network.words_of(correction)
+        if len(words) != len(corrected) or words == corrected:
+            return words
+        return [word for word, other in zip(words, corrected, strict=True) if word != other]
+
+    def _is_right_in(self, number: int, typed: str, correction: str) -> bool:
+        """Returns whether the words that a correction changes are common in language `number`."""
         keyboard = self._keyboards[number]
-        return all(map(keyboard.is_common, self._kept_words(number, typed, made)))
+        return all(map(keyboard.is_common, self._changed_words(number, typed, correction)))
 
     def _least_frequency(self, number: int, text: str) -> float:
+        """Returns the frequency of the rarest word of a text in language `number`."""
         keyboard = self._keyboards[number]
         words = keyboard.predictor.network.words_of(text)
         return max(_RAREST, min(map(keyboard.frequency, words), default=0.0))
 
 
 def _replaced(slot: Slot, text: str) -> str:
+    """Returns the end of the text that a suggestion would replace."""
     return text[len(text) - slot.replaces :]
 
 

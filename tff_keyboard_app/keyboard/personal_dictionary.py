@@ -133,6 +133,7 @@ class PersonalDictionary:
         return max(uses.get(word, 0), uses.get(casing.lower(self._form(word), self._language), 0))
 
     def _follow_cache(self) -> None:
+        """Decides again which words are doubted, if the cache has changed."""
         keyboard = self._keyboard
         if keyboard is None or keyboard.cache.changes == self._changes:
             return
@@ -144,6 +145,7 @@ class PersonalDictionary:
         self._changes = keyboard.cache.changes
 
     def _looks_like_a_slip(self, word: str, user_words: Mapping[str, int]) -> bool:
+        """Returns whether a word is probably a slip of a more frequent word of the user."""
         if self._autocorrect is None or self._keyboard is None or self.is_exempt(word):
             return False
         uses = self._keyboard.cache.uses

@@ -230,6 +230,7 @@ class SlipCosts:
         return row
 
     def _number(self, piece: str) -> int:
+        """Returns the number of a piece of letters, in the base of the alphabet's size."""
         number = 0
         for letter in piece:
             number = number * self._base + self.codes[letter]

@@ -77,16 +77,18 @@ def count(keyboard: AppKeyboard, pairs: Iterable[Pair], context: str = "") -> Sp
     before = f"{context.rstrip()} " if context.strip() else ""
     for pair in pairs:
         strip = keyboard.keyboard_strip(before + pair.typed)
-        shown = [casing.lower(word, code) for word in strip.words]
+        words_on_strip = [casing.lower(word, code) for word in strip.words]
         meant, typed = casing.lower(pair.meant, code), casing.lower(pair.typed, code)
-        made = casing.lower(strip.correction.word, code) if strip.correction is not None else None
+        correction = (
+            casing.lower(strip.correction.word, code) if strip.correction is not None else None
+        )
         if meant == typed:
             counts.right += 1
-            counts.right_changed += made is not None and made != typed
+            counts.right_changed += correction is not None and correction != typed
             continue
         counts.pairs += 1
-        counts.corrected += made == meant
-        counts.miscorrected += made is not None and made != meant
-        counts.first += (made or (shown[0] if shown else "")) == meant
-        counts.on_strip += meant in shown or made == meant
+        counts.corrected += correction == meant
+        counts.miscorrected += correction is not None and correction != meant
+        counts.first += (correction or (words_on_strip[0] if words_on_strip else "")) == meant
+        counts.on_strip += meant in words_on_strip or correction == meant
     return counts

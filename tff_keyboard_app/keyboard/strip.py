@@ -121,13 +121,17 @@ class _Correction:
         A sure one always gets a place. So do confused words, and missing marks unless the letters
         typed so far rather begin another word: "pue" is "puede", and not "pué".
         """
-        others = [suggestion for suggestion in ranked if suggestion[0] != self.form]
-        slot = sum(probability > self.score for _, probability in others)
-        best = max((probability for _, probability in others), default=0.0)
+        other_suggestions = [suggestion for suggestion in ranked if suggestion[0] != self.form]
+        slot = sum(probability > self.score for _, probability in other_suggestions)
+        best = max((probability for _, probability in other_suggestions), default=0.0)
         is_due = self.is_confused or (self.adds_marks and self.score >= _MARKED_FROM * best)
         if self.is_sure or is_due:
             slot = min(slot, SLOTS - 1)
-        return [*others[:slot], (self.form, self.probability), *others[slot:]][:SLOTS]
+        return [
+            *other_suggestions[:slot],
+            (self.form, self.probability),
+            *other_suggestions[slot:],
+        ][:SLOTS]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -314,14 +318,16 @@ class AppKeyboard:
         """Returns the suggestions of `keyboard_strip`, with their scores."""
         typing = self._typing(sentences.sentence_of(text))
         if touches is not None:
-            places = checked(touches, text)
-            places = places[len(places) - len(typing.fragment) :]
-            if len(places) == len(typing.prefix):  # normalising may change the number of letters
-                typing = dataclasses.replace(typing, touches=Touches(typing.prefix, places))
-        rest = typing_session.rest_of_word(self.predictor, typing.fragment, after)
-        is_inside = rest.letters > 0
-        if is_inside and self._stands_alone(typing.prefix, after[: rest.letters]):
-            rest = typing_session.RestOfWord(0, 0)
+            touches_of_text = checked(touches, text)
+            touches_of_word = touches_of_text[len(touches_of_text) - len(typing.fragment) :]
+            # Normalising may change the number of letters.
+            if len(touches_of_word) == len(typing.prefix):
+                touches_of_prefix = Touches(typing.prefix, touches_of_word)
+                typing = dataclasses.replace(typing, touches=touches_of_prefix)
+        rest_of_word = typing_session.rest_of_word(self.predictor, typing.fragment, after)
+        is_inside = rest_of_word.letters > 0
+        if is_inside and self._stands_alone(typing.prefix, after[: rest_of_word.letters]):
+            rest_of_word = typing_session.RestOfWord(0, 0)
         correction = None if is_inside else self._correction(typing)
         ranked = self._with_shortcut(typing, self._ranked(typing))
         if correction is not None:
@@ -331,11 +337,11 @@ class AppKeyboard:
             ranked = self._filled(typing, ranked, correction)
             ranked = self._with_emoji(typing, ranked)
         scored: list[tuple[Slot, float]] = []
-        for place, (form, probability) in enumerate(ranked):
+        for rank, (form, probability) in enumerate(ranked):
             is_correction = correction is not None and form == correction.form
             score = correction.score if correction and is_correction else probability
-            is_filled = place >= filled_from and not is_emoji(form)
-            slot = self._slot(typing, form, probability, rest.characters, correction)
+            is_filled = rank >= filled_from and not is_emoji(form)
+            slot = self._slot(typing, form, probability, rest_of_word.characters, correction)
             scored.append((slot, _FILLED_SCORE * score if is_filled else score))
         return ScoredStrip(
             tuple(scored),
@@ -368,6 +374,7 @@ class AppKeyboard:
         return len(word) >= _SHORTEST_FOLLOWING and word in self._ids and not is_known
 
     def _typing(self, sentence: str) -> _Typing:
+        """Divides a sentence into the words before the cursor and the word at it."""
         context, prefix = self.predictor.context_and_prefix(sentence)
         fragment = typing_session.typed_fragment(self.predictor, sentence, prefix)
         run = re.split(r"\s", sentence[: len(sentence) - len(fragment)])[-1]
@@ -418,12 +425,17 @@ class AppKeyboard:
             return ranked
         row = self._ids.get(word, self._personal_dictionary.ids.get(word))
         form = self._form(word)
-        if row is None or form in {shown for shown, _ in ranked}:
+        if row is None or form in {other_form for other_form, _ in ranked}:
             return ranked
         probability = float(self.predictor.next_word(typing.context)[row])
         return [*ranked[: SLOTS - 1], (form, probability)]
 
     def _shown(self, suggestions: list[Suggestion]) -> Iterator[Suggestion]:
+        """Yields the suggestions in the forms in which they are shown, each form once.
+
+        A listed misspelling becomes the word that was meant. Blocked and doubted words are left
+        out.
+        """
         probabilities = dict(suggestions)
         seen = set()
         for word, probability in suggestions:
@@ -464,7 +476,7 @@ class AppKeyboard:
             ),
             *self._autocorrect.near(typed, next_word, _CANDIDATES),
         ]
-        shown = [
+        near_forms = [
             (self._form(word), p)
             for word, p in near
             if word not in self._blocklist and not self._is_misspelt(word)
@@ -472,7 +484,7 @@ class AppKeyboard:
         # A correction that a space would make can be declined beforehand.
         first = as_typed if correction is not None and correction.is_sure else []
         seen = {self._cased(fragment, form) for form, _ in ranked}
-        for form, probability in [*first, *shown, *as_typed]:
+        for form, probability in [*first, *near_forms, *as_typed]:
             cased = self._cased(fragment, form)
             if len(ranked) < SLOTS and cased not in seen and (ranked or cased != fragment):
                 seen.add(cased)
@@ -614,10 +626,11 @@ class AppKeyboard:
     def _confused_before(
         self, typing: _Typing, correction: _Correction | None
     ) -> _Correction | None:
-        """Returns the word that was meant before the typed one, given both, and the typed word.
+        """Returns a correction of the words before the typed one that also keeps the typed one.
 
-        It may stand for two words, and two may stand for it. If a space corrects the typed word,
-        both are corrected: "your goign" becomes "you're going".
+        The typed word is known, so it can show that the word before it was confused with another.
+        Either may be two words. If a space would correct the typed word, both change: "your goign"
+        becomes "you're going".
         """
         if self._confused is None or (correction is not None and correction.before):
             return None
@@ -838,15 +851,19 @@ class AppKeyboard:
         taken_after: int,
         correction: _Correction | None = None,
     ) -> Slot:
+        """Returns a suggestion with the characters that it replaces and inserts.
+
+        `taken_after` is the number of characters after the cursor that it replaces.
+        """
         before = correction.before if correction is not None and correction.form == form else 0
-        shown = form if before else self._cased(typing.fragment, form)
+        cased_form = form if before else self._cased(typing.fragment, form)
         if self._lowercase and not typing.context and not typing.fragment:
-            shown = casing.capitalised(shown, self.code)
+            cased_form = casing.capitalised(cased_form, self.code)
         return Slot(
-            word=shown,
+            word=cased_form,
             probability=probability,
             replaces=before + len(typing.fragment),
-            inserts=shown + " ",
+            inserts=cased_form + " ",
             replaces_after=taken_after,
         )
 

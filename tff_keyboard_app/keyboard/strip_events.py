@@ -89,6 +89,7 @@ class KeyboardEvents:
         slot: int | None,
         deleted: bool,
     ) -> StripOutcome:
+        """Returns the strip that the page reports. Raises `ValueError` if a value is impossible."""
         for number in (place, prefix, latency_us):
             if type(number) is not int or not 0 <= number <= _MAX_NUMBER:
                 raise ValueError("place, prefix and latency must be whole numbers >= 0")

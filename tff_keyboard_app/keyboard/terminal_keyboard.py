@@ -117,6 +117,7 @@ class _Line:
         return self._owner is not None and self._session.text.lstrip().startswith("/")
 
     def show(self, strip: typing_session.KeyboardStrip) -> None:
+        """Tells the event log that the strip is shown."""
         if self._strips is not None:
             self._strips.show(self._session.text, strip)
 
@@ -182,6 +183,7 @@ class _Line:
             self._strips.drop()
 
     def _end(self, slot: int | None = None) -> None:
+        """Tells the event log that the strip has ended, with the slot that was tapped, if any."""
         if self._strips is not None:
             self._strips.end(slot)
 

@@ -93,6 +93,7 @@ class TouchModel:
         )
 
     def _ratios_of(self, letter: str, touch: Touch) -> dict[str, float]:
+        """Returns P(touch | key) / P(touch | letter), at most 1, of the keys that are near."""
         typed = self._log_density(letter, touch)
         ratios = {
             key: math.exp(min(0.0, self._log_density(key, touch) - typed))
@@ -102,6 +103,7 @@ class TouchModel:
         return {key: ratio for key, ratio in ratios.items() if ratio >= _UNLIKELY}
 
     def _log_density(self, key: str, touch: Touch) -> float:
+        """Returns the logarithm of the density of a touch for a key, up to a constant."""
         x, y, width = self._keys[key]
         squares = ((touch[0] - x) / width) ** 2 + (touch[1] - y) ** 2
         return -squares / (2.0 * self._sigma**2) - math.log(width)

@@ -123,14 +123,14 @@ def rest_of_word(predictor: Keyboard, fragment: str, after: str) -> RestOfWord:
 
     Between words, that is only a space.
     """
-    rest = 0
+    letters = 0
     if fragment:
         for length, character in enumerate(after[:_LONGEST_REST], start=1):
             if character.isspace() or predictor.context_and_prefix(fragment + after[:length])[0]:
                 break
             if character.isalnum():  # a full stop is in the word only if letters follow
-                rest = length
-    return RestOfWord(rest, rest + (after[rest : rest + 1] == " "))
+                letters = length
+    return RestOfWord(letters, letters + (after[letters : letters + 1] == " "))
 
 
 def in_case_of(fragment: str, word: str, language: str = "en") -> str:
@@ -228,12 +228,12 @@ class TypingSession:
         self._undo = undo if is_kept and character in CLOSING else None
         if applies:
             assert correction is not None
-            word, made = self._typed_and_made(before, correction)
+            word, corrected_word = self._typed_and_corrected(before, correction)
             if not corrects:
-                self._exempt_words.add(corrected_words.rejected_part(word, made))
+                self._exempt_words.add(corrected_words.rejected_part(word, corrected_word))
                 return
             corrected = correction.applied_to(before).removesuffix(" ") + character
-            self._undo = _Undo(corrected, self.text, self._correct(before, word, made))
+            self._undo = _Undo(corrected, self.text, self._correct(before, word, corrected_word))
             self._undo = dataclasses.replace(self._undo, closed=character)
             self.text = corrected
 
@@ -297,9 +297,9 @@ class TypingSession:
         before, undo = self.text, None
         if self._applies(correction):
             assert correction is not None
-            word, made = self._typed_and_made(before, correction)
+            word, corrected_word = self._typed_and_corrected(before, correction)
             self.text = correction.applied_to(before)
-            rejected = corrected_words.rejected_part(word, made)
+            rejected = corrected_words.rejected_part(word, corrected_word)
             undo = _Undo("", before, rejected, self.text.strip())
         message = self.text.strip()
         if message:
@@ -325,6 +325,7 @@ class TypingSession:
         return settled
 
     def _applies(self, correction: Slot | None) -> bool:
+        """Checks if there is a correction, and the user has not taken it back in this message."""
         if correction is None or self.text in self._rejected:
             return False
         if corrected_words.is_exempt(_end(self.text, correction.replaces), self._exempt_words):
@@ -344,21 +345,23 @@ class TypingSession:
         return dataclasses.replace(strip, slots=(*strip.slots[:-1], slot))
 
     def _typed_slot(self) -> Slot | None:
+        """Returns the typed form of the corrected word at the cursor, to restore it."""
         place = self._corrected.at(self.text)
         if place is None:
             return None
         return Slot(place.typed, 0.0, place.before, f"{place.typed} ")
 
-    def _typed_and_made(self, before: str, correction: Slot) -> tuple[str, str]:
+    def _typed_and_corrected(self, before: str, correction: Slot) -> tuple[str, str]:
         """Returns the text that a correction replaces, and its correction."""
         return _end(before, correction.replaces), correction.inserts.removesuffix(" ")
 
-    def _correct(self, before: str, typed: str, made: str) -> str:
+    def _correct(self, before: str, typed: str, correction: str) -> str:
         """Notes a correction, and returns the part of it that Backspace rejects."""
-        self._corrected.add(before.removesuffix(typed), typed, made)
-        return corrected_words.rejected_part(typed, made)
+        self._corrected.add(before.removesuffix(typed), typed, correction)
+        return corrected_words.rejected_part(typed, correction)
 
     def _empty(self) -> None:
+        """Begins a new message."""
         self.text = ""
         self._corrected.clear()
         self._undo = None

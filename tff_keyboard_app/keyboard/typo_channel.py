@@ -64,33 +64,38 @@ class TypoChannel:
             yield from self._letter_missing(head, tail)
             if not tail:
                 continue
-            letter, rest = tail[0], tail[1:]
+            letter, after_letter = tail[0], tail[1:]
             if head and letter in (head[-1], *near.get(head[-1], "")):
                 keys = 1 + len(near.get(head[-1], ""))
-                yield head + rest, _ADDED / (len(typed) * keys)
-            if rest and rest[0] != letter:
-                yield head + rest[0] + letter + rest[1:], _SWAPPED / (len(typed) - 1)
+                yield head + after_letter, _ADDED / (len(typed) * keys)
+            if after_letter and after_letter[0] != letter:
+                yield (
+                    head + after_letter[0] + letter + after_letter[1:],
+                    _SWAPPED / (len(typed) - 1),
+                )
             touch = touched[i] if touched else None
             if touch is not None:
                 for other, ratio in touch.items():
                     if other in near:
-                        yield head + other + rest, NO_SLIP * ratio
+                        yield head + other + after_letter, NO_SLIP * ratio
             else:
                 for other in (*near.get(letter, ""), *self.below.get(letter, "")):
-                    yield head + other + rest, NEIGHBOUR / (len(typed) * len(near[other]))
+                    yield head + other + after_letter, NEIGHBOUR / (len(typed) * len(near[other]))
             if letter in vowels:
                 for other in vowels.replace(letter, ""):
-                    yield head + other + rest, _VOWEL / (len(typed) * (len(vowels) - 1))
+                    yield head + other + after_letter, _VOWEL / (len(typed) * (len(vowels) - 1))
 
     def _letter_missing(self, head: str, tail: str) -> Iterator[tuple[str, float]]:
-        places = len(head) + len(tail) + 1
+        """Yields the strings with one more letter after `head`, and their probabilities."""
+        num_gaps = len(head) + len(tail) + 1
         for letter in self.neighbours:
             is_double = letter in (head[-1:], tail[:1])
-            yield head + letter + tail, (_LEFT_OUT_DOUBLE if is_double else _LEFT_OUT) / places
+            yield head + letter + tail, (_LEFT_OUT_DOUBLE if is_double else _LEFT_OUT) / num_gaps
 
 
 def _neighbours(rows: tuple[str, ...]) -> dict[str, str]:
-    places = {
+    """Returns letter -> the letters of the keys around it, given the rows of the keyboard."""
+    positions = {
         letter: (column + indent, row)
         for row, (letters, indent) in enumerate(zip(rows, _INDENTS, strict=True))
         for column, letter in enumerate(letters)
@@ -98,8 +103,8 @@ def _neighbours(rows: tuple[str, ...]) -> dict[str, str]:
     return {
         letter: "".join(
             other
-            for other, (u, v) in places.items()
+            for other, (u, v) in positions.items()
             if other != letter and (x - u) ** 2 + (y - v) ** 2 <= _REACH**2
         )
-        for letter, (x, y) in places.items()
+        for letter, (x, y) in positions.items()
     }

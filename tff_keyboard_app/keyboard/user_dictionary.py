@@ -78,10 +78,10 @@ class UserDictionary:
         if not self._unknown:
             return tail
         share = min(_SHARE_OF_CORRECTION, _MAX_SHARE / len(self._unknown))
-        rest = 1.0 - share * len(self._unknown)
+        share_of_tail = 1.0 - share * len(self._unknown)
         shares = dict.fromkeys(self._unknown, share)
         if tail is not None:
             for word, each in zip(tail.words, tail.shares.tolist(), strict=True):
-                shares[word] = max(rest * each, shares.get(word, 0.0))
+                shares[word] = max(share_of_tail * each, shares.get(word, 0.0))
         words = sorted(shares)
         return TailLexicon(words, np.array([shares[word] for word in words]))

@@ -108,6 +108,11 @@ class Personaliser:
     def _measure(
         self, later: on_device.Messages, before: list[list[str]], alone: str, with_cache: str
     ) -> dict[str, on_device.PersonSums]:
+        """Returns the sums on later messages of the network, and of the hybrid if there is one.
+
+        The hybrid's cache learns the messages `before` first. `alone` and `with_cache` are the
+        keys.
+        """
         sums = {alone: on_device.sums_of_person(self._network, later)}
         if isinstance(self._keyboard, HybridKeyboardPredictor):
             sums[with_cache] = on_device.sums_of_person(self._keyboard, later, before)

@@ -86,11 +86,11 @@ def personalise_clients(
     records = Records(names.path_in(out, CLIENTS, OLD_CLIENTS), facts, store.pseudonym)
     waiting = sorted((p for p in clients if p not in records), key=store.pseudonym)
     with Progress("personalise", total=len(clients), unit="clients") as line:
-        done = len(clients) - len(waiting)
-        line.start_from(done)
+        num_done = len(clients) - len(waiting)
+        line.start_from(num_done)
         for number, client in enumerate(waiting, start=1):
             records.add(client, personaliser.person(store.words(population, client)))
-            line.update(done + number)
+            line.update(num_done + number)
     records.sort()
     summary = Summary(records.of(clients))
     content = json.dumps({**facts, **summary.to_json()}, indent=1)

@@ -83,6 +83,7 @@ class Records:
         return [self.results[self._pseudonym(client)] for client in people]
 
     def _check(self, header: Mapping[str, object], line: bytes) -> None:
+        """Raises `DataError` unless the first line has the facts of this run."""
         try:
             first_line = json_text.parse(line)
         except ValueError:
@@ -98,6 +99,7 @@ class Records:
 
 
 def _whole_lines(path: pathlib.Path) -> list[bytes]:
+    """Returns the complete lines of a file; [] if there is none."""
     try:
         return path.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:

@@ -112,6 +112,7 @@ class Summary:
         return "\n\n".join(["\n".join(lines), *(self._table(metric) for metric in METRICS)])
 
     def _table(self, metric: str) -> str:
+        """Returns the table of a metric: each model, and its change against others."""
         head = ["value", "against", "change", "mean of clients", "worst tenth", "harmed"]
         rows = [[METRICS[metric], *head]]
         for model, (label, bases) in _ROWS.items():

@@ -114,6 +114,7 @@ class KeyboardApplication:
         return response(environ, start_response)
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
+        """Answers a request of the page for suggestions, for words to learn, or for its files."""
         endpoint, _ = self._urls.bind_to_environ(request.environ).match()
         if endpoint == "models":
             models = [_facts(*item) for item in self._keyboards.items()]
@@ -141,6 +142,7 @@ class KeyboardApplication:
     def _strips(
         self, texts: dict[str, str], exempt_words: list[str], touches: list[Touch | None] | None
     ) -> list[dict[str, object]]:
+        """Learns a sent message, and returns the strip of each keyboard as JSON values."""
         strips: list[dict[str, object]] = []
         with self._lock, _told():
             if texts["sent"] and self._owner is not None:
@@ -160,8 +162,8 @@ class KeyboardApplication:
                         "withheld": keyboard.withheld,
                     }
                 )
-            for shown, events in zip(strips, self._events, strict=False):  # there may be none
-                shown["cursor"] = dataclasses.asdict(events.cursor(texts["text"]))
+            for strip_json, events in zip(strips, self._events, strict=False):  # there may be none
+                strip_json["cursor"] = dataclasses.asdict(events.cursor(texts["text"]))
         return strips
 
     def _count(self, body: Mapping[str, object]) -> None:
@@ -278,6 +280,7 @@ def _facts(name: str, keyboard: AnyKeyboard) -> dict[str, object]:
 
 
 def _body_of(request: wrappers.Request) -> Mapping[str, Any]:
+    """Returns the JSON object of a request."""
     if request.mimetype != "application/json":
         raise exceptions.UnsupportedMediaType("The content type must be application/json.")
     try:
@@ -315,6 +318,7 @@ def _texts_of(
 
 
 def _is_touch(value: object) -> bool:
+    """Checks a touch of a request: null, or two numbers, in widths and rows of keys."""
     if value is None:
         return True
     return (
@@ -325,6 +329,7 @@ def _is_touch(value: object) -> bool:
 
 
 def _wish_of(request: wrappers.Request, endpoint: str) -> _Wish | None:
+    """Returns the words that a request adds or forgets; None if it only asks for the list."""
     if endpoint == "words":
         return None
     body, adds = _body_of(request), endpoint == "add"

@@ -90,6 +90,7 @@ class OwnersOnly:
         return self._answer(wrappers.Request(environ))(environ, start)
 
     def _answer(self, request: wrappers.Request) -> "WSGIApplication":
+        """Returns the application that answers a request: the keyboard's, or a refusal."""
         host, path = request.host, self._key.path
         if host not in _ALLOWED_HOSTS and host.rpartition(":")[0] not in _ALLOWED_HOSTS:
             return _refusal("Only pages of this machine can use this keyboard.")
@@ -109,6 +110,7 @@ class OwnersOnly:
         return self._inside
 
     def _welcome(self) -> "WSGIApplication":
+        """Returns an answer that sets the cookie, and leads to an address without the token."""
         response = wrappers.Response(status=http.HTTPStatus.SEE_OTHER)
         response.headers["Location"] = self._key.path
         response.set_cookie(
@@ -119,6 +121,7 @@ class OwnersOnly:
     def _inside(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
+        """Calls the keyboard's application with the path below the secret one."""
         prefix, path = self._key.path.rstrip("/"), environ["PATH_INFO"]
         inner = environ | {"SCRIPT_NAME": prefix, "PATH_INFO": path.removeprefix(prefix)}
         return self._application(inner, start_response)

@@ -62,6 +62,8 @@ class Server(serving.ThreadedWSGIServer):
 
 
 class _Handler(serving.WSGIRequestHandler):
+    """Reads one request of a connection, within the server's limits."""
+
     timeout = REQUEST_SECONDS  # of each answer
 
     def setup(self) -> None:
