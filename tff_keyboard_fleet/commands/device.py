@@ -97,6 +97,7 @@ def run(options: Options) -> None:
 
 
 def _use_cache(options: Options, store: "DeviceStore") -> None:
+    """Adds the typed messages of the options to the cache, and removes old ones."""
     from tff_keyboard_fleet.device import cache as caches
 
     limits, now = store.limits, time.time()
@@ -117,6 +118,7 @@ def _use_cache(options: Options, store: "DeviceStore") -> None:
 
 
 def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
+    """Returns the device of a store, as a client of `server` (a URL)."""
     from tff_keyboard_fleet.device import eligibility, known_devices
     from tff_keyboard_fleet.device.client import RoundClient
     from tff_keyboard_fleet.device.device import Device

@@ -62,8 +62,8 @@ class Example:
             raise DataError(f"`text` must have 1 to {LONGEST_TEXT} characters.")
         try:
             are_words = all(
-                isinstance(word, str) and all(isinstance(one, str) for one in shown)
-                for word, shown in self.candidates or ()
+                isinstance(word, str) and all(isinstance(one, str) for one in words_shown)
+                for word, words_shown in self.candidates or ()
             )
         except (TypeError, ValueError):
             are_words = False
@@ -172,10 +172,10 @@ class ClientCache:
             rows = self._connection.execute(query).fetchall()
         try:
             for (row,) in rows:
-                for word, shown in json_text.parse(row):
+                for word, words_shown in json_text.parse(row):
                     words += 1
                     for k in ks:
-                        hits[k] += word in shown[:k]
+                        hits[k] += word in words_shown[:k]
         except (ValueError, TypeError):
             raise DataError(
                 f"{self._path}: has candidates that are damaged. Move the file away to start with "
@@ -184,6 +184,7 @@ class ClientCache:
         return DecoderRecall(words, hits)
 
     def _keep_newest(self, limit: int) -> None:
+        """Deletes all but the newest `limit` messages of each category."""
         self._connection.execute(
             "delete from examples where id in (select id from (select id, row_number() over "
             "(partition by category order by typed_at desc, id desc) as place from examples) "

@@ -142,19 +142,25 @@ class RoundClient:
         """
 
         def receive() -> None:
+            """Appends the bytes that `part` lacks, or writes all if the server sends all."""
             offset = part.stat().st_size if part.exists() else 0
-            wanted = {"Range": f"bytes={offset}-"} if offset else {}
-            answer = self._send("GET", path, b"", wanted)
+            headers = {"Range": f"bytes={offset}-"} if offset else {}
+            answer = self._send("GET", path, b"", headers)
             if answer.status == 416:  # the file already has all bytes
                 answer.read()
                 return
             if answer.status not in (200, 206):
                 raise _refusal(answer)
-            starts = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
+            continues = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
                 f"bytes {offset}-"
             )
-            how = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_APPEND if starts else os.O_TRUNC)
-            with open(os.open(part, how, files.OWNER_ONLY), "ab") as file:  # noqa: PTH123
+            flags = (
+                os.O_WRONLY
+                | os.O_CREAT
+                | os.O_NOFOLLOW
+                | (os.O_APPEND if continues else os.O_TRUNC)
+            )
+            with open(os.open(part, flags, files.OWNER_ONLY), "ab") as file:  # noqa: PTH123
                 while piece := answer.read(_PIECE):
                     file.write(piece)
                     if file.tell() > LARGEST_DOWNLOAD:
@@ -165,22 +171,25 @@ class RoundClient:
         self._again(receive)
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """Sends a signed request, again if the connection breaks. Returns the answer's content."""
+
         def once() -> bytes:
             signed = keys.sign_request(self._key, method, path, body) if body else {}
             answer = self._send(method, path, body, signed)
             if answer.status != 200:
                 raise _refusal(answer)
-            data = answer.read(messages.LONGEST_JSON + 1)
+            content = answer.read(messages.LONGEST_JSON + 1)
             if answer.length:
                 self.close()  # longer than any valid answer: `decode` rejects it
-            return data
+            return content
 
-        found: bytes = self._again(once)
-        return found
+        content: bytes = self._again(once)
+        return content
 
     def _send(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> http.client.HTTPResponse:
+        """Sends one request, and returns the answer, whose body is still to be read."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             if self._connection.sock is None:
                 self._connection.connect()

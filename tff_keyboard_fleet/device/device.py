@@ -152,6 +152,11 @@ class Device:
         return self._check_in()  # a round opened since the plan was fetched
 
     def _check_in(self) -> SavedTask | None:
+        """Offers to take part, if the plan's conditions are met. Returns the task of a seat.
+
+        Returns None if the device is not eligible, gets no seat, or refuses the seat. It then
+        waits.
+        """
         plan_bytes = self._client.newest_plan()
         plan = self._plan(plan_bytes)
         now = self._clock()
@@ -226,6 +231,11 @@ class Device:
         return task
 
     def _take_part(self, task: SavedTask) -> float:
+        """Continues a task from its last step on disk. Returns the seconds to wait before the next.
+
+        The steps: train, report the loss if the plan asks for it, and upload, masked in a secure
+        sum.
+        """
         self._fetch(task.plan, plan=True)
         plan = self._plan(self._store.read_blob(task.plan))
         if not task.sent and task.round < self._store.first_round(plan.record):
@@ -248,7 +258,7 @@ class Device:
                 self._say(f"round {task.round} does not need this upload")
                 return self._later(verdict.retry_after_s or LATER_SECONDS)
         if plan.secure_sums is not None and (self._masked or not task.sent):
-            return self._go_on(task, plan)
+            return self._continue_sum(task, plan)
         if not task.sent:
             self._store.about_to_send(plan)
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
@@ -275,7 +285,8 @@ class Device:
             )
         return self._masked
 
-    def _go_on(self, task: SavedTask, plan: Plan) -> float:
+    def _continue_sum(self, task: SavedTask, plan: Plan) -> float:
+        """Continues a secure sum. Returns the seconds to wait before its next step."""
         masked = self._sum(task, plan)
         try:
             wait = masked.go_on()
@@ -289,17 +300,23 @@ class Device:
         return self._done(task, plan)
 
     def _accepted(self, task: SavedTask, plan: Plan, accepted: Accepted) -> None:
+        """Deletes the text of an accepted upload, and keeps the server's token."""
         with self._cache() as cache:
             cache.delete(task.used or [])
         self._say(f"round {task.round}: upload {accepted.accepted} accepted, its text deleted")
         self._store.change(**{_token_field(plan): accepted.token}, took_part_at=self._clock())
 
     def _done(self, task: SavedTask, plan: Plan) -> float:
+        """Ends a task, and removes its files. Returns the seconds to wait."""
         self._store.change(task=None, model=task.model)
         self._store.keep_only([plan.graph, task.model])
         return 0.0
 
     def _trained(self, task: SavedTask, plan: Plan) -> SavedTask:
+        """Trains, or evaluates, on the device's text. Returns the task with its weight and loss.
+
+        The upload is on disk after it. Raises `Refused` if the round closes before.
+        """
         models = [task.model]
         if plan.evaluation is not None:
             models = plan.evaluation.models
@@ -322,25 +339,25 @@ class Device:
             library=str(self._library) if self._library else None,
             models=[str(self._store.blob(digest)) for digest in models[1:]],
         )
-        began, seconds = time.monotonic(), task.upload_before - self._clock()
+        started, seconds = time.monotonic(), task.upload_before - self._clock()
         if seconds <= 0:
             raise Refused("late", "the round closed before training began", 1)
-        done = self._train(job, seconds)
-        duration = f"{time.monotonic() - began:.1f} s"
+        result = self._train(job, seconds)
+        duration = f"{time.monotonic() - started:.1f} s"
         if plan.evaluation is None:
             self._say(
-                f"trained {done.steps} steps in {duration}, loss {done.loss:.3f}; upload of "
-                f"{done.upload_bytes / 1e6:.2f} MB"
+                f"trained {result.steps} steps in {duration}, loss {result.loss:.3f}; upload of "
+                f"{result.upload_bytes / 1e6:.2f} MB"
             )
         else:
             self._say(
-                f"evaluated {len(models)} models on {done.steps} messages in {duration}; upload of "
-                f"{done.upload_bytes} bytes"
+                f"evaluated {len(models)} models on {result.steps} messages in {duration}; upload "
+                f"of {result.upload_bytes} bytes"
             )
         # The text of an evaluation is the newest. Zeros use no text.
-        last = done.steps if plan.evaluation else len(examples) if done.steps else 0
-        used = [number for number, _ in examples[len(examples) - last :]]
-        task = dataclasses.replace(task, used=used, weight=done.weight, loss=done.loss)
+        num_used = result.steps if plan.evaluation else len(examples) if result.steps else 0
+        used = [number for number, _ in examples[len(examples) - num_used :]]
+        task = dataclasses.replace(task, used=used, weight=result.weight, loss=result.loss)
         self._store.change(task=task)
         return task
 
@@ -391,9 +408,9 @@ class Device:
         change = self._store.part(model, old)
         self._client.download(f"/v1/models/{model}?from={old}", change)
         size = change.stat().st_size
-        whole = self._store.part(model)
-        if not apply_patch.run_in_child(self._store.blob(old), change, whole):
-            change.replace(whole)  # the server may have sent the whole model instead
+        weights = self._store.part(model)
+        if not apply_patch.run_in_child(self._store.blob(old), change, weights):
+            change.replace(weights)  # the server may have sent the whole model instead
         change.unlink(missing_ok=True)
         if self._store.take(model):
             self._say(f"fetched {size / 1e6:.2f} MB, hash verified")
@@ -403,6 +420,7 @@ class Device:
         self._print(printable(line, max_characters=None))
 
     def _refused(self, error: Refused) -> float:
+        """Waits as long as the server asks. Returns the seconds."""
         self._say(f"not taken: {error}")
         return self._later(error.retry_after_s or LATER_SECONDS)
 
@@ -427,15 +445,17 @@ class Device:
         return seconds
 
     def _plan(self, data: bytes) -> Plan:
+        """Reads a plan. Raises `ExportError` unless this device may follow it."""
         try:
             plan = Plan.from_bytes(data)
         except ValueError as error:
             raise ExportError(f"This device cannot follow the plan ({error}).") from None
-        own = self._store.population
-        if own not in (None, plan.population):
+        population = self._store.population
+        if population not in (None, plan.population):
             raise ExportError(
                 f"The plan is for the population {plan.population!r}, but this device belongs to "
-                f"{own!r}. If its owner agrees to the change, start it with --population=NAME."
+                f"{population!r}. If its owner agrees to the change, start it with "
+                "--population=NAME."
             )
         if plan.min_separation_rounds > MAX_SEPARATION:
             raise ExportError(
@@ -443,10 +463,10 @@ class Device:
                 f"this device follows plans with at most {MAX_SEPARATION}."
             )
         sums = plan.secure_sums
-        count = min_honest_in_sum(sums.degree, sums.threshold, colluding=0) if sums else 1
-        if count < self._min_devices_in_sum:
+        min_summed = min_honest_in_sum(sums.degree, sums.threshold, colluding=0) if sums else 1
+        if min_summed < self._min_devices_in_sum:
             raise ExportError(
-                f"The plan sums at least {count} devices, but this device requires "
+                f"The plan sums at least {min_summed} devices, but this device requires "
                 f"{self._min_devices_in_sum}."
             )
         return plan

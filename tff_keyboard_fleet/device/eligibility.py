@@ -67,13 +67,13 @@ def unmet(
     >>> unmet(Conditions(locale="en"), facts, examples=9, days_since=None)
     ['idle']
     """
-    wanted, versions = conditions.locale, conditions.app_versions
+    locale, versions = conditions.locale, conditions.app_versions
     met = {
         "ram_gib": facts.ram_gib >= conditions.ram_gib,
         "charging": facts.charging or not conditions.charging,
         "unmetered": facts.unmetered or not conditions.unmetered,
         "idle": facts.idle or not conditions.idle,
-        "locale": not wanted or wanted in (facts.locale, facts.locale.partition("_")[0]),
+        "locale": not locale or locale in (facts.locale, facts.locale.partition("_")[0]),
         "app_versions": not versions or facts.app_version in versions,
         "min_examples": examples >= conditions.min_examples,
         "min_days_between": days_since is None or days_since >= conditions.min_days_between,

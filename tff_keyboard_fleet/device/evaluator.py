@@ -112,8 +112,8 @@ def _with_own_words(trainer: LiteRtTrainer, weight: float) -> HybridPredictor:
     """
     table = np.zeros([mixture.BUCKETS, len(mixture.COMPONENTS)])
     for bucket in range(mixture.BUCKETS):
-        own = 0.0 if mixture.is_empty_bucket(bucket) else weight
-        table[bucket] = (1 - own, 0.0, own)
+        cache_weight = 0.0 if mixture.is_empty_bucket(bucket) else weight
+        table[bucket] = (1 - cache_weight, 0.0, cache_weight)
     network = trainer.predictor
     no_text = NGramPredictor.train([np.zeros(0, np.int64)], network.vocabulary, order=1)
     return HybridPredictor(network, no_text, mixture.MixtureWeights(table), index=network.index)

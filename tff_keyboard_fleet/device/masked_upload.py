@@ -95,6 +95,11 @@ class MaskedUpload:
             ) from None
 
     def _go_on(self) -> float | None:
+        """Takes the next steps of the sum. Returns the seconds to wait; None after the last step.
+
+        The steps: advertise keys, share secrets, upload, confirm the devices that reported, reveal
+        shares.
+        """
         if self._share is None:
             answer = self.advertise()
             if answer.neighbours is None:
@@ -130,6 +135,7 @@ class MaskedUpload:
         return None
 
     def _mask(self, answer: secure_steps.Next) -> bytes:
+        """Returns the upload with its vector masked, given the envelopes from the neighbours."""
         header, payload = messages.unpack_upload(self._upload())
         vector = np.frombuffer(payload, masks.WORDS[self._bits])
         envelopes = secure_steps.received(self._device.name, answer.envelopes or [])
@@ -139,6 +145,7 @@ class MaskedUpload:
 
 
 def _wait(answer: secure_steps.Next) -> float:
+    """Returns the seconds to wait, if the answer has no result yet."""
     if answer.retry_after_s is None:
         raise SecureSumError("the server has closed the sum")
     return float(max(answer.retry_after_s, 1))

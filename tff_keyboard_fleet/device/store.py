@@ -222,10 +222,10 @@ class DeviceStore:
 
     def keep_only(self, digests: Iterable[str]) -> None:
         """Removes all other blobs and parts, and the upload. Files with other names stay."""
-        kept = set(digests)
+        kept_digests = set(digests)
         for path in (self.directory / "blobs").iterdir():
             blob = path.name.removesuffix(".part")
-            if blob not in kept and all(map(messages.is_sha256, blob.split("-"))):
+            if blob not in kept_digests and all(map(messages.is_sha256, blob.split("-"))):
                 path.unlink()
         self.upload.unlink(missing_ok=True)
 

@@ -86,7 +86,7 @@ def run_in_child(job: Job, seconds: float) -> Done:
     command = children.with_parent_death_signal(children.python_module(__name__), signal.SIGKILL)
     job_json = json.dumps(typed_json.plain(job))
     try:
-        done = subprocess.run(
+        child = subprocess.run(
             command,
             input=job_json,
             capture_output=True,
@@ -96,10 +96,10 @@ def run_in_child(job: Job, seconds: float) -> Done:
         )
     except subprocess.TimeoutExpired:
         raise ExportError(f"Training did not end within {seconds:.0f} s.") from None
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    if child.returncode:
+        lines = child.stderr.strip().splitlines() or [f"exit code {child.returncode}"]
         raise ExportError(f"Training failed: {lines[-1][:200]}")
-    result: Done = typed_json.read(Done, json_text.parse(done.stdout), "done")
+    result: Done = typed_json.read(Done, json_text.parse(child.stdout), "done")
     return result
 
 

@@ -129,10 +129,10 @@ class DeviceRounds:
         self._keep_model(round_num, weights.to_vector(held_weights(state).trainable))
         return {}
 
-    def released(self, done: training_loop.RoundProgress) -> None:
+    def released(self, progress: training_loop.RoundProgress) -> None:
         """Releases a round, after all its results are on disk."""
-        self._store.release(done.round_num)
-        self._publish(done.round_num)
+        self._store.release(progress.round_num)
+        self._publish(progress.round_num)
 
     def close(self) -> None:
         """Ends a waiting `round_input`."""
@@ -145,6 +145,10 @@ class DeviceRounds:
         self._store.keep_model(round_num, self._blobs.keep(weights.to_bytes(vector[self._order])))
 
     def _publish(self, round_num: int) -> None:
+        """Publishes the model after a round, and opens the next round, if there is one.
+
+        Deletes the blobs that no device can still need.
+        """
         model = self._store.model_after(round_num)
         plan = self._blobs.keep(self._plan_of(round_num + 1).to_bytes())
         # Some devices of the previous round may still fetch its model. Others have an older model,
@@ -152,8 +156,8 @@ class DeviceRounds:
         oldest = max(round_num - _KEPT_ROUNDS, 0)
         published_blobs = {self._store.model_after(number) for number in range(oldest, round_num)}
         published_blobs |= {model, plan, self._graph}
-        if now := self._store.round:
-            published_blobs.add(now.plan)
+        if current := self._store.round:
+            published_blobs.add(current.plan)
         for name in published_blobs:
             self._blobs.show(name)
         if round_num < self._total_rounds:
@@ -192,6 +196,7 @@ class DeviceRounds:
         return [upload_work.element(mean, 0.0, 0.0)]
 
     def _element(self, upload: Upload) -> Any:
+        """Returns an upload as an element of client data, with its numbers in the model's order."""
         delta = np.empty(len(self._order), np.float32)
         delta[self._order] = delta_of(upload, len(self._order))
         return upload_work.element(delta, upload.weight, upload.loss)

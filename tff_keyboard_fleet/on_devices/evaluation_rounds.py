@@ -167,6 +167,11 @@ def _evaluate(
     graph: TrainingGraphBuilder,
     clock: Callable[[], float],
 ) -> list[Comparison]:
+    """Evaluates the models in one round for each group of devices, which join through `serve`.
+
+    Returns a comparison without own words, and one with own words if the settings ask for them. A
+    folder that was left unfinished is continued.
+    """
     folder, first = run.round_server, models[0]
     files.make_directory(folder, mode=0o700, is_part=True)
     blobs = Blobs(folder / "blobs")
@@ -174,7 +179,7 @@ def _evaluate(
         graph_of_run(graph, folder / GRAPH, first.directory, first.model, first.vocabulary)
     )
     rows = list(graph.rows(first.vocabulary))
-    vectors = [_vector(one.model, rows) for one in models]
+    vectors = [_vector(model.model, rows) for model in models]
     plan = _plan(
         config,
         settings,
@@ -277,6 +282,7 @@ class _Groups:
         return total
 
     def _noised(self, total: np.ndarray) -> np.ndarray:
+        """Returns the sum of a group with its noise, after the ledger has recorded its cost."""
         if self._ledger is None:
             return total
         digest = hashlib.sha256(np.ascontiguousarray(total).tobytes()).digest()
@@ -288,6 +294,7 @@ class _Groups:
         return total + stddev * self._noise(self.number, tags)
 
     def _open_noise(self, run: RunDirectory, plan: Plan, config: RunConfig, run_id: str) -> None:
+        """Opens the noise key and the ledger. An evaluation that goes on must have its ledger."""
         path, settings = run.privacy_ledger, self._settings
         if path.exists():
             self._tags = list(contents(read_ledger(path)[1]))
@@ -297,14 +304,14 @@ class _Groups:
                 "start a new folder."
             )
         mechanism = Gaussian()
-        key = noise_key.open_noise_key(
+        noise = noise_key.open_noise_key(
             run.noise_nonce,
             {"plan": json_text.parse(plan.to_bytes()), "settings": _recorded(plan, settings)},
             may_draw=not path.exists(),
             secret=settings.noise_secret,
         )
-        self._tag_key = key.tag_key
-        self._noise: NoiseOfRounds = mechanism.keyed_noise(key.key)(self._size)
+        self._tag_key = noise.tag_key
+        self._noise: NoiseOfRounds = mechanism.keyed_noise(noise.key)(self._size)
         header = LedgerHeader(
             mechanism=mechanism,
             aggregator=EVALUATION,
@@ -318,8 +325,8 @@ class _Groups:
             uniform_sampling=False,
             secret_cohorts=True,
             min_separation_rounds=plan.min_separation_rounds,
-            noise_source=key.source,
-            key_id=key.key_id,
+            noise_source=noise.source,
+            key_id=noise.key_id,
             run_id=run_id,
             secure_sums=plan.secure_sums is not None,
         )
@@ -334,30 +341,31 @@ def _check_folder(run: RunDirectory) -> None:
     if not run.path.is_dir():
         return
     before_settings = {names.LOCK, names.ROUND_SERVER, names.NOISE_NONCE}
-    others = {
+    file_names = {
         path.name for path in run.path.iterdir() if not in_progress.is_leftover_name(path.name)
     } - before_settings
-    is_evaluation = SETTINGS in others and not others & {names.CONFIG, names.MODEL}
-    if others and not is_evaluation:
+    is_evaluation = SETTINGS in file_names and not file_names & {names.CONFIG, names.MODEL}
+    if file_names and not is_evaluation:
         raise RunDirectoryError(
             f"{run.path}: is not the folder of an evaluation. Pass a new folder as --workdir."
         )
 
 
 def _check_models(models: Sequence[EvaluatedModel]) -> None:
+    """Raises an error unless the models can run in one graph: same vocabulary and sizes."""
     if not 1 <= len(models) <= plans.MAX_EVALUATED_MODELS:
         raise UsageError(f"Pass 1 to {plans.MAX_EVALUATED_MODELS} models, got {len(models)}.")
     first = models[0]
     shapes = {name: value.shape for name, value in weights_by_name(first.model).items()}
-    for one in models[1:]:
-        if one.vocabulary.fingerprint != first.vocabulary.fingerprint:
+    for model in models[1:]:
+        if model.vocabulary.fingerprint != first.vocabulary.fingerprint:
             raise ConfigError(
-                f"{one.directory} has another vocabulary than {first.directory}: devices run one "
+                f"{model.directory} has another vocabulary than {first.directory}: devices run one "
                 "graph with both weights. Compare models with one vocabulary."
             )
-        if {name: value.shape for name, value in weights_by_name(one.model).items()} != shapes:
+        if {name: value.shape for name, value in weights_by_name(model.model).items()} != shapes:
             raise ConfigError(
-                f"{one.directory} has other sizes than {first.directory}: devices run one graph "
+                f"{model.directory} has other sizes than {first.directory}: devices run one graph "
                 "with both weights. Compare models of one size."
             )
 
@@ -378,6 +386,16 @@ def _plan(
     graph: str,
     vocabulary: str,
 ) -> Plan:
+    """Returns the plan of the evaluation, given the names of its blobs.
+
+    Args:
+      config: The config of the devices' rounds.
+      settings: Limits of words, and the number of groups.
+      models: Digests of the models' weights.
+      parameters: Numbers in one model.
+      graph: Digest of the graph.
+      vocabulary: Fingerprint of the vocabulary.
+    """
     evaluation = plans.Evaluation(
         models=models, max_words=settings.max_words, own_words=settings.own_words
     )
@@ -482,6 +500,10 @@ def _read_groups(path: pathlib.Path, size: int) -> list[dict[str, Any]]:
 def _comparisons(
     models: Sequence[EvaluatedModel], vectors: np.ndarray, plan: Plan
 ) -> list[Comparison]:
+    """Returns the comparison of the models, and a second one with own words if there are such sums.
+
+    `vectors` are the sums of each group, [groups, size].
+    """
     evaluation = plan.evaluation
     assert evaluation is not None
     has_own_words = evaluation.own_words > 0

@@ -60,6 +60,7 @@ def secure_grid(config: tables.AggregationConfig, *, clients_per_round: int) -> 
 
 
 def _check(config: tables.AggregationConfig) -> None:
+    """Raises `ConfigError` if an option needs more than the sum of updates with equal weights."""
     rule, privacy, protection = config.rule, config.privacy, config.protection
     if reason := rule.secure_sum_problem:
         raise _refused("rule.type", rule.type, reason, "'mean'")

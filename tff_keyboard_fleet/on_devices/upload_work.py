@@ -65,6 +65,7 @@ def build_upload_work(
 
     @tff.tensorflow.computation(data_type)
     def read(dataset):
+        """Returns a device's upload as the `ClientResult` of TFF, and its training metrics."""
         upload = dataset.get_single_element()
         claimed, loss = tf.unstack(upload["claims"])
         # TFF's server optimizer takes the update as a gradient: initial minus trained weights.
@@ -102,8 +103,9 @@ def hand_over(uploads: list[Any], batcher: CohortBatcher, parameters: int) -> li
     """
 
     def taken(position: int) -> Any:
-        one, uploads[position] = uploads[position], None
-        return one
+        """Returns an upload, and gives it up, so that its memory is free after its use."""
+        upload, uploads[position] = uploads[position], None
+        return upload
 
     spec = upload_spec(parameters)
     groups = batcher.plan([1] * len(uploads))

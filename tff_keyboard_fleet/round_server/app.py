@@ -124,12 +124,13 @@ class RoundApplication:
         return response(environ, start_response)
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
+        """Answers one request. All but those of public files must be signed by their device."""
         endpoint, values = self._urls.bind_to_environ(request.environ).match()
         if endpoint == "plan":
-            now = self._store.round
-            if now is None:
+            current = self._store.round
+            if current is None:
                 raise Refused("busy", "the first round has not started", self._pace.seconds())
-            return self._blob(request, now.plan, seconds=0)
+            return self._blob(request, current.plan, seconds=0)
         if endpoint == "blob":
             return self._blob(request, values["name"])
         is_upload = endpoint == "upload"
@@ -150,6 +151,10 @@ class RoundApplication:
     def _blob(
         self, request: wrappers.Request, name: str, seconds: int = _FOREVER
     ) -> wrappers.Response:
+        """Returns a released file, or the difference to an older file that the device has (`from`).
+
+        `seconds` is the time for which proxies may keep it.
+        """
         path = self._blobs.path(name)
         if path is None and not self._blobs.is_ready:
             raise Refused("busy", "the server is starting", 5)
@@ -169,15 +174,16 @@ class RoundApplication:
         return response
 
     def _check_in(self, device: str, message: messages.CheckIn) -> messages.CheckinResponse:
+        """Gives a device a seat in the current round, or tells it when to come back."""
         expected = (messages.PROTOCOL, self._population.name)
         if (message.protocol, message.population) != expected:
             raise Refused(
                 "wrong_plan", f"this server has protocol {expected[0]}, population {expected[1]}"
             )
-        now = self._store.round
-        if now is None:
+        current = self._store.round
+        if current is None:
             return self._later("starting")
-        if message.plan != now.plan:
+        if message.plan != current.plan:
             raise Refused("wrong_plan", "the plan has changed: GET /v1/plan")
         if message.token is not None:
             took_part = tokens.check(self._key.public_key(), device, message.token)
@@ -189,18 +195,18 @@ class RoundApplication:
         except Refused as refused:
             raise Refused(refused.code, refused.message, self._pause()) from None
         if seat is None:
-            return self._later(now.state)
-        round_, assignment = seat
+            return self._later(current.state)
+        seat_round, assignment = seat
         return messages.CheckinResponse(
             task=messages.TaskAssignment(
-                round=round_.number,
-                plan=round_.plan,
-                model=round_.model,
+                round=seat_round.number,
+                plan=seat_round.plan,
+                model=seat_round.model,
                 assignment=assignment,
                 upload_before_s=rounds.seconds_left(
-                    round_, self._store.round_settings, self._clock()
+                    seat_round, self._store.round_settings, self._clock()
                 ),
-                secure_sum=sums.label(round_) if (sums := self._sums) else None,
+                secure_sum=sums.label(seat_round) if (sums := self._sums) else None,
             )
         )
 
@@ -209,6 +215,7 @@ class RoundApplication:
         return self._store if isinstance(self._store, SecureRoundStore) else None
 
     def _secure(self, device: str, number: int, step: str, body: bytes) -> secure_steps.Next:
+        """Takes a device's step of a secure sum, and returns its answer."""
         if self._sums is None:
             raise Refused("wrong_plan", "the plan has no secure sums")
         if step not in secure_steps.STEPS:
@@ -218,6 +225,7 @@ class RoundApplication:
         return self._sums.step(number, pseudonym, bytes.fromhex(device), step, message)
 
     def _loss(self, device: str, number: int, body: bytes) -> messages.Verdict:
+        """Records the loss of a device, and returns whether the round needs its update."""
         message = messages.decode(messages.Loss, body)
         if self._store.round_settings.top is None:
             raise Refused("wrong_plan", "the plan has no phase 'loss'")
@@ -234,6 +242,7 @@ class RoundApplication:
         return messages.Verdict(upload=verdict, retry_after_s=wait)
 
     def _upload(self, device: str, number: int, body: bytes) -> messages.Accepted:
+        """Records an upload, and returns the signed token of the device's part in the round."""
         header, payload = messages.unpack_upload(body)
         pseudonym = tokens.digest(self._secret, device)
         if not self._store.has_seat(number, pseudonym, header.assignment):
@@ -260,9 +269,9 @@ class RoundApplication:
                 raise Refused("wrong_shape", "the masked vector has the wrong length")
         elif not np.isfinite(delta_of(upload, self._population.parameters)).all():
             raise Refused("not_finite", "the update has NaN or infinity")
-        took_part, place = self._store.accept(number, pseudonym, upload)
+        took_part, position = self._store.accept(number, pseudonym, upload)
         took_part = dataclasses.replace(took_part, run=self._population.run)
-        return messages.Accepted(token=tokens.sign(self._key, device, took_part), accepted=place)
+        return messages.Accepted(token=tokens.sign(self._key, device, took_part), accepted=position)
 
     def _later(self, reason: str) -> messages.CheckinResponse:
         rejection = messages.Rejection(retry_after_s=self._pace.seconds(), reason=reason)
@@ -289,6 +298,7 @@ def delta_of(upload: Upload, parameters: int) -> np.ndarray:
 
 
 def _secret_of(key: Ed25519PrivateKey) -> bytes:
+    """Returns the secret from which devices' pseudonyms follow, derived from the server's key."""
     raw = key.private_bytes(
         serialization.Encoding.Raw,
         serialization.PrivateFormat.Raw,

@@ -49,17 +49,20 @@ class PaceSteering:
     """
 
     def __init__(self, min_seconds: float, clock: Callable[[], float]):
-        self._least = min_seconds
+        self._min_seconds = min_seconds
         self._clock = clock
         self._lock = threading.Lock()
         self._sent_away: collections.deque[float] = collections.deque(maxlen=MAX_DEVICES)
 
     def seconds(self) -> int:
-        """Returns the wait for one more device, drawn so that waves of check-ins flatten."""
+        """Returns the wait for one more device, drawn so that waves of check-ins flatten.
+
+        It is longer the more devices were sent away within the last `min_seconds`.
+        """
         now = self._clock()
         with self._lock:
             self._sent_away.append(now)
-            while not now - self._least <= self._sent_away[0] <= now:
+            while not now - self._min_seconds <= self._sent_away[0] <= now:
                 self._sent_away.popleft()
-            window = max(self._least, len(self._sent_away) / CHECK_INS_A_SECOND)
-        return math.ceil(self._least + random.random() * window)
+            window = max(self._min_seconds, len(self._sent_away) / CHECK_INS_A_SECOND)
+        return math.ceil(self._min_seconds + random.random() * window)

@@ -111,30 +111,37 @@ class RoundStore:
         """
         with self._lock:
             self._tick()
-            now = self._round
-            if now is None or now.state not in rounds.OPEN:
+            current = self._round
+            if current is None or current.state not in rounds.OPEN:
                 return None
             query = "SELECT assignment, place FROM seats WHERE number=? AND attempt=? AND device=?"
-            seat = self._db.one(query, now.number, now.attempt, device)
+            seat = self._db.one(query, current.number, current.attempt, device)
             if seat and seat[1] is None:
-                return now, seat[0]
-            if seat or self._took_part(device, now.number):
+                return current, seat[0]
+            if seat or self._took_part(device, current.number):
                 raise Refused(
                     "too_soon", f"took part less than {self.round_settings.separation} rounds ago"
                 )
-            if now.state != rounds.SELECTING:
+            if current.state != rounds.SELECTING:
                 return None
             with self._transaction():
-                seat = {"assignment": assignment, "number": now.number, "attempt": now.attempt}
+                seat = {
+                    "assignment": assignment,
+                    "number": current.number,
+                    "attempt": current.attempt,
+                }
                 self._db.put("seats", {**seat, "device": device})
-                self._put(rounds.with_seat(now, self.round_settings, self._clock()))
-            return now, assignment
+                self._put(rounds.with_seat(current, self.round_settings, self._clock()))
+            return current, assignment
 
     def is_too_soon(self, took_part: Participation) -> bool:
         """Returns whether the device with this token must wait, also after an abandoned attempt."""
         with self._lock:
-            now = self._round
-            return now is not None and took_part.round > now.number - self.round_settings.separation
+            current = self._round
+            return (
+                current is not None
+                and took_part.round > current.number - self.round_settings.separation
+            )
 
     def has_seat(self, number: int, device: bytes, assignment: str) -> bool:
         """Returns whether the seat belongs to the device in any attempt at the round."""
@@ -154,23 +161,27 @@ class RoundStore:
         with self._transaction(is_forced=True):
             self._tick()
             columns = "attempt, place, sha256, chosen, weight, loss"
-            attempt, number_in_order, sha256, is_needed, *told = self._seat(
+            attempt, number_in_order, sha256, is_needed, *weight_and_loss = self._seat(
                 columns, number, device, upload.assignment
             )
             if number_in_order is not None:
                 if sha256 != upload.sha256:
                     raise Refused("replay", "this seat already has a different upload")
                 return Participation("", number, attempt), number_in_order
-            now = self._round
-            assert now is not None
-            if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
+            current = self._round
+            assert current is not None
+            if (current.number, current.attempt) != (
+                number,
+                attempt,
+            ) or current.state not in rounds.OPEN:
                 raise self._closed(number, attempt)
             if self.round_settings.top is not None:
                 if not is_needed:
                     raise Refused("surplus", "the round does not need this upload")
-                upload = dataclasses.replace(upload, weight=told[0], loss=told[1])
+                weight, loss = weight_and_loss
+                upload = dataclasses.replace(upload, weight=weight, loss=loss)
             self._take(upload)
-            number_in_order = now.accepted + 1
+            number_in_order = current.accepted + 1
             self._db.do(
                 "UPDATE seats SET place=?, sha256=? WHERE assignment=?",
                 number_in_order,
@@ -180,7 +191,7 @@ class RoundStore:
             row = {"number": number, "attempt": attempt, "place": number_in_order, **vars(upload)}
             del row["sha256"], row["included"]
             self._db.put("uploads", row)
-            self._put(rounds.with_upload(now, self.round_settings))
+            self._put(rounds.with_upload(current, self.round_settings))
             return Participation("", number, attempt), number_in_order
 
     def tell_loss(
@@ -197,14 +208,17 @@ class RoundStore:
         with self._transaction():
             self._tick()
             attempt, recorded_loss = self._seat("attempt, loss", number, device, assignment)
-            now = self._round
-            assert now is not None
-            if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
+            current = self._round
+            assert current is not None
+            if (current.number, current.attempt) != (
+                number,
+                attempt,
+            ) or current.state not in rounds.OPEN:
                 raise self._closed(number, attempt)
-            if recorded_loss is None and not now.wanted:
+            if recorded_loss is None and not current.wanted:
                 told = "UPDATE seats SET weight=?, loss=? WHERE assignment=?"
                 self._db.do(told, weight, loss, assignment)
-                self._put(rounds.with_loss(now, self.round_settings))
+                self._put(rounds.with_loss(current, self.round_settings))
             (is_needed,) = self._db.one("SELECT chosen FROM seats WHERE assignment=?", assignment)
             assert self._round is not None
             return "yes" if is_needed else "no" if self._round.wanted else "wait"
@@ -225,9 +239,13 @@ class RoundStore:
         with self._changed:
             while not self._is_stopped:
                 self._tick()
-                now = self._round
-                if now is not None and now.number == number and now.state == rounds.AGGREGATING:
-                    return now
+                current = self._round
+                if (
+                    current is not None
+                    and current.number == number
+                    and current.state == rounds.AGGREGATING
+                ):
+                    return current
                 self._changed.wait(0.5)
         return None
 
@@ -332,6 +350,7 @@ class RoundStore:
         return self._db.one(query, device, number - self.round_settings.separation) is not None
 
     def _closed(self, number: int, attempt: int) -> Refused:
+        """Returns the reason why an attempt of a round takes no more uploads."""
         accepted, goal, state = self._db.one(
             "SELECT accepted, wanted, state FROM rounds WHERE number=? AND attempt=?",
             number,
@@ -346,32 +365,32 @@ class RoundStore:
         newest = self._round
         if newest is None:
             return
-        now = rounds.at(newest, self.round_settings, self._clock())
-        if now != newest:
+        current = rounds.at(newest, self.round_settings, self._clock())
+        if current != newest:
             with self._transaction():
-                self._put(now)
+                self._put(current)
 
-    def _put(self, now: Round) -> None:
+    def _put(self, current: Round) -> None:
         """Writes the newest round in a transaction.
 
         After an abandoned round, the next attempt follows.
         """
-        closed = self._clock() if now.state not in rounds.OPEN else None
-        self._db.put("rounds", {**vars(now), "closed": closed})
-        was, self._round = self._round, now
-        if now.wanted and was is not None and not was.wanted:
+        closed = self._clock() if current.state not in rounds.OPEN else None
+        self._db.put("rounds", {**vars(current), "closed": closed})
+        previous, self._round = self._round, current
+        if current.wanted and previous is not None and not previous.wanted:
             self._db.do(
                 "UPDATE seats SET chosen=1 WHERE assignment IN (SELECT assignment FROM seats WHERE "
                 "number=? AND attempt=? AND loss IS NOT NULL ORDER BY loss, assignment LIMIT ?)",
-                now.number,
-                now.attempt,
-                now.wanted,
+                current.number,
+                current.attempt,
+                current.wanted,
             )
-        if now.state == rounds.ABANDONED:
-            of_attempt = (now.number, now.attempt)
+        if current.state == rounds.ABANDONED:
+            of_attempt = (current.number, current.attempt)
             self._db.do("DELETE FROM uploads WHERE number=? AND attempt=?", *of_attempt)
             self._db.do("DELETE FROM sums WHERE number=? AND attempt=?", *of_attempt)
-            self._put(rounds.next_attempt(now))
+            self._put(rounds.next_attempt(current))
         self._changed.notify_all()
 
     @contextmanager

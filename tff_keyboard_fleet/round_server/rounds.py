@@ -142,6 +142,7 @@ def with_loss(round_: Round, round_settings: RoundSettings) -> Round:
 
 
 def _decided(round_: Round, round_settings: RoundSettings) -> Round:
+    """Returns the round with the number of uploads that it needs, once the losses decide it."""
     if round_settings.top is None or round_.wanted:
         return round_
     return dataclasses.replace(round_, wanted=round_settings.top(round_.told))

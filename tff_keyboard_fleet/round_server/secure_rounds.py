@@ -73,12 +73,13 @@ class SecureRoundStore(RoundStore):
         if self._round is not None and self._round.state in (*rounds.OPEN, rounds.AGGREGATING):
             self._check_replay(self._round)
 
-    def _check_replay(self, now: Round) -> None:
+    def _check_replay(self, current: Round) -> None:
+        """Checks that the recorded steps of an open sum fit the settings."""
         try:
             self._open_sum()
         except SecureSumError as error:
             raise RunDirectoryError(
-                f"{self._db.path}: the secure sum of round {now.number} was started with other "
+                f"{self._db.path}: the secure sum of round {current.number} was started with other "
                 f"settings ({error}). Restore the old `devices.min_report_fraction` until the "
                 "round is released."
             ) from None
@@ -108,16 +109,19 @@ class SecureRoundStore(RoundStore):
         with self._transaction(is_forced=True):
             self._tick()
             attempt, position = self._seat("attempt, place", number, device, message.assignment)
-            now = self._round
-            assert now is not None
-            if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
+            current = self._round
+            assert current is not None
+            if (current.number, current.attempt) != (
+                number,
+                attempt,
+            ) or current.state not in rounds.OPEN:
                 if position is not None:
                     return secure_steps.Next()  # the sum is complete or lost: the device is done
                 raise self._closed(number, attempt)
             if not (isinstance(message, secure_steps.Confirm) and message.signatures is None):
-                self._keep(now, sender, step, message, body)
+                self._keep(current, sender, step, message, body)
                 self._tick()
-            return self._answer(now, step, sender, message)
+            return self._answer(current, step, sender, message)
 
     def total(self, round_: Round) -> np.ndarray:
         """Returns the sum of an attempt that aggregates, modulo 2^bits: [size] unsigned."""
@@ -128,8 +132,12 @@ class SecureRoundStore(RoundStore):
             return self._total
 
     def _keep(
-        self, now: Round, sender: bytes, step: str, message: secure_steps.Step, body: bytes
+        self, current: Round, sender: bytes, step: str, message: secure_steps.Step, body: bytes
     ) -> None:
+        """Applies a device's message to the sum, and records it.
+
+        The same message again has no effect; another one for the same step is refused.
+        """
         query = "SELECT body FROM sums WHERE assignment=? AND step=?"
         recorded = self._db.one(query, message.assignment, step)
         if recorded is not None:
@@ -142,14 +150,14 @@ class SecureRoundStore(RoundStore):
         with _refusing():
             _apply(sum_, sender, message)
         self._is_ahead = True
-        self._note(now, step, body, message.assignment, sender)
+        self._note(current, step, body, message.assignment, sender)
 
     def _take(self, upload: Upload) -> None:
         """Adds a masked vector to the sum."""
-        now = self._round
-        assert now is not None
+        current = self._round
+        assert current is not None
         if self._open_sum().questions is not None:
-            raise self._closed(now.number, now.attempt)
+            raise self._closed(current.number, current.attempt)
         query = "SELECT device FROM sums WHERE assignment=? AND step='share'"
         row = self._db.one(query, upload.assignment)
         if row is None:
@@ -158,7 +166,7 @@ class SecureRoundStore(RoundStore):
         with _refusing():
             self._report(self._open_sum(), row[0], upload.payload, included)
         self._is_ahead = True
-        self._note(now, _REPORT, json.dumps(included).encode(), upload.assignment, row[0])
+        self._note(current, _REPORT, json.dumps(included).encode(), upload.assignment, row[0])
 
     def _took_part(self, device: bytes, number: int) -> bool:
         """Extends the base class: false shares that cost an attempt at this round count, too."""
@@ -179,94 +187,102 @@ class SecureRoundStore(RoundStore):
 
     def _may_close(self) -> bool:
         """Closes the open step if it is time, and returns whether it did."""
-        now = self._round
-        if now is None or now.state not in rounds.OPEN or now.begun is None:
+        current = self._round
+        if current is None or current.state not in rounds.OPEN or current.begun is None:
             return False
         secure_sum = self._open_sum()
         if secure_sum.questions is not None:
             if secure_sum.server.can_sum:
-                self._finish(now, secure_sum)
+                self._finish(current, secure_sum)
             return False
         if secure_sum.neighbours is None:
             end, count = _CIRCLE, secure_sum.adverts
-            is_whole = now.state == rounds.RUNNING and count == now.seats
+            is_whole = current.state == rounds.RUNNING and count == current.seats
         elif secure_sum.envelopes is None:
             end, count = _ENVELOPES, secure_sum.shares
             is_whole = count == len(secure_sum.neighbours)
         else:
-            end, count = _QUESTIONS, now.accepted
+            end, count = _QUESTIONS, current.accepted
             is_whole = count >= min(self.round_settings.goal, len(secure_sum.envelopes))
-        age = (self._clock() - now.begun) / self.round_settings.deadline_seconds
+        age = (self._clock() - current.begun) / self.round_settings.deadline_seconds
         is_due = age >= _ENDS[end] and count >= self.round_settings.min_reports
         if not (is_whole or is_due):
             return False
         with self._transaction(is_forced=True):
             self._is_ahead = True
             order = _close(secure_sum, end)
-            self._note(now, end, json.dumps([x.hex() for x in order]).encode())
+            self._note(current, end, json.dumps([x.hex() for x in order]).encode())
         return True
 
-    def _finish(self, now: Round, secure_sum: _Sum) -> None:
+    def _finish(self, current: Round, secure_sum: _Sum) -> None:
+        """Adds up the sum. If that fails, abandons the attempt, and notes the device to blame."""
         state, dealers = rounds.AGGREGATING, set[bytes | None]()
         try:
             self._total = secure_sum.server.sum()
         except SecureSumError as error:
             state, dealers = rounds.ABANDONED, {error.device}
         with self._transaction(is_forced=True):
-            self._put(dataclasses.replace(now, state=state), dealers)
+            self._put(dataclasses.replace(current, state=state), dealers)
 
-    def _put(self, now: Round, dealers: Set[bytes | None] = frozenset()) -> None:
+    def _put(self, current: Round, dealers: Set[bytes | None] = frozenset()) -> None:
         """Extends the base class: keeps the seats of false dealers of an abandoned attempt."""
         seats = []
-        if now.state == rounds.ABANDONED:
+        if current.state == rounds.ABANDONED:
             dealers = dealers | self._open_sum().server.false_dealers
             query = (
                 "SELECT assignment, device FROM sums WHERE number=? AND attempt=? AND step='share'"
             )
-            shares = self._db.all(query, now.number, now.attempt)
+            shares = self._db.all(query, current.number, current.attempt)
             seats = [assignment for assignment, device in shares if device in dealers]
-        super()._put(now)
+        super()._put(current)
         for assignment in seats:
-            self._note(now, _FALSE, b"", assignment)
+            self._note(current, _FALSE, b"", assignment)
 
     def _answer(
-        self, now: Round, step: str, sender: bytes, message: secure_steps.Step
+        self, current: Round, step: str, sender: bytes, message: secure_steps.Step
     ) -> secure_steps.Next:
+        """Returns the answer to a step: its result, or the time to wait until the step closes."""
         secure_sum = self._open_sum()
-        given = {
+        results_of_steps = {
             "advertise": (secure_sum.neighbours, secure_steps.neighbours),
             "share": (secure_sum.envelopes, secure_steps.envelopes),
             "confirm": (secure_sum.questions, secure_steps.question),
         }
-        part = int(self.round_settings.deadline_seconds / 50)
-        wait = secure_steps.Next(retry_after_s=min(max(part, 1), _MAX_WAIT_SECONDS))
+        seconds = int(self.round_settings.deadline_seconds / 50)
+        wait = secure_steps.Next(retry_after_s=min(max(seconds, 1), _MAX_WAIT_SECONDS))
         if isinstance(message, secure_steps.Unmask):
             return secure_steps.Next()
         if isinstance(message, secure_steps.Confirm) and message.signatures is not None:
             confirmed = secure_sum.server.confirmations(sender)
             return secure_steps.confirmed(confirmed) if confirmed else wait
-        closed, written = given[step]
-        if closed is None:
+        results, to_message = results_of_steps[step]
+        if results is None:
             return wait
         if (
             step == "share"
             and secure_sum.questions is not None
             and sender not in secure_sum.questions
         ):
-            raise self._closed(now.number, now.attempt)  # saves the device a useless upload
-        if sender not in closed:
+            raise self._closed(current.number, current.attempt)  # saves the device a useless upload
+        if sender not in results:
             raise Refused("late", "this step closed without this device")
-        answer: secure_steps.Next = written(closed[sender])  # type: ignore[operator]
+        answer: secure_steps.Next = to_message(results[sender])  # type: ignore[operator]
         return answer
 
     def _note(
-        self, now: Round, step: str, body: bytes, assignment: str | None = None, device: bytes = b""
+        self,
+        current: Round,
+        step: str,
+        body: bytes,
+        assignment: str | None = None,
+        device: bytes = b"",
     ) -> None:
+        """Records a message of a device, or, without an assignment, the end of a step."""
         self._db.put(
             "sums",
             {
-                "number": now.number,
-                "attempt": now.attempt,
+                "number": current.number,
+                "attempt": current.attempt,
                 "assignment": assignment,
                 "device": device,
                 "step": step,
@@ -276,30 +292,31 @@ class SecureRoundStore(RoundStore):
 
     def _open_sum(self) -> _Sum:
         """Returns the sum of the newest round, and rebuilds it from disk if it is not in memory."""
-        now = self._round
-        assert now is not None
-        if self._sum is None or self._sum_of != (now.number, now.attempt):
+        current = self._round
+        assert current is not None
+        if self._sum is None or self._sum_of != (current.number, current.attempt):
             self._total = None
-            self._sum, self._sum_of = self._replayed(now), (now.number, now.attempt)
+            self._sum, self._sum_of = self._replayed(current), (current.number, current.attempt)
         return self._sum
 
-    def _replayed(self, now: Round) -> _Sum:
+    def _replayed(self, current: Round) -> _Sum:
+        """Returns the sum of the current attempt, after all recorded steps."""
         assert self.round_settings.sums is not None
-        label = secure_steps.label(self.label(now), now.plan, now.model)
+        label = secure_steps.label(self.label(current), current.plan, current.model)
         settings = dataclasses.replace(self.round_settings.sums, label=label)
         secure_sum = _Sum(Server(settings, min_devices=self.round_settings.min_reports))
         rows = self._db.all(
             "SELECT assignment, device, step, body FROM sums WHERE number=? AND attempt=? "
             "ORDER BY place",
-            now.number,
-            now.attempt,
+            current.number,
+            current.attempt,
         )
         query = "SELECT payload FROM uploads WHERE number=? AND attempt=? AND assignment=?"
         for assignment, device, step, body in rows:
             if assignment is None:
                 _close(secure_sum, step, [bytes.fromhex(x) for x in json_text.parse(body)])
             elif step == _REPORT:
-                (payload,) = self._db.one(query, now.number, now.attempt, assignment)
+                (payload,) = self._db.one(query, current.number, current.attempt, assignment)
                 self._report(secure_sum, device, payload, json_text.parse(body))
             else:
                 _apply(secure_sum, device, messages.decode(secure_steps.STEPS[step], body))
@@ -351,7 +368,10 @@ def _apply(secure_sum: _Sum, sender: bytes, message: Any) -> None:
 
 
 def _close(secure_sum: _Sum, end: str, order: Sequence[bytes] | None = None) -> list[bytes]:
-    """Closes a step. Returns the circle of devices if the step makes one, else an empty list."""
+    """Closes a step. Returns the circle of devices if the step makes one, else an empty list.
+
+    `end` is the step. `order` is the recorded circle, if the step is replayed.
+    """
     if end == _CIRCLE:
         secure_sum.neighbours = secure_sum.server.neighbours(order or None)
         return list(secure_sum.neighbours)
@@ -364,6 +384,7 @@ def _close(secure_sum: _Sum, end: str, order: Sequence[bytes] | None = None) -> 
 
 @contextmanager
 def _refusing() -> Iterator[None]:
+    """Refuses a message that the secure sum rejects."""
     try:
         yield
     except (SecureSumError, ValueError) as error:

@@ -152,6 +152,8 @@ class _Request(cheroot_server.HTTPRequest):
 
 
 class _Connection(cheroot_server.HTTPConnection):
+    """A connection that the server counts while it is open."""
+
     RequestHandlerClass = _Request
 
     def __init__(self, server: "_Server", *arguments: Any):
@@ -164,6 +166,8 @@ class _Connection(cheroot_server.HTTPConnection):
 
 
 class _Server(wsgi.Server):
+    """A server with a bound on the number of open connections."""
+
     ConnectionClass = _Connection
 
     def __init__(self, *arguments: Any, **options: Any):

@@ -91,6 +91,7 @@ def read_status(folder: pathlib.Path) -> Status:
 
 
 def _status(db: sqlite3.Connection) -> Status:
+    """Returns the counts of the file, and the speed of the last `RECENT` rounds."""
     states = dict(db.execute("SELECT state, count(*) FROM rounds GROUP BY state"))
     (uploads,) = db.execute(
         "SELECT coalesce(sum(accepted), 0) FROM rounds WHERE state!=?", (rounds.ABANDONED,)

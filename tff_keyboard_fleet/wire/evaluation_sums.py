@@ -105,19 +105,19 @@ def from_vectors(
 
     names = columns(num_models, own_words)
     values = np.maximum(vectors * bounds(names, max_words), 0.0)
-    found = dict(zip(names, values.T, strict=True))
-    tokens = found[-1, False, "tokens"]
-    ends = np.minimum(found[-1, False, "eos_tokens"], tokens)
+    sums = dict(zip(names, values.T, strict=True))
+    tokens = sums[-1, False, "tokens"]
+    ends = np.minimum(sums[-1, False, "eos_tokens"], tokens)
     text = {
         "tokens": tokens,
         "eos_tokens": ends,
-        "oov_tokens": np.minimum(found[-1, False, "oov_tokens"], tokens - ends),
-        "characters": found[-1, False, "characters"],
+        "oov_tokens": np.minimum(sums[-1, False, "oov_tokens"], tokens - ends),
+        "characters": sums[-1, False, "characters"],
     }
     result = []
     for model in range(num_models):
-        variants = [text | {name: found[model, False, name] for name in OF_MODEL}]
+        variants = [text | {name: sums[model, False, name] for name in OF_MODEL}]
         if own_words:
-            variants.append(text | {name: found[model, True, name] for name in OF_OWN_WORDS})
+            variants.append(text | {name: sums[model, True, name] for name in OF_OWN_WORDS})
         result.append(variants)
     return result

@@ -99,5 +99,6 @@ def check_request(
 
 
 def _signed(method: str, path: str, clock: str, body: bytes) -> bytes:
+    """Returns the bytes of a request that its signature covers."""
     digest = hashlib.sha256(body).hexdigest()
     return "\n".join([_CONTEXT, f"{method} {path}", clock, digest]).encode()

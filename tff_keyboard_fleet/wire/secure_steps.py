@@ -259,12 +259,14 @@ def from_hex(values: Mapping[str, str] | None) -> dict[bytes, bytes]:
 
 
 def _written(each: sums.Envelope, other: bytes) -> Envelope:
+    """Returns an envelope as JSON values, with the device at its other end."""
     return Envelope(
         other=other.hex(), sealed=each.sealed.hex(), own=each.own.hex(), pair=each.pair.hex()
     )
 
 
 def _read(each: Envelope, sender: bytes, recipient: bytes) -> sums.Envelope:
+    """Returns an envelope from its JSON values."""
     sealed, own_digest, pair = map(bytes.fromhex, (each.sealed, each.own, each.pair))
     return sums.Envelope(
         sender=sender, recipient=recipient, sealed=sealed, own=own_digest, pair=pair

@@ -206,6 +206,7 @@ class Device:
         return Reveal(device=self.name, shares=shares)
 
     def _sealed(self, to: Advert, own_share: bytes, pair_share: bytes) -> Envelope:
+        """Returns the shares of this device's two secrets, encrypted for a neighbour."""
         context, nonce = self._context, secrets.token_bytes(_NONCE_BYTES)
         between = context + self.name + to.device
         sealed = nonce + self._cipher(to).encrypt(nonce, own_share + pair_share, between)
@@ -218,6 +219,7 @@ class Device:
         )
 
     def _opened(self, other: bytes, is_own: bool) -> bytes | None:
+        """Returns a neighbour's share of its own or its pair secret; None if the share is false."""
         envelope, context = self._received[other], self._context
         nonce, sealed = envelope.sealed[:_NONCE_BYTES], envelope.sealed[_NONCE_BYTES:]
         between = context + other + self.name
@@ -226,8 +228,8 @@ class Device:
         except (InvalidTag, ValueError):
             return None
         own_share, pair_share = shares[: shamir.SHARE_BYTES], shares[shamir.SHARE_BYTES :]
-        told = digest(context, OWN, own_share), digest(context, PAIR, pair_share)
-        if told != (envelope.own, envelope.pair):
+        digests = digest(context, OWN, own_share), digest(context, PAIR, pair_share)
+        if digests != (envelope.own, envelope.pair):
             return None
         return own_share if is_own else pair_share
 

@@ -198,6 +198,7 @@ def _sign(key: Ed25519PrivateKey, purpose: bytes, context: bytes, *adverts: Adve
 def _is_signed(
     signature: bytes, signer: Advert, purpose: bytes, context: bytes, *adverts: Advert
 ) -> bool:
+    """Checks a signature of `signer` for a purpose in a round."""
     try:
         key = Ed25519PublicKey.from_public_bytes(signer.device)
         key.verify(signature, _signed_bytes(purpose, context, *adverts))

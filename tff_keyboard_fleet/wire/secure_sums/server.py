@@ -229,6 +229,7 @@ class Server:
         return collections.Counter(x for shares in self._revealed.values() for x in shares)
 
     def _secret(self, device: bytes) -> bytes:
+        """Returns the secret of a device, from the shares that its neighbours revealed."""
         points = {x: point for point, x in enumerate(sorted(self._circle[device]), 1)}
         shares = {
             points[x]: self._revealed[x][device]
@@ -256,10 +257,12 @@ class Server:
         return [x for x in self._pairs(device) if x in self.reported]
 
     def _envelope(self, sender: bytes, recipient: bytes) -> Envelope:
+        """Returns the envelope that a device sent to a neighbour."""
         index = sorted(self._circle[sender]).index(recipient)
         return self._shares[sender].envelopes[index]
 
     def _close(self, step: str, count: int, following: str) -> None:
+        """Ends a step with `count` devices, and begins the `following` one."""
         self._require(step, True, "")
         if count < self._min_devices:
             raise SecureSumError(
@@ -268,6 +271,7 @@ class Server:
         self._step = following
 
     def _require(self, step: str, rule: bool, problem: str) -> None:
+        """Raises `SecureSumError` unless the sum is at a step, and a device follows its rule."""
         if self._step != step:
             raise SecureSumError(f"A secure sum is at step {self._step!r}, not {step!r}.")
         if not rule:

@@ -47,6 +47,7 @@ def join(shares: Mapping[int, bytes]) -> bytes | None:
 
 
 def _value(polynomial: Sequence[int], x: int) -> int:
+    """Returns the value of a polynomial at x, modulo the prime. The constant comes first."""
     result = 0
     for coefficient in reversed(polynomial):
         result = (result * x + coefficient) % PRIME
