@@ -111,6 +111,7 @@ def _end_at_once(code: int) -> None:
 
 
 def _main(arguments: list[str]) -> None:
+    """Runs the task that the first argument names. Ends the process with its exit code."""
     from tff_keyboard.command_line import cli
     from tff_keyboard.host import output
     from tff_keyboard.storage.errors import ProgramError

@@ -61,6 +61,10 @@ def run(options: Options) -> None:
 
 
 def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report":
+    """Returns the report of a comparison's folder, with the runs that it compares.
+
+    `beginnings` are the texts for which the models suggest words.
+    """
     from tff_keyboard.evaluation.report import page, run_privacy, run_records
     from tff_keyboard.evaluation.results.comparison import Comparison
     from tff_keyboard.evaluation.results.result import read_json
@@ -79,6 +83,7 @@ def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.
 
 
 def _of_run(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report":
+    """Returns the report of a run, on its held-out clients or, without them, on validation."""
     from tff_keyboard.evaluation.report import page, run_privacy, run_records
     from tff_keyboard.evaluation.results.comparison import Comparison
 
@@ -98,6 +103,7 @@ def _of_run(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report"
 def _strips(
     sources: Sequence[str], models: Sequence[str], store_path: str | None, beginnings: Sequence[str]
 ) -> "list[Example]":
+    """Returns the suggestions of each model after each beginning; [] without TensorFlow."""
     if not beginnings:
         return []
     from tff_keyboard.data.store.client_store import ClientStore

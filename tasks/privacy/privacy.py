@@ -144,11 +144,12 @@ def plan(options: Options, target_epsilon: float) -> str:
     )
     configs = planning.mechanisms_to_compare(config.aggregation)
 
-    def planned(name: str, one: planning.Schedule) -> "Plan | UnreachableTargetError":
+    def planned(name: str, schedule: planning.Schedule) -> "Plan | UnreachableTargetError":
+        """Plans one mechanism for a schedule. Returns the error if no noise reaches the target."""
         try:
             return planning.plan_config(
                 configs[name],
-                one,
+                schedule,
                 target_epsilon=target_epsilon,
                 momentum=config.server.momentum if isinstance(config.server, FedAvgM) else 0.0,
                 origin=origin,
@@ -157,19 +158,19 @@ def plan(options: Options, target_epsilon: float) -> str:
             return error
 
     compared = [planned(name, schedule) for name in configs]
-    reached = [one for one in compared if isinstance(one, planning.Plan)]
-    if not reached:
+    plans_in_reach = [one for one in compared if isinstance(one, planning.Plan)]
+    if not plans_in_reach:
         raise min(
             (one for one in compared if isinstance(one, planning.UnreachableTargetError)),
             key=lambda error: error.smallest_epsilon,
         )
-    best = min(reached, key=lambda one: one.error).mechanism
-    shown = configs.get("gaussian", configs[best])
-    header = planning.planned_header(shown, schedule, origin=origin)
+    best = min(plans_in_reach, key=lambda one: one.error).mechanism
+    planned_privacy = configs.get("gaussian", configs[best])
+    header = planning.planned_header(planned_privacy, schedule, origin=origin)
     protected = f"a population of {schedule.population}" if schedule.population else "devices"
     parts = [
         f"Smallest noise for epsilon <= {target_epsilon:g} at delta "
-        f"{reached[0].guarantee.delta:g}, with {protected}.\n"
+        f"{plans_in_reach[0].guarantee.delta:g}, with {protected}.\n"
         "multiplier: `noise_multiplier`. error: noise in one coordinate of the sum over rounds, "
         "root mean square over all rounds, in clip norms. In two trainings of docs/privacy.md, an "
         "error of 0.02 cost no recall, and one of 0.09 cost 16 points of top-1 recall.",

@@ -234,6 +234,7 @@ def check_contents(
 
 
 def _weights(model: NextWordModel, rows: np.ndarray) -> CifgWeights | StreamingWeights:
+    """Returns the weights with the words in the file's order; `rows` [V] are the model's ids."""
     if model.name_in_registry != "cifg":
         return StreamingWeights.from_model(model, rows)
     weights = CifgWeights.from_model(model)
@@ -241,6 +242,7 @@ def _weights(model: NextWordModel, rows: np.ndarray) -> CifgWeights | StreamingW
 
 
 def _model_bytes(weights: CifgWeights | StreamingWeights, options: ExportOptions) -> bytes:
+    """Returns the model file, by the converter or builder that these options need."""
     if isinstance(weights, StreamingWeights):
         return streaming.convert(weights, options.quantization, top_k=options.top_k)
     if options.trainable:
@@ -254,6 +256,7 @@ def _model_bytes(weights: CifgWeights | StreamingWeights, options: ExportOptions
 def _verified(
     written: bytes, weights: CifgWeights | StreamingWeights, options: ExportOptions
 ) -> inspection.FileReport:
+    """Checks the size, signatures and word tables of a written file. Returns its report."""
     names = list(signatures.INFERENCE_SIGNATURES)
     if options.trainable:
         names += signatures.TRAINING_SIGNATURES

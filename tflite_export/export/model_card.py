@@ -92,6 +92,7 @@ def _list(facts: list[tuple[str, str]]) -> str:
 
 
 def _data(run_dir: pathlib.Path) -> str:
+    """Returns the section on the training data: its source, and the size of each population."""
     path = run_dir / names.DATA_CARD
     if not path.is_file():
         return f"{_NOT_KNOWN}: the run has no data card."
@@ -102,14 +103,14 @@ def _data(run_dir: pathlib.Path) -> str:
             return _list([("source", str(card["clients"])), ("train clients", f"{clients:,}")])
         rows = [["population", "clients", "messages", "words", "OOV"]]
         is_private = private_runs.is_private(run_dir)
-        for name, found in card["populations"].items():
+        for name, population in card["populations"].items():
             if is_private and name in PRIVATE_POPULATIONS:
                 continue
             rows.append(
                 [
                     name,
-                    *(f"{found[key]:,}" for key in ("clients", "messages", "words")),
-                    f"{found['oov_rate']:.1%}",
+                    *(f"{population[key]:,}" for key in ("clients", "messages", "words")),
+                    f"{population['oov_rate']:.1%}",
                 ]
             )
         # Names and hashes of files can reveal clients, and test guesses of their text.
@@ -126,6 +127,7 @@ def _data(run_dir: pathlib.Path) -> str:
 
 
 def _worth(metrics: Metrics, run_dir: pathlib.Path) -> str:
+    """Returns the section on quality: the metrics on held-out clients, with their slices."""
     path = run_dir / names.evaluation("held_out")
     if not path.is_file():
         return "Not measured. Run `tff-keyboard evaluate` on held-out clients and export again."
@@ -143,6 +145,7 @@ def _worth(metrics: Metrics, run_dir: pathlib.Path) -> str:
 
 
 def _figures(metrics: Metrics) -> str:
+    """Returns one line per headline metric, with its interval."""
     lines = []
     for metric in HEADLINES:
         measurement = metrics.get(metric.name)
@@ -157,6 +160,7 @@ def _figures(metrics: Metrics) -> str:
 
 
 def _parity(parity: Parity | None) -> str:
+    """Returns the section on the comparison between the file and the trained model."""
     if parity is None:
         return (
             "Not measured on text (`--no-parity`). The word table in the file was compared with "
@@ -166,8 +170,8 @@ def _parity(parity: Parity | None) -> str:
         f"- compared on {parity.words:,} words of {parity.people} clients",
         f"- same best word as the float model in {parity.same_best:.1%} of the positions",
     ]
-    for name, found in parity.differences.items():
-        lines.append(f"- {name}: {100 * found.value:+.3f} points")
+    for name, difference in parity.differences.items():
+        lines.append(f"- {name}: {100 * difference.value:+.3f} points")
     if parity.forgiven:
         lines.append(f"- **failed and allowed by `--allow-loss`**: {parity.forgiven}")
     if parity.little_text:

@@ -71,6 +71,7 @@ def refuse_counts(
 
 
 def _hides(earlier: EarlierRun, counted: ClientDigests) -> bool:
+    """Checks if noise hides clients of an earlier run that may be among the `counted` ones."""
     model = pathlib.Path(earlier.path or earlier.model)
     if not earlier.rounds and not is_private(model):
         # A model that is in no run says whether a private run led to it.

@@ -82,6 +82,7 @@ def _has_archive(data: bytes) -> bool:
 
 
 def _check_entry(entry: zipfile.ZipInfo, entries: Mapping[str, bytes], max_bytes: int) -> None:
+    """Raises `ValueError` unless an entry is a known file, stored as it is, that occurs once."""
     if entry.filename not in NAMES or entry.filename in entries:
         raise ValueError("an entry that is unknown or occurs twice")
     if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:

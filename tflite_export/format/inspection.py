@@ -60,6 +60,7 @@ def inspect(data: bytes) -> FileReport:
 
 
 def _report(data: bytes) -> FileReport:
+    """Reads the file's signatures, operators and buffers."""
     root = schema.Model.GetRootAsModel(data, 0)
     model = schema.ModelT.InitFromObj(root)
     operators = collections.Counter(
@@ -121,6 +122,7 @@ def verify(
 
 
 def _check_tables(report: FileReport, table_shape: tuple[int, int], copies: int) -> None:
+    """Raises `CheckFailed` unless `copies` buffers have the shape of the word table."""
     rows, columns = table_shape
     shapes = {(rows, columns), (columns, rows)}
     tables = [buffer for buffer in report.buffers if shapes & set(buffer.shapes)]
@@ -132,6 +134,7 @@ def _check_tables(report: FileReport, table_shape: tuple[int, int], copies: int)
 
 
 def _stored_buffers(data: bytes, root: schema.Model, model: schema.ModelT) -> list[StoredBuffer]:
+    """Returns the buffers that have content, the largest first, with their tensors' shapes."""
     readers: dict[int, list[tuple[int, ...]]] = collections.defaultdict(list)
     for subgraph in model.subgraphs:
         for tensor in subgraph.tensors:

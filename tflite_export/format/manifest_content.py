@@ -60,8 +60,8 @@ class ManifestModel:
     sha256: str
 
     def __post_init__(self) -> None:
-        shown = self.quantization.isprintable() and len(self.quantization) <= _LONGEST_NAME
-        _require(shown, "manifest.model.quantization", "must be a name on one line")
+        is_name = self.quantization.isprintable() and len(self.quantization) <= _LONGEST_NAME
+        _require(is_name, "manifest.model.quantization", "must be a name on one line")
         _require_range("model.top_k", self.top_k, 1, _MAX_STATES)
         _require_range("model.bytes", self.bytes, 1, MAX_MODEL_BYTES)
         if self.training_length is not None:

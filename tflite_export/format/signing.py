@@ -85,7 +85,8 @@ def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, na
         content = json_text.parse(signature)
         if content["format"] != FORMAT:
             raise ValueError("another format")
-        signed_by, found = str(content["public_key_sha256"]), bytes.fromhex(content["signature"])
+        signed_by = str(content["public_key_sha256"])
+        signature_bytes = bytes.fromhex(content["signature"])
     except (ValueError, KeyError, TypeError):
         raise CheckFailed(f"{name}: not a signature file of format {FORMAT!r}.") from None
     if signed_by != key_id(key):
@@ -94,7 +95,7 @@ def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, na
             f"{key_id(key)[:16]}..)."
         )
     try:
-        key.verify(found, _CONTEXT + manifest)
+        key.verify(signature_bytes, _CONTEXT + manifest)
     except InvalidSignature:
         raise CheckFailed(
             f"{name}: the signature does not match the manifest: the export was changed after "

@@ -120,10 +120,10 @@ def checked_body(data: bytes, magic: bytes) -> bytes:
     Raises:
       ValueError: If the file has another format, or is damaged.
     """
-    format_line, rest = data.split(b"\n", 1)
+    format_line, after_format = data.split(b"\n", 1)
     if format_line != magic:
         raise ValueError(f"the first line is not {magic.decode()!r}")
-    checksum, body = rest.split(b"\n", 1)
+    checksum, body = after_format.split(b"\n", 1)
     if hashlib.sha256(body).hexdigest().encode() != checksum:
         raise ValueError("the checksum differs from the content")
     return body

@@ -149,20 +149,20 @@ def compare_strips(
       `(wrong, error)`. `wrong` [n] bool is true if the strip does not show the best words of its
       logits. `error` is the largest relative difference of a probability.
     """
-    of_words = (ids >= NUM_SPECIAL) & (ids < logits.shape[1])
-    shown = np.take_along_axis(logits, np.where(of_words, ids, 0), axis=1)  # [n, k]
+    is_word = (ids >= NUM_SPECIAL) & (ids < logits.shape[1])
+    strip_logits = np.take_along_axis(logits, np.where(is_word, ids, 0), axis=1)  # [n, k]
     largest = logits.max(axis=1, keepdims=True)
     total = np.exp(logits - largest).sum(axis=1, dtype=np.float64, keepdims=True)
-    expected = np.exp((shown - largest).astype(np.float64)) / total
+    expected = np.exp((strip_logits - largest).astype(np.float64)) / total
     error = np.abs(probabilities - expected) / np.maximum(expected, np.finfo(np.float32).tiny)
     # At most j words have larger logits than the word at position j.
     better = [
-        (logits[:, NUM_SPECIAL:] > shown[:, [j]] + PROBABILITY_TOLERANCE).sum(axis=1) <= j
+        (logits[:, NUM_SPECIAL:] > strip_logits[:, [j]] + PROBABILITY_TOLERANCE).sum(axis=1) <= j
         for j in range(ids.shape[1])
     ]
     repeated = (np.diff(np.sort(ids, axis=1), axis=1) == 0).any(axis=1)
     near = (error <= PROBABILITY_TOLERANCE).all(axis=1)  # NaN is not near
-    right = of_words.all(axis=1) & ~repeated & near & np.all(better, axis=0)
+    right = is_word.all(axis=1) & ~repeated & near & np.all(better, axis=0)
     return ~right, float(error.max(initial=0.0))
 
 

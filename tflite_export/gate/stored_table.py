@@ -83,10 +83,10 @@ def check_table(data: bytes, truth: np.ndarray, copies: int = 1) -> None:
       CheckFailed: If a row differs.
     """
     rows, dim = truth.shape
-    wrong, *others = (
+    candidates = [
         wrong_rows(read_table(data, (rows, dim), position), truth) for position in range(copies)
-    )
-    wrong = min([wrong, *others], key=len)
+    ]
+    wrong = min(candidates, key=len)
     if len(wrong):
         raise CheckFailed(
             f"{len(wrong):,} of the {len(truth):,} rows of the word table in the file differ from "

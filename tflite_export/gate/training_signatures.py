@@ -71,6 +71,7 @@ def check_training(predictor: KeyboardPredictor, model: NextWordModel, rows: np.
 
 
 def _check_stored(stored: Weights, trained: Weights) -> None:
+    """Raises an error unless the int8 weights are the trained ones within half a step per row."""
     if {name: value.shape for name, value in stored.items()} != {
         name: value.shape for name, value in trained.items()
     }:
@@ -86,6 +87,7 @@ def _check_stored(stored: Weights, trained: Weights) -> None:
 
 
 def _loss_and_gradients(weights: Weights, message: np.ndarray) -> tuple[float, Weights]:
+    """Returns the mean loss of a message of ids [time], and its gradients, by TensorFlow."""
     variables = {name: tf.Variable(value) for name, value in weights.items()}
     with tf.GradientTape() as tape:
         logits = _logits(variables, message[:-1])

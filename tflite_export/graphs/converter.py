@@ -166,6 +166,8 @@ class CifgFunctions(tf.Module):
         return tf.where(tf.logical_and(ids >= 0, ids < self.vocabulary_size), ids, OOV)
 
     def _predict(self, tokens):
+        """Reads all tokens [1, time] from the zero state. Returns the last outputs."""
+
         def read_next(position, c, h):
             # The reshape fails if the batch size is not 1. A squeeze would be converted to an
             # operator that does not fail.
@@ -186,6 +188,7 @@ class CifgFunctions(tf.Module):
         return {"logits": self.all_logits(h)}
 
     def _outputs(self, c, h):
+        """Returns the best words, their probabilities, and the state, given a state."""
         probabilities = tf.nn.softmax(self.all_logits(h))
         values, rows = tf.math.top_k(probabilities[:, NUM_SPECIAL:], self._top_k)
         return {"ids": rows + NUM_SPECIAL, "probabilities": values, "new_c": c, "new_h": h}

@@ -346,6 +346,7 @@ class SubgraphBuilder:
         return outputs
 
     def _unary(self, operator: int, x: int, shape: Sequence[int]) -> int:
+        """Adds an operator on one tensor, and returns its output of this shape."""
         output = self.tensor(shape)
         self.operator(operator, [x], [output])
         return output
@@ -359,11 +360,13 @@ class SubgraphBuilder:
         shape: Sequence[int],
         type_: int = Type.FLOAT32,
     ) -> int:
+        """Adds an operator on two tensors, and returns its output of this shape."""
         output = self.tensor(shape, type_)
         self.operator(operator, [a, b], [output], options)
         return output
 
     def _compare(self, operator: int, options: str, a: int, b: int) -> int:
+        """Adds a comparison of two numbers, and returns its output [1]."""
         output = self.tensor([1], Type.BOOL)
         self.operator(operator, [a, b], [output], options)
         return output

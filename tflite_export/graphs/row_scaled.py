@@ -82,6 +82,7 @@ class _Cifg:
         return ids, values
 
     def _embed(self, graph: SubgraphBuilder, token: int) -> int:
+        """Adds the lookup of a word's row, scaled to float32. Returns [1, dim]."""
         row = graph.lookup(token, graph.constant(self._table.values, 1.0), self.dim)
         codes = graph.constant(self._table.codes[:, np.newaxis], self._table.base)
         return graph.multiply(row, graph.lookup(token, codes, 1), [1, self.dim])

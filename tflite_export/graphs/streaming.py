@@ -132,6 +132,7 @@ class _Functions(tf.Module):
         self.logits = tf.function(self._logits, input_signature=state[1:])
 
     def _predict(self, tokens):
+        """Reads all tokens [1, time] from the initial state. Returns the outputs after the last."""
         read = self._push if self._is_window else self._read_token
 
         def read_next(position, c, h):
@@ -156,6 +157,7 @@ class _Functions(tf.Module):
         return {"logits": self._scores(h)}
 
     def _outputs(self, c, h):
+        """Returns the best words, their probabilities, and the state, given a state."""
         probabilities = tf.nn.softmax(self._scores(h))
         values, rows = tf.math.top_k(probabilities[:, NUM_SPECIAL:], self._top_k)
         return {"ids": rows + NUM_SPECIAL, "probabilities": values, "new_c": c, "new_h": h}
@@ -185,6 +187,7 @@ class _Functions(tf.Module):
         return tf.where(is_word, new_c, c), tf.where(is_word, new_h, h)
 
     def _unpacked(self, c: tf.Tensor) -> list[tf.Tensor]:
+        """Returns the parts of a state, from one row c that is 0 in the initial state."""
         sizes = [part.size for part in self._initial]
         parts = tf.split(c, sizes, axis=1) if len(sizes) > 1 else [c]
         return [
@@ -193,6 +196,7 @@ class _Functions(tf.Module):
         ]
 
     def _packed(self, state: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns a state as one row, minus the initial state, so that zeros stand for it."""
         rows = [
             tf.reshape(_plus(part, -initial), [1, initial.size])
             for part, initial in zip(state, self._initial, strict=True)

@@ -88,6 +88,7 @@ class _TrainableCifg(CifgFunctions):
         return tf.split(z, 3, axis=1)
 
     def _train(self, tokens, learning_rate):
+        """Makes one step of SGD on a message of tokens [1, time]. Returns the loss before it."""
         # The reshape fails if the batch size is not 1.
         message = self.known_ids(tf.reshape(tokens, [tf.shape(tokens)[1]]))
         # Adds a target, because TFLite leaves an empty matrix product uninitialised, not zero.
@@ -164,6 +165,7 @@ def _run_forth(pre, recurrent_kernel, projection):
     units, dim = projection.shape
 
     def step(t, c, h, gates, cells, hidden):
+        """Computes step t: gates [time, 3 units], cells [time, units] and hidden [time, dim]."""
         z = tf.gather(pre, [t]) + tf.matmul(h, recurrent_kernel)
         z_i, z_g, z_o = tf.split(z, 3, axis=1)
         i, g, o = tf.sigmoid(z_i), tf.tanh(z_g), tf.sigmoid(z_o)
@@ -206,6 +208,7 @@ def _run_back(d_hidden, gates, cells, hidden, recurrent_kernel, projection):
     )
 
     def step(t, d_c, d_h, d_pres, d_hs):
+        """Computes the gradients of step t. Writes those of the pre-activations and of h."""
         d_h = d_h + tf.gather(d_hidden, [t])
         d_m = tf.matmul(d_h, projection, transpose_b=True)
         d_c = d_c + d_m * tf.gather(m_to_c, [t])

@@ -135,6 +135,7 @@ def with_parts(network: KeyboardPredictor, cache: WordCache | None = None) -> Ke
 def _with_ngram(
     network: KeyboardPredictor, cache: WordCache | None, tail: TailLexicon | None
 ) -> HybridKeyboardPredictor:
+    """Returns the predictor with the n-gram of the export, whose words get the network's ids."""
     path, ngram_facts, mixture = network.path, network.manifest.ngram, network.manifest.mixture
     assert ngram_facts is not None
     assert mixture is not None

@@ -332,6 +332,7 @@ class KeyboardPredictor:
         return last
 
     def _run(self, out: dict[str, np.ndarray]) -> _Position:
+        """Returns the position after a step, from the outputs of a signature."""
         position = _Position(out["new_c"], out["new_h"], out["ids"][0], out["probabilities"][0])
         if not position.is_finite:
             self.reset()

@@ -36,6 +36,8 @@ def built_library() -> pathlib.Path | None:
 
 
 class _Sizes(ctypes.Structure):
+    """The struct `cifg_sizes`."""
+
     _fields_ = [
         (name, ctypes.c_int32)
         for name in ("vocabulary", "dim", "units", "is_trainable", "is_hybrid")
@@ -43,19 +45,24 @@ class _Sizes(ctypes.Structure):
 
 
 class _Bytes(ctypes.Structure):
+    """The struct `cifg_bytes`."""
+
     _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_size_t)]
 
 
 class _Files(ctypes.Structure):
+    """The struct `cifg_files`."""
+
     _fields_ = [(name, _Bytes) for name in ("model", "vocabulary", "manifest", "ngram", "tail")]
 
 
 @_NFKC
 def _nfkc(user: Any, text: Any, size: int, out: Any, capacity: int) -> int:
-    done = unicodedata.normalize("NFKC", ctypes.string_at(text, size).decode()).encode()
-    if len(done) <= capacity:
-        ctypes.memmove(out, done, len(done))
-    return len(done)
+    """Writes the NFKC form of a UTF-8 text to `out` if it fits, and returns its length in bytes."""
+    normalised = unicodedata.normalize("NFKC", ctypes.string_at(text, size).decode()).encode()
+    if len(normalised) <= capacity:
+        ctypes.memmove(out, normalised, len(normalised))
+    return len(normalised)
 
 
 def _said(error: bytes) -> str:
@@ -157,6 +164,7 @@ class Libcifg:
         return getattr(self._library, f"cifg_{name}")(self._keyboard, *arguments)
 
     def _checked(self, name: str, *arguments: Any) -> int:
+        """Calls a function of the library. A negative result becomes an `ExportError`."""
         status: int = self._call(name, *arguments)
         if status < 0:
             raise ExportError(_said(self._call("error")))

@@ -62,6 +62,7 @@ class Signature:
 
     @contextlib.contextmanager
     def _errors_named(self) -> Iterator[None]:
+        """Locks the interpreter for a block. Its errors become `ExportError`s of this file."""
         try:
             with self._lock:
                 yield
@@ -94,8 +95,8 @@ def check_shapes(
       ExportError: If a signature does not fit. The message names it.
     """
     states: Shapes = {"c": [1, model.state_sizes.c], "h": [1, model.state_sizes.h]}
-    shown: Shapes = {name: [1, model.top_k] for name in ("ids", "probabilities")}
-    outputs = shown | {f"new_{name}": shape for name, shape in states.items()}
+    strips: Shapes = {name: [1, model.top_k] for name in ("ids", "probabilities")}
+    outputs = strips | {f"new_{name}": shape for name, shape in states.items()}
     token: Shapes = {"token": [1]}
     checks: list[tuple[str, dict[str, list[int]], Shapes]] = [
         (signatures.STEP, step.input_shapes(), token | states),
@@ -106,11 +107,12 @@ def check_shapes(
         (signatures.PREDICT, predict.input_shapes(), {"tokens": None}),
         (signatures.PREDICT, predict.output_shapes(), dict.fromkeys(outputs)),
     ]
-    for name, actual, wanted in checks:
-        for tensor, shape in wanted.items():
-            real = actual.get(tensor)
-            if real is None or (shape is not None and real != shape):
+    for name, actual, expected_shapes in checks:
+        for tensor, shape in expected_shapes.items():
+            shape_in_file = actual.get(tensor)
+            if shape_in_file is None or (shape is not None and shape_in_file != shape):
                 raise ExportError(
-                    f"{path}: `{tensor}` of the signature `{name}` has the shape {real}, but its "
-                    f"manifest and vocabulary say {shape}. Export the model again."
+                    f"{path}: `{tensor}` of the signature `{name}` has the shape "
+                    f"{shape_in_file}, but its manifest and vocabulary say {shape}. Export the "
+                    "model again."
                 )
