@@ -33,7 +33,22 @@ class Figures:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """One training of the report."""
+    """One training of the report: its aggregator, its attack, and the effects.
+
+    Attributes:
+      rule: Name of the aggregator.
+      attack: Name of the attack; `CLEAN` for the run without attackers.
+      share: Share of attackers among all clients.
+      share_of_seats: Expected share of attackers in the cohorts.
+      seed: Seed of the run.
+      rounds: Number of rounds.
+      clients_per_round: Size of the cohorts.
+      refused_updates: Updates with NaN or infinity, refused.
+      impossible_claims: Updates whose weight was impossible, and was limited.
+      capped_weights: Weights above twice the median, limited.
+      rejected_rounds: Rounds whose model was not finite, and was not taken.
+      figures: Metrics of the model.
+    """
 
     rule: str
     attack: str
@@ -135,6 +150,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _points(values: Figures, people: str) -> str:
+    """Returns the difference to the clean run in points, with its interval and verdict."""
     if values.difference is None or values.verdict is None:
         return ""
     value, low, high = (

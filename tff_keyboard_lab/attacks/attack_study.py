@@ -160,6 +160,7 @@ def _train(
 
 
 def _hits(config: RunConfig, path: pathlib.Path) -> dict[str, float]:
+    """Returns, by population, how often the trigger leads to the attackers' word."""
     predictor, store = KerasPredictor(*load_model(path)), ClientStore(config.data.store)
     return {
         people: backdoor.hit_rate(predictor, store, people, trigger=TRIGGER, target=TARGET)
@@ -168,6 +169,7 @@ def _hits(config: RunConfig, path: pathlib.Path) -> dict[str, float]:
 
 
 def _check(config: RunConfig, *, has_backdoor: bool) -> None:
+    """Raises `ConfigError` if runs with and without attackers cannot be compared."""
     # The attack is not part of the config: with a fixed nonce, all runs would have the same noise.
     if getattr(config.aggregation.privacy, "fixed_nonce", ""):
         raise ConfigError(

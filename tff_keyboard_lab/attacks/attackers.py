@@ -39,6 +39,7 @@ def _on_each(change: Callable) -> Callable:
 
 
 def _weight_lie(update, weight):
+    """Returns the negative update, with a weight that is `_LIE` times the true one."""
     update = tf.nest.map_structure(tf.negative, update)
     if not isinstance(weight, Mapping):
         return update, weight * tf.cast(_LIE, weight.dtype)
@@ -91,15 +92,18 @@ def build_attacked_client_work(
         return is_attacker(data, share, seed)
 
     @tff.tensorflow.computation(data_type.member)
-    def given(data):
-        bad = is_attacker(data, share, seed)
+    def poisoned_data(data):
+        """Returns a client's dataset, changed by the attack if the client is an attacker."""
+        is_bad = is_attacker(data, share, seed)
 
         def change(number, batch):
+            """Returns the batch at a position, changed if the client is an attacker."""
             if attack == "shuffled_labels":
                 changed = {"x": batch["x"], "y": shuffled(batch["y"], number, seed)}
             else:
                 changed = poisoned(batch)
-            return type(batch)((name, tf.where(bad, changed[name], batch[name])) for name in batch)
+            pairs = ((name, tf.where(is_bad, changed[name], batch[name])) for name in batch)
+            return type(batch)(pairs)
 
         return data.enumerate().map(change)
 
@@ -114,7 +118,7 @@ def build_attacked_client_work(
     def next_fn(state, weights, data):
         trained_on = data
         if attack == "shuffled_labels" or attack in BACKDOORS:
-            trained_on = tff.federated_map(given, data)
+            trained_on = tff.federated_map(poisoned_data, data)
         output = inner.next(state, weights, trained_on)
         if send is None:
             return output
@@ -134,6 +138,7 @@ def _alone(attack: str, result_type: tff.FederatedType) -> tff.Computation:
 
     @tff.tensorflow.computation(result_type.member, np.bool_)
     def poison(result, attacks):
+        """Returns what a client sends: the attack's result for attackers."""
         honest = (result.update, result.update_weight)
         return _select(attacks, UPDATE_ATTACKS[attack](*honest), honest)
 
@@ -152,8 +157,9 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
 
     @tff.tensorflow.computation(np.bool_)
     def side(attacks):
-        bad = tf.cast(attacks, tf.float32)
-        return bad, 1 - bad
+        """Returns the client's weight among the attackers and among the honest, 0 or 1."""
+        attacker_weight = tf.cast(attacks, tf.float32)
+        return attacker_weight, 1 - attacker_weight
 
     @tff.tensorflow.computation(stacked, stacked)
     def agree(honest, attackers):
@@ -161,6 +167,7 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
 
     @tff.tensorflow.computation(result_type.member, np.bool_, agree.type_signature.result)
     def poison(result, attacks, plan):
+        """Returns what a client sends: for attackers, the delta that they agreed on."""
         sent = plan.delta
         if attack == "backdoor":
             sent = collusion.scaled(result.update, plan.longest, plan.replace)
@@ -170,6 +177,7 @@ def _colluding(attack: str, result_type: tff.FederatedType) -> tff.Computation:
 
     @tff.federated_computation(result_type, tff.FederatedType(np.bool_, tff.CLIENTS))
     def send(results, attacks):
+        """Lets the attackers agree on a delta, given all deltas, and replaces theirs."""
         bad, good = tff.federated_map(side, attacks)
         plan = tff.federated_map(agree, (stack(results.update, good), stack(results.update, bad)))
         return tff.federated_map(poison, (results, attacks, tff.federated_broadcast(plan)))

@@ -81,11 +81,13 @@ def alie_z(clients: tf.Tensor, attackers: tf.Tensor) -> tf.Tensor:
 
 
 def _alie(honest: Rows, attackers: tf.Tensor) -> Rows:
+    """Returns mean - z sd of the honest deltas ("a little is enough", Baruch et al. 2019)."""
     z = alie_z(tf.shape(honest[0])[0] + attackers, attackers)
     return [tf.reduce_mean(x, 0) - z * tf.math.reduce_std(x, 0) for x in honest]
 
 
 def _ipm(honest: Rows, attackers: tf.Tensor) -> Rows:
+    """Returns the negative mean of the honest deltas, with their median length."""
     del attackers
     mean = [tf.reduce_mean(x, 0) for x in honest]
     lengths = tf.sqrt(_squared_lengths(honest))
@@ -94,18 +96,22 @@ def _ipm(honest: Rows, attackers: tf.Tensor) -> Rows:
 
 
 def _min_max(honest: Rows, attackers: tf.Tensor) -> Rows:
+    """Returns mean - gamma sd of the honest deltas, with the largest gamma that stays inside.
+
+    Inside: at most as far from each honest delta as the two honest deltas that are farthest apart.
+    """
     del attackers
     mean = [tf.reduce_mean(x, 0) for x in honest]
     spread = [tf.math.reduce_std(x, 0) for x in honest]
-    around = [x - m for x, m in zip(honest, mean, strict=True)]
-    products = tf.add_n([tf.matmul(x, x, transpose_b=True) for x in around])  # [clients, clients]
+    centred = [x - m for x, m in zip(honest, mean, strict=True)]
+    products = tf.add_n([tf.matmul(x, x, transpose_b=True) for x in centred])  # [clients, clients]
     squares = tf.linalg.diag_part(products)
     farthest = tf.reduce_max(squares[:, tf.newaxis] + squares - 2 * products)
     # |x_k + gamma sd|^2 <= farthest, of every client k: a quadratic in gamma.
-    along = tf.add_n([tf.linalg.matvec(x, s) for x, s in zip(around, spread, strict=True)])
-    square = tf.add_n([tf.reduce_sum(s * s) for s in spread])
-    root = tf.sqrt(tf.maximum(along * along + square * (farthest - squares), 0.0))
-    gamma = tf.reduce_min(tf.math.divide_no_nan(root - along, square))
+    projection = tf.add_n([tf.linalg.matvec(x, s) for x, s in zip(centred, spread, strict=True)])
+    spread_square = tf.add_n([tf.reduce_sum(s * s) for s in spread])
+    root = tf.sqrt(tf.maximum(projection * projection + spread_square * (farthest - squares), 0.0))
+    gamma = tf.reduce_min(tf.math.divide_no_nan(root - projection, spread_square))
     return [m - gamma * s for m, s in zip(mean, spread, strict=True)]
 
 
@@ -117,6 +123,7 @@ _SENT: dict[str, Callable[[Rows, tf.Tensor], Rows]] = {
 
 
 def _within_the_quartiles(honest: Rows, directions: Rows) -> Rows:
+    """Returns the mean of the directions, clipped to the quartiles of the honest deltas."""
     return [
         tf.clip_by_value(tf.reduce_mean(w, 0), _quantile(x, 0.25), _quantile(x, 0.75))
         for x, w in zip(honest, directions, strict=True)
@@ -124,11 +131,13 @@ def _within_the_quartiles(honest: Rows, directions: Rows) -> Rows:
 
 
 def _scaled(deltas: Rows, longest: tf.Tensor, replace: tf.Tensor) -> Rows:
+    """Returns the deltas times the factor that replaces the model, at most to length `longest`."""
     factors = _factors(deltas, longest, replace)[:, tf.newaxis]
     return [x * factors for x in deltas]
 
 
 def _factors(rows: Rows, longest: tf.Tensor, replace: tf.Tensor) -> tf.Tensor:
+    """Returns the factor of each row, [clients]."""
     lengths = tf.sqrt(_squared_lengths(rows))
     return tf.minimum(replace, longest / tf.maximum(lengths, 1e-30))
 
@@ -144,6 +153,7 @@ def _quantile(values: tf.Tensor, share: float) -> tf.Tensor:
 
 
 def _rows(stacked: Any) -> Rows:
+    """Returns the tensors as float32 matrices [clients, coordinates]."""
     return [
         tf.reshape(tf.cast(x, tf.float32), [tf.shape(x)[0], x.shape[1:].num_elements()])
         for x in tf.nest.flatten(stacked)

@@ -56,7 +56,7 @@ def audit_pairs(
         return log_p
 
     full_texts = draw(model, 0)
-    full_own = score(model, full_texts)
+    full_log_p = score(model, full_texts)
     pairs = []
     for path in others:
         other, _ = load_model(path)
@@ -64,7 +64,7 @@ def audit_pairs(
         ratios = {
             # ln c: log-probability under the other model minus that under the model of the texts.
             "without": score(model, texts) - score(other, texts),
-            "with": score(other, full_texts) - full_own,
+            "with": score(other, full_texts) - full_log_p,
         }
         pair = dataclasses.replace(
             tail_audit.both_directions(ratios, settings),

@@ -198,8 +198,9 @@ def _worse(results: Iterable[AuditResult]) -> AuditResult:
 
 
 def _largest(values: Sequence[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return max(numbers) if len(numbers) == len(values) else None
+    """Returns the largest value; None if one of them is not known."""
+    known_values = [value for value in values if value is not None]
+    return max(known_values) if len(known_values) == len(values) else None
 
 
 def worst(pairs: Sequence[Pair]) -> WorstResult:

@@ -80,6 +80,7 @@ def table(result: TailAudit) -> str:
 
 
 def _refutation(name: str, facts: tail_audit.DirectionResult) -> list[str]:
+    """Returns the line about a direction whose tail the texts contradict; [] for others."""
     if facts.outcome != tail_audit.REFUTED:
         return []
     refutation = facts.refutation
@@ -96,6 +97,7 @@ def _refutation(name: str, facts: tail_audit.DirectionResult) -> list[str]:
 
 
 def _figures(facts: tail_audit.DirectionResult, limit: float) -> str:
+    """Returns the row of one direction in the table. Below `limit`, a delta cannot be seen."""
     if facts.tail is None and facts.outcome != tail_audit.NO_ESTIMATE:
         unknown = facts.outcome == tail_audit.NOT_ESTABLISHED
         epsilon = "not established" if unknown else _epsilon(facts.epsilon)
@@ -115,11 +117,11 @@ def _figures(facts: tail_audit.DirectionResult, limit: float) -> str:
         "-" if facts.outcome == tail_audit.NOT_ESTABLISHED else _epsilon(value)
         for value in (facts.epsilon, facts.epsilon_conservative)
     )
-    shown = "below" if delta < limit else f"{delta:.1e}"
+    delta_text = "below" if delta < limit else f"{delta:.1e}"
     return (
         f"{tail.num_tail:5}  {interval:21} {_scale(tail.log_scale):>8}  {test:15}"
         f"  {epsilon:>7}  {careful:>8}"
-        f"  {shown:>7}  {facts.delta_at_epsilon_direct:7.1e}"
+        f"  {delta_text:>7}  {facts.delta_at_epsilon_direct:7.1e}"
         f"  {facts.epsilon_direct:6.3f}"
         f"  {facts.largest_log_ratio:12.4g}"
     )
@@ -141,6 +143,7 @@ def _confidence(pairs: Sequence[object]) -> str:
 
 
 def _verdict(result: TailAudit) -> str:
+    """Returns the result of the worst pair and direction, as a sentence."""
     worst, pairs, settings = result.worst, result.pairs, result.settings
     if worst.outcome == tail_audit.REFUTED:
         return (
@@ -177,6 +180,7 @@ def _verdict(result: TailAudit) -> str:
 
 
 def _formal(result: TailAudit) -> str:
+    """Returns the sentence about the guarantee of the run's ledger."""
     formal = result.formal
     if formal is None:
         return (

@@ -229,6 +229,7 @@ def fit_tail(log_ratios: np.ndarray, *, seed: int, trials: int = TRIALS) -> Tail
 
 
 def _fit(ordered: np.ndarray, num_tail: int, seed: int, trials: int) -> TailFit:
+    """Fits a Pareto tail to the largest `num_tail` of the ordered ratios, and tests the fit."""
     hill = hill_estimate(ordered, num_tail)
     excesses, log_threshold = _excesses(ordered, num_tail)
     statistic, p_value = lilliefors_exponential(excesses, seed=seed, trials=trials)

@@ -107,12 +107,15 @@ def run(options: Options) -> None:
     quiet.import_tensorflow_federated()
     from tff_keyboard_lab.audits.leave_one_out import train_without_each
 
-    full, others = train_without_each(config, options.workdir, options.excluded_client)
-    audit(full, others, options, options.out or options.workdir / file_names.TAIL_AUDIT)
+    full, models_without = train_without_each(config, options.workdir, options.excluded_client)
+    audit(full, models_without, options, options.out or options.workdir / file_names.TAIL_AUDIT)
 
 
 def audit(
-    full: pathlib.Path, others: Sequence[pathlib.Path], options: Options, out: pathlib.Path | None
+    full: pathlib.Path,
+    models_without: Sequence[pathlib.Path],
+    options: Options,
+    out: pathlib.Path | None,
 ) -> None:
     """Audits pairs of trained models, prints the table and writes the figures to `out`."""
     if out is not None:
@@ -128,10 +131,12 @@ def audit(
         epsilon=options.epsilon,
         seed=options.seed,
     )
-    total = model_pairs.num_passes(len(others))
+    total = model_pairs.num_passes(len(models_without))
     with progress.Progress("audit", total=total, unit="passes") as line:
         passes = itertools.count(1)
-        result = model_pairs.audit_pairs(full, others, settings, lambda: line.update(next(passes)))
+        result = model_pairs.audit_pairs(
+            full, models_without, settings, lambda: line.update(next(passes))
+        )
     print(tail_report.table(result))
     if out is not None:
         files.write_atomically(out, [result.to_json().encode()])

@@ -87,7 +87,7 @@ def run(options: Options) -> None:
     from tff_keyboard_lab.study.run_study import run_study, tune
 
     if trials:
-        chosen = tune(
+        best_trials = tune(
             study,
             trials,
             options.workdir,
@@ -95,7 +95,7 @@ def run(options: Options) -> None:
             launcher=commands.program(),
             train=not options.tables,
         )
-        study = plan.with_trials(study, chosen)
+        study = plan.with_trials(study, best_trials)
         runs = plan.runs_of(study, *where, options.seeds, options.arm)
     text = run_study(
         study,

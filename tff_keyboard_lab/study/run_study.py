@@ -44,6 +44,7 @@ def run_study(
         diverged: list[plan.Run] = []
 
         def ended(run: plan.Run) -> None:
+            """Evaluates a run, and writes the results so far."""
             try:
                 results.add(run, evaluator.evaluations(run))
                 for name, evaluations in models.of_run(run).items():

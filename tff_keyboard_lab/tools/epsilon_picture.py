@@ -65,20 +65,21 @@ def draw(rows: Sequence[Mapping[str, Any]], out: pathlib.Path) -> None:
         charts.save_png(figure, out)
 
 
-def _draw_mechanism(axes: Axes, name: str, of_one: Sequence[Point], colour: str) -> None:
-    if of_one[0].epsilon == float("inf"):
-        (none,) = of_one
+def _draw_mechanism(axes: Axes, name: str, mechanism_points: Sequence[Point], colour: str) -> None:
+    """Draws the points of a mechanism with intervals, or a band for training without noise."""
+    if mechanism_points[0].epsilon == float("inf"):
+        (none,) = mechanism_points
         axes.axhline(none.value, color=colour, linewidth=1.4, linestyle="--", label=name)
         axes.axhspan(none.low, none.high, color=colour, alpha=0.12)
         return
-    across = [each.epsilon for each in of_one]
-    values = [each.value for each in of_one]
-    below = [each.value - each.low for each in of_one]
-    above = [each.high - each.value for each in of_one]
+    across = [each.epsilon for each in mechanism_points]
+    values = [each.value for each in mechanism_points]
+    below = [each.value - each.low for each in mechanism_points]
+    above = [each.high - each.value for each in mechanism_points]
     axes.errorbar(
         across, values, [below, above], fmt="o-", color=colour, linewidth=1.4, capsize=3, label=name
     )
-    for each in of_one:
+    for each in mechanism_points:
         seeds = [each.epsilon] * len(each.of_seeds)
         axes.plot(seeds, each.of_seeds, "x", color=colour, alpha=0.5, markersize=4)
 

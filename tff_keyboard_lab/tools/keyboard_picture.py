@@ -63,6 +63,7 @@ def save(out: pathlib.Path) -> None:
 
 
 def _photograph(address: str, out: pathlib.Path) -> None:
+    """Types the messages on the page, and writes a picture of the phone."""
     from selenium import webdriver
 
     chromium, driver_path = shutil.which("chromium"), shutil.which("chromedriver")

@@ -40,6 +40,7 @@ def digests(run: pathlib.Path) -> dict[str, str]:
 
 
 def _digest(path: pathlib.Path) -> str:
+    """Returns the SHA-256 of a file's content; for an archive, of its arrays."""
     checksum = hashlib.sha256()
     if path.suffix == ".npz":  # the archive contains dates
         for name, array in sorted(npz.read_arrays(path).items()):

@@ -64,6 +64,7 @@ def pieces_of(meant: str, typed: str) -> list[tuple[int, int, int, int, Piece]]:
 
 
 def _may_be_piece(meant: str, typed: str) -> bool:
+    """Checks if `typed` may stand for a piece of a meant word, with the marks of start and end."""
     if meant == typed:
         return len(meant) == 1
     if START in meant + typed and not (meant[:1] == typed[:1] == START):

@@ -29,6 +29,7 @@ def _section(corpus: reference.Corpus) -> str:
 
 
 def _rows(models: Sequence[reference.Model]) -> Iterator[str]:
+    """Yields the rows of a table of models in Markdown."""
     before = ""
     for model in models:
         value, low, high = model.top_1

@@ -87,6 +87,7 @@ def bits(train: np.ndarray, test: np.ndarray, num_ids: int) -> np.ndarray:
     """
 
     def keys(ids: np.ndarray) -> np.ndarray:
+        """Returns one number per pair of an id and the id before it."""
         before = np.concatenate([[_EDGE], ids[:-1]])
         return before.astype(np.int64) * num_ids + ids
 
@@ -102,30 +103,30 @@ def bits(train: np.ndarray, test: np.ndarray, num_ids: int) -> np.ndarray:
     return -np.log2((pairs + weight * unigram[test]) / (unigrams[before] + weight))
 
 
-def scores(near: Text, rest: Text, num_ids: int) -> np.ndarray:
-    """Returns the score of each line of `rest`, [lines].
+def scores(near: Text, far: Text, num_ids: int) -> np.ndarray:
+    """Returns the score of each line of `far`, [lines].
 
-    The score is the number of bits a word by which `near` predicts the line worse than `rest` does.
+    The score is the number of bits a word by which `near` predicts the line worse than `far` does.
     """
     is_shared = (np.bincount(near.ids, minlength=num_ids) >= _FEWEST_USES) & (
-        np.bincount(rest.ids, minlength=num_ids) >= _FEWEST_USES
+        np.bincount(far.ids, minlength=num_ids) >= _FEWEST_USES
     )
     shared = np.where(is_shared, np.arange(num_ids), 1)
     shared[_EDGE] = _EDGE
-    inside, outside = shared[near.ids], shared[rest.ids]
+    inside, outside = shared[near.ids], shared[far.ids]
     difference = bits(inside, outside, num_ids) - bits(outside, outside, num_ids)
-    sums = np.diff(np.concatenate([[0.0], np.cumsum(difference)])[np.r_[0, rest.ends]])
-    return sums / np.diff(np.r_[0, rest.ends])
+    sums = np.diff(np.concatenate([[0.0], np.cumsum(difference)])[np.r_[0, far.ends]])
+    return sums / np.diff(np.r_[0, far.ends])
 
 
-def select(near: Text, rest: Text, num_ids: int, keep: float) -> tuple[np.ndarray, float]:
-    """Chooses the lines of `rest` to keep.
+def select(near: Text, far: Text, num_ids: int, keep: float) -> tuple[np.ndarray, float]:
+    """Chooses the lines of `far` to keep.
 
     Returns:
       [lines] bool, and the highest score among the chosen lines.
     """
-    line_scores = scores(near, rest, num_ids)
-    words = np.diff(np.r_[0, rest.ends]) - 1
+    line_scores = scores(near, far, num_ids)
+    words = np.diff(np.r_[0, far.ends]) - 1
     order = np.argsort(line_scores, kind="stable")
     last = int(np.searchsorted(np.cumsum(words[order]), keep * words.sum(), "right"))
     is_selected = np.zeros(len(line_scores), bool)
@@ -150,12 +151,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=pathlib.Path, required=True, help="file to write (.tsv.gz)")
     options = parser.parse_args(argv)
     ids_of: dict[str, int] = {}
-    near, rest = (
+    near, far = (
         read_text([pathlib.Path(name) for name in names.split(",")], ids_of)
         for names in (options.near, options.of)
     )
-    is_selected, highest = select(near, rest, len(ids_of) + 2, options.keep)
-    lines = [*near.lines, *itertools.compress(rest.lines, is_selected)]
+    is_selected, highest = select(near, far, len(ids_of) + 2, options.keep)
+    lines = [*near.lines, *itertools.compress(far.lines, is_selected)]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     data = "".join(f"{line}\n" for line in lines).encode()
     files.write_atomically(options.out, [gzip.compress(data, mtime=0)])
@@ -164,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{len(is_selected):,} others, up to"
     )
     print(f"{highest:+.2f} bits a word: {options.out}")
-    names = np.array([line.partition(":")[0] for line in rest.lines])
+    names = np.array([line.partition(":")[0] for line in far.lines])
     for name in np.unique(names):
         print(f"  {name:16} {is_selected[names == name].mean():6.1%} of {np.sum(names == name):,}")
 

@@ -58,19 +58,20 @@ def build(source: pathlib.Path, out: pathlib.Path) -> None:
     Shows its progress on standard error.
     """
     tutorial = cells(source.read_text(encoding="utf-8"))
-    with progress.Progress(source.stem, total=len(tutorial), unit="cells") as shown:
-        page = _page(source, tutorial, out, shown)
+    with progress.Progress(source.stem, total=len(tutorial), unit="cells") as line:
+        page = _page(source, tutorial, out, line)
     (out / f"{source.stem}.md").write_text(page, encoding="utf-8")
 
 
 def _page(
-    source: pathlib.Path, tutorial: Sequence[Cell], out: pathlib.Path, shown: progress.Progress
+    source: pathlib.Path, tutorial: Sequence[Cell], out: pathlib.Path, line: progress.Progress
 ) -> str:
+    """Runs the cells, and returns the page in Markdown. Pictures are written to `out`."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     parts: list[str] = []
     pictures = 0
     for number, cell in enumerate(tutorial, 1):
-        shown.update(number - 1)
+        line.update(number - 1)
         if cell.is_prose:
             parts.append(cell.text)
             continue

@@ -123,9 +123,9 @@ def liar_shares(path: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the table, or runs the task."""
-    command, *others = arguments or [""]
-    if command == "simulate" and others:
-        for name in others:
+    command, *operands = arguments or [""]
+    if command == "simulate" and operands:
+        for name in operands:
             tokens = tokens_per_visit(pathlib.Path(name))
             for multiple in MULTIPLES:
                 lied, honest = simulate(tokens, multiple, LIARS), simulate(tokens, multiple, 0.0)
@@ -135,19 +135,19 @@ def main(arguments: Sequence[str]) -> int:
                     f"without liars {honest['kept']:.1%} of the tokens count"
                 )
         return 0
-    if command == "shares" and len(others) > 1:
-        for seed in map(int, others[1:]):
-            seats, weights = liar_shares(others[0], seed)
+    if command == "shares" and len(operands) > 1:
+        for seed in map(int, operands[1:]):
+            seats, weights = liar_shares(operands[0], seed)
             print(
-                f"{others[0]}, seed {seed}: attackers have {seats.mean():.1%} of the places and "
+                f"{operands[0]}, seed {seed}: attackers have {seats.mean():.1%} of the places and "
                 f"{weights.mean():.1%} of the weight, {weights.max():.1%} in the worst round"
             )
         return 0
-    if command == "attack" and len(others) > 1:
+    if command == "attack" and len(operands) > 1:
         from tff_keyboard.aggregators.guards import weight_cap
 
-        weight_cap.MULTIPLE = float(others[0])
-        return cli.launch(attack, others[1:])
+        weight_cap.MULTIPLE = float(operands[0])
+        return cli.launch(attack, operands[1:])
     print(__doc__)
     return 2
 

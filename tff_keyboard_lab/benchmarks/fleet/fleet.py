@@ -343,6 +343,7 @@ class Attackers:
 
 
 def _wait_for(is_there, server: Server, seconds: float) -> None:
+    """Waits until `is_there()`. Ends the program if the server stops, or takes too long."""
     until = time.monotonic() + seconds
     while not is_there():
         if server.process.poll() is not None or time.monotonic() > until:

@@ -114,6 +114,7 @@ class Attacker:
         ]
 
     def _check_in(self, **changes: Any) -> tuple[Code, bytes]:
+        """Checks in with some fields changed. Returns the code and the body of the answer."""
         assert self._plan is not None
         fields: dict[str, Any] = {
             "protocol": messages.PROTOCOL,
@@ -125,6 +126,7 @@ class Attacker:
         return self._connection.signed(self._key, "POST", "/v1/check-in", body)
 
     def _forgery(self) -> Iterator[tuple[Code, set[Code]]]:
+        """Yields the codes for forged signatures, old times and tokens, and the right codes."""
         other = Ed25519PrivateKey.generate()
         body = b'{"protocol": 1}'
         headers = keys.sign_request(other, "POST", "/v1/check-in", body)
@@ -172,6 +174,7 @@ class Attacker:
             yield self._upload(delta, len(delta)), {"not_finite", "bad_codec", "no seat"}
 
     def _oversize(self) -> Iterator[tuple[Code, set[Code]]]:
+        """Yields the codes for requests that are too large, and the right codes."""
         for method, path in (("POST", "/v1/check-in"), ("PUT", "/v1/rounds/1/upload")):
             headers = {"Content-Length": str(2**40)}
             yield (
@@ -192,6 +195,7 @@ class Attacker:
                 yield code, {"unknown_round"}
 
     def _garbage(self) -> Iterator[tuple[Code, set[Code]]]:
+        """Yields the codes for random bodies on all paths and methods, and the right codes."""
         paths = ("/v1/check-in", "/v1/rounds/1/upload", "/v1/plan", "/", "/v1/rounds/-1/upload")
         right = {*messages.REFUSALS, "200", "closed", "HTTP 400"}
         for path in paths:

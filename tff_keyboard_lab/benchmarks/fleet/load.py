@@ -146,6 +146,7 @@ def crowd(url: str, is_kept: bool, seconds: float, pipe) -> None:
 
 
 def _signed(key: Ed25519PrivateKey, body: bytes) -> bytes:
+    """Returns a signed check-in as the bytes of an HTTP request."""
     path = "/v1/check-in"
     headers = {"Host": "load", "Content-Length": str(len(body))}
     headers |= keys.sign_request(key, "POST", path, body)
@@ -158,10 +159,10 @@ def _status(connection: socket.socket) -> bytes:
     answer = b""
     while b"\r\n\r\n" not in answer:
         answer += connection.recv(65_536)
-    head, _, rest = answer.partition(b"\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
     size = int(head.lower().partition(b"content-length:")[2].split()[0])
-    while len(rest) < size:
-        rest += connection.recv(65_536)
+    while len(body) < size:
+        body += connection.recv(65_536)
     return head.split(None, 2)[1]
 
 

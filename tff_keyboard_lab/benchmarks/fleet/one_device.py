@@ -24,6 +24,8 @@ def main(url: str, store: str, copies: str, library: str = "") -> int:
     """Runs the attempt and returns the exit code of the task."""
 
     class Copying(RoundClient):
+        """A client of the round server that keeps a copy of each upload in a folder."""
+
         def upload(self, round_num: int, body: bytes) -> Accepted:
             path = pathlib.Path(copies) / hashlib.sha256(body).hexdigest()
             files.write_atomically(path, [body])

@@ -66,22 +66,22 @@ def confused_pairs(code: str) -> dict[str, tuple[str, ...]]:
     for typed, meant in confused_words.packaged_lines(code):
         for word in (*typed, *meant):
             typed_for.setdefault(word, []).extend(other for other in typed if other != word)
-    return {word: tuple(dict.fromkeys(others)) for word, others in typed_for.items()}
+    return {word: tuple(dict.fromkeys(words)) for word, words in typed_for.items()}
 
 
 def places(text: str, code: str) -> Iterator[Place]:
     """Yields each word of a text, and each two words with a space between, in turn."""
     text = text.replace("\u2019", "'")
-    found = list(_WORD.finditer(text))
-    for i, first in enumerate(found):
+    matches = list(_WORD.finditer(text))
+    for i, first in enumerate(matches):
         if text[: first.start()][-1:].strip():  # a mark stands in front
             continue
-        for last in found[i : i + confused_words.LONGEST]:
+        for last in matches[i : i + confused_words.LONGEST]:
             if last is not first and text[first.end() : last.start()] != " ":
                 break
             written = text[first.start() : last.end()]
-            rest = text[last.end() :]
-            match = re.match(rf" {_WORD.pattern}(?![^\s.,!?;:)])", rest)
+            text_after = text[last.end() :]
+            match = re.match(rf" {_WORD.pattern}(?![^\s.,!?;:)])", text_after)
             yield Place(
                 casing.lower(written, code),
                 text[: first.start()],
@@ -123,21 +123,23 @@ class Typist:
         written = word
         if place.written[:1].isupper():
             written = casing.capitalised(word, self._keyboard.code)
-        shown: set[str] = set()
+        words_on_strip: set[str] = set()
         text = place.before + written
-        for more in ("", place.following):
+        for addition in ("", place.following):
             if text.endswith(" "):
-                more = more.lstrip()
-            if more or not shown:
-                text += more
+                addition = addition.lstrip()
+            if addition or not words_on_strip:
+                text += addition
                 strip = self._keyboard.keyboard_strip(text)
-                shown |= {self._small(slot.inserts).strip() for slot in strip.slots if slot}
+                words_on_strip |= {
+                    self._small(slot.inserts).strip() for slot in strip.slots if slot
+                }
                 correction, after = strip.correction, f"{text} "
                 if correction is not None:
                     after = correction.applied_to(text)
                 # The typist declines a correction of the text before.
                 text = after if after.startswith(place.before) else f"{text} "
-        return self._small(text[len(place.before) :]).strip(), shown
+        return self._small(text[len(place.before) :]).strip(), words_on_strip
 
     def _small(self, text: str) -> str:
         return casing.lower(text, self._keyboard.code)
@@ -159,7 +161,7 @@ class Benchmark:
         self._typist = Typist(keyboard)
         self._code = keyboard.code
         self._pairs = pairs
-        self._members = pairs.keys() | {typed for others in pairs.values() for typed in others}
+        self._members = pairs.keys() | {typed for words in pairs.values() for typed in words}
         self.changes: list[tuple[str, str, str]] = []
         self.missed: collections.Counter[tuple[str, str]] = collections.Counter()
 
@@ -186,7 +188,9 @@ class Benchmark:
                     changed[place.words] += self._is_changed(place)
         for word, number in right.items():
             # A word of several pairs counts in the half of the first one.
-            typed_for = [meant for meant, others in self._pairs.items() if word in others]
+            typed_for = [
+                meant for meant, words_typed_for in self._pairs.items() if word in words_typed_for
+            ]
             partners = [*self._pairs.get(word, ()), *typed_for]
             half = half_of(word, min(partners))
             counts[half].right += number
@@ -196,16 +200,18 @@ class Benchmark:
         return counts
 
     def _swap(self, place: Place, typed: str, counts: Counts) -> None:
-        text, shown = self._typist.typed(place, typed)
+        """Types a confused word in a place, and counts if the right one is made or offered."""
+        text, words_on_strip = self._typist.typed(place, typed)
         intended = casing.lower(place.words + place.following, self._code)
         is_corrected = text == intended
         counts.swapped += 1
         counts.corrected += is_corrected
-        counts.offered += is_corrected or bool({place.words, intended} & shown)
+        counts.offered += is_corrected or bool({place.words, intended} & words_on_strip)
         if not is_corrected:
             self.missed[typed, place.words] += 1
 
     def _is_changed(self, place: Place) -> bool:
+        """Types the right word in a place, and notes it if the keyboard changes it."""
         text, _ = self._typist.typed(place, place.words)
         is_changed = not f"{text} ".startswith(f"{place.words} ")
         if is_changed:

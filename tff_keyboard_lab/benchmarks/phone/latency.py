@@ -136,10 +136,10 @@ def table(rows: list[dict]) -> str:
 def _in_process(python: str, model: pathlib.Path, calls: int, xnnpack: bool) -> dict:
     command = [python, __file__, str(model), "--one", "--calls", str(calls)]
     command += ["--xnnpack"] if xnnpack else []
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"error: {' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    if child.returncode:
+        sys.exit(f"error: {' '.join(command)} failed:\n{child.stderr[-2000:]}")
+    return json.loads(child.stdout.splitlines()[-1])
 
 
 def _one(model: pathlib.Path, calls: int, xnnpack: bool) -> dict:

@@ -14,17 +14,19 @@ SOURCE = pathlib.Path(__file__).parents[3] / "libcifg"
 
 
 class _Suggestion(ctypes.Structure):
+    """The struct `cifg_suggestion`."""
+
     _fields_ = [("word", ctypes.c_char_p), ("probability", ctypes.c_double)]
 
 
 def make(target: str, out: pathlib.Path, *options: str) -> pathlib.Path:
     """Builds a target of `build.mk` into a folder, and returns its path."""
     command = ["make", "-s", "-f", str(SOURCE / "build.mk"), f"OUT={out}", *options]
-    done = subprocess.run(
+    build = subprocess.run(
         [*command, str(out / target)], capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
+    if build.returncode:
+        raise RuntimeError(build.stderr)
     return out / target
 
 

@@ -97,9 +97,9 @@ class Families:
     def kind(self, word: str, typed: str, way: int) -> str:
         """Returns "clear" or "ambiguous" for a marked word and its typed form."""
         family = self._families[way][typed]
-        others = sum(self._counts[other] for other in family)
-        own = self._counts[word]
-        return _CLEAR if own >= RATIO * (others - own) else _AMBIGUOUS
+        family_count = sum(self._counts[other] for other in family)
+        word_count = self._counts[word]
+        return _CLEAR if word_count >= RATIO * (family_count - word_count) else _AMBIGUOUS
 
     def looks_unmarked(self, word: str) -> bool:
         """Returns whether a word has no mark, and a twin with one that is not more frequent."""
@@ -178,7 +178,7 @@ class Typist:
         """Types a sentence without its marks, and each marked word with them as well."""
         language, before = self._keyboard.language, ""  # the text as it is meant
         waiting: _Outcome | None = None  # the word before, which the next space may still correct
-        left = ""  # the text with that word as it is
+        text_with_waiting = ""  # the text with that word as it is
         for token in text.split():
             word = token.strip("\"'.,;:!?¿¡()«»„“”…-–")
             lead = token[: token.find(word)]
@@ -197,16 +197,16 @@ class Typist:
             else:
                 kind = LOOKS_UNMARKED if families.looks_unmarked(small) else OTHER
             typed = casing.capitalised(plain, self._code) if word != small else plain
-            start = left if waiting is not None else before
+            start = text_with_waiting if waiting is not None else before
             outcome, word_before = self._typed(kind, start + lead, typed, word)
             if waiting is not None:
                 waiting.after = word_before
                 self._count(waiting)
             before += f"{token} "
-            waiting, left = outcome, before
+            waiting, text_with_waiting = outcome, before
             if outcome.after == plain:
                 end = token[len(lead) + len(word) :]
-                left = f"{before[: -len(token) - 1]}{lead}{typed}{end} "
+                text_with_waiting = f"{before[: -len(token) - 1]}{lead}{typed}{end} "
             elif outcome.after != small:  # wrong, and set right at once
                 self._count(outcome)
                 waiting = None
@@ -219,15 +219,18 @@ class Typist:
         after = f"{text} " if strip.correction is None else strip.correction.applied_to(text)
         words = [self._small(token) for token in after.split()]
         small = self._small(meant)
-        shown = {self._small(slot.word) for slot in strip.slots if slot is not None}
+        words_on_strip = {self._small(slot.word) for slot in strip.slots if slot is not None}
         first = len(before.split(" ")) - 1  # place of the typed word
         last = " ".join(words[first:])
-        return _Outcome(kind, typed, small, last, small in shown), words[first - 1] if first else ""
+        return _Outcome(kind, typed, small, last, small in words_on_strip), words[
+            first - 1
+        ] if first else ""
 
     def _small(self, token: str) -> str:
         return casing.lower(token.strip("\"'.,;:!?¿¡()«»„“”…-–"), self._code)
 
     def _count(self, outcome: _Outcome | None) -> None:
+        """Counts an outcome by kind; None counts nothing."""
         if outcome is None:
             return
         is_right = outcome.after == outcome.meant

@@ -69,6 +69,7 @@ def opened(model: str, runtime: str):
 
 
 def _key_times(strip_for: Callable) -> dict[str, float]:
+    """Returns percentiles of the milliseconds of a key, by wall clock and by CPU time."""
     clock, cpu = [], []
     for _ in range(20):
         for sentence in SENTENCES:
@@ -85,6 +86,7 @@ def _key_times(strip_for: Callable) -> dict[str, float]:
 
 
 def _compare(native, keyboards: dict, args) -> Iterator[dict]:
+    """Yields counts of equal strips, every 10,000 words and at the end."""
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation.counts import typed_text
 
@@ -119,6 +121,7 @@ def _compare(native, keyboards: dict, args) -> Iterator[dict]:
 
 
 def _count(ours: Strip, theirs: list[Strip], names: list[str], counts: dict) -> None:
+    """Counts a strip: whether ours differs from each other runtime's, and those from each other."""
     counts["strips"] += 1
     words = [[word for word, _ in strip] for strip in theirs]
     counts["between_runtimes"] += len(set(map(tuple, words))) > 1

@@ -58,6 +58,7 @@ class NumpyNetwork:
         return {"new_c": c, "new_h": h, "ids": ids[np.newaxis], "probabilities": shares[[ids]]}
 
     def _times(self, x: np.ndarray, matrix: tuple[np.ndarray, float | np.ndarray]) -> np.ndarray:
+        """Returns x @ matrix. If the file is quantised, x is rounded as the interpreter does."""
         values, scale = matrix
         if not self._is_rounded:
             return x @ values * scale
@@ -86,10 +87,10 @@ def _read(path: pathlib.Path) -> tuple:
     from tensorflow.lite.python import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
-    signatures = {found.signatureKey.decode(): found for found in model.signatureDefs}
+    signatures = {each.signatureKey.decode(): each for each in model.signatureDefs}
     if "set_weights" in signatures:
-        found = KeyboardPredictor(path).signature("weights")()
-        w = {name: value.astype(np.float64) for name, value in found.items()}
+        arrays = KeyboardPredictor(path).signature("weights")()
+        w = {name: value.astype(np.float64) for name, value in arrays.items()}
         pairs = (w["kernel"], 1.0), (w["recurrent_kernel"], 1.0)
         table = w["embedding"], np.ones(len(w["embedding"]))
         return False, pairs, w["bias"], (w["projection"], 1.0), table
@@ -98,6 +99,7 @@ def _read(path: pathlib.Path) -> tuple:
     nodes = [n for n in graph.operators if codes[n.opcodeIndex] == _FULLY_CONNECTED]
 
     def values(index: int, kind: type) -> np.ndarray:
+        """Returns the values of a tensor, stored as `kind`, as float64."""
         tensor = graph.tensors[index]
         data: Any = np.asarray(model.buffers[tensor.buffer].data, np.uint8)
         return data.view(kind).reshape(tensor.shape).astype(np.float64)

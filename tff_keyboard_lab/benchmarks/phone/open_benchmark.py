@@ -144,8 +144,8 @@ def _typed(
             text, touches=None if touches is None else touches[first:last]
         )
         if character:
-            made = strip.correction
-            text = made.applied_to(text) if made is not None else f"{text} "
+            correction = strip.correction
+            text = correction.applied_to(text) if correction is not None else f"{text} "
         first = last + 1
     return text, strip
 
@@ -173,8 +173,13 @@ def run_oracle(
         questions = files.enter_context(os.fdopen(questions_end))
         answers = files.enter_context(os.fdopen(answered, "w", buffering=1))
         out = pathlib.Path(folder, "out")
-        given = {"questions": asked, "answers": answers_end, "home": folder, "out": str(out)}
-        pathlib.Path(folder, "job").write_text(json.dumps(job | given))
+        pipes_and_paths = {
+            "questions": asked,
+            "answers": answers_end,
+            "home": folder,
+            "out": str(out),
+        }
+        pathlib.Path(folder, "job").write_text(json.dumps(job | pipes_and_paths))
         running = subprocess.Popen(
             [python, str(SCRIPT), f"--job={folder}/job"],
             env={**os.environ, "HOME": folder},

@@ -45,12 +45,12 @@ def by_piece(candidates_of, context, typed):
       Strings for the whole, best first, at most four and the one typed.
     """
     before, pieces = context.split(), typed.split()
-    done: list[str] = []
+    corrected: list[str] = []
     for piece in pieces[:-1]:
-        done.append((candidates_of(before + done, piece) or [piece])[0])
+        corrected.append((candidates_of(before + corrected, piece) or [piece])[0])
     last = pieces[-1] if pieces else typed
-    words = dict.fromkeys([*candidates_of(before + done, last)[:4], last])
-    return [" ".join([*done, word]) for word in words]
+    words = dict.fromkeys([*candidates_of(before + corrected, last)[:4], last])
+    return [" ".join([*corrected, word]) for word in words]
 
 
 class Program:
@@ -115,8 +115,8 @@ class Hunspell:
     def candidates(self, before, piece):
         self._program.prompts.write(f"^{piece}\n")
         answers = iter(self._program.answers.readline, "\n")
-        found = [answer.partition(": ")[2].strip() for answer in answers if answer[0] == "&"]
-        return found[0].split(", ") if len(found) == 1 else [piece]
+        suggestions = [answer.partition(": ")[2].strip() for answer in answers if answer[0] == "&"]
+        return suggestions[0].split(", ") if len(suggestions) == 1 else [piece]
 
 
 class Correcting:

@@ -41,7 +41,9 @@ def best_of(keyboard: AppKeyboard, text: str) -> list[str]:
 def letters_needed(suggest: Suggest, before: str, word: str) -> tuple[int, bool]:
     """Returns the letters typed until a word is offered, and if it is best before the first."""
     for letters in range(len(word)):
-        suggestions = [letters_of(shown, "en") for shown in suggest(before + word[:letters])]
+        suggestions = [
+            letters_of(suggestion, "en") for suggestion in suggest(before + word[:letters])
+        ]
         if word in suggestions:
             return letters, letters == 0 and suggestions[0] == word
     return len(word), False

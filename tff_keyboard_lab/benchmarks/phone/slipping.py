@@ -116,19 +116,23 @@ def after_spaces(keyboard: AppKeyboard, before: str, typed: str) -> str:
     text = before
     for piece in typed.split():
         text += piece
-        made = keyboard.keyboard_strip(text).correction
-        text = made.applied_to(text) if made is not None else f"{text} "
+        correction = keyboard.keyboard_strip(text).correction
+        text = correction.applied_to(text) if correction is not None else f"{text} "
     return text
 
 
 def type_messages(
     keyboard: AppKeyboard,
     messages: list[list[str]],
-    right: set[str],
+    right_words: set[str],
     rng: random.Random,
     language: str = "en",
 ) -> dict[str, int]:
-    """Types messages; returns counts by what became of words, and of slips by kind."""
+    """Types messages with slips; returns counts of keys, of right words, and of slips by kind.
+
+    The typist sees a wrong word at once, deletes it and types it again. `right_words` are the right
+    words of the language, the only ones that slip.
+    """
     counts: collections.Counter[str] = collections.Counter()
     letters = set(LANGUAGES[language].letters)
     kinds = kinds_of(language)
@@ -138,29 +142,29 @@ def type_messages(
             word = words[position]
             following = words[position + 1] if position + 1 < len(words) else ""
             typed = meant = word
-            is_plain = set(word) <= letters and word in right
+            is_plain = set(word) <= letters and word in right_words
             if is_plain and len(word) > 1 and rng.random() < SLIPS:
                 kind = rng.choices(list(kinds), list(kinds.values()))[0]
                 typed, meant = slipped(
-                    word, following if following in right else "", kind, rng, language
+                    word, following if following in right_words else "", kind, rng, language
                 )
             counts["characters"] += len(meant) + 1
-            made = after_spaces(keyboard, before, typed)
-            wrong = letters_of(made, language) != letters_of(before + meant, language)
-            again = len(typed) + 1 + len(meant) + 1  # keys to delete it and type it again
+            text_after = after_spaces(keyboard, before, typed)
+            is_wrong = letters_of(text_after, language) != letters_of(before + meant, language)
+            keys_to_retype = len(typed) + 1 + len(meant) + 1  # keys to delete it and type it again
             counts["keys"] += len(typed) + 1
             counts["keys without corrections"] += len(typed) + 1
             if typed != meant:
                 counts["slips"] += 1
                 counts[f"slips: {kind}"] += 1
-                counts[f"mended: {kind}"] += not wrong
-                counts["mended"] += not wrong
-                counts["keys"] += again * wrong
-                counts["keys without corrections"] += again
-            elif is_plain or casing.lower(word, language) in right:
+                counts[f"mended: {kind}"] += not is_wrong
+                counts["mended"] += not is_wrong
+                counts["keys"] += keys_to_retype * is_wrong
+                counts["keys without corrections"] += keys_to_retype
+            elif is_plain or casing.lower(word, language) in right_words:
                 counts["right words"] += 1
-                counts["right words changed"] += wrong
-                counts["keys"] += wrong
+                counts["right words changed"] += is_wrong
+                counts["keys"] += is_wrong
             before += f"{meant} "
             position += len(meant.split())
     return dict(counts)

@@ -117,21 +117,21 @@ def changes_of_right(
     keyboard: AppKeyboard, messages: list[list[str]], right: set[str], words: int
 ) -> dict[str, int]:
     """Counts right words of clients, and how many of them a space changes."""
-    looked = changed = 0
+    num_checked = changed = 0
     language = keyboard.code
     for typed in messages:
         for position, word in enumerate(typed):
             if casing.lower(word, language) not in right:
                 continue
-            looked += 1
+            num_checked += 1
             text = " ".join(typed[: position + 1])
-            made = keyboard.keyboard_strip(text).correction
-            if made is not None:
-                became = letters_of(made.applied_to(text), language)
+            correction = keyboard.keyboard_strip(text).correction
+            if correction is not None:
+                became = letters_of(correction.applied_to(text), language)
                 changed += became != letters_of(text, language)
-            if looked >= words:
-                return {"words": looked, "changed": changed}
-    return {"words": looked, "changed": changed}
+            if num_checked >= words:
+                return {"words": num_checked, "changed": changed}
+    return {"words": num_checked, "changed": changed}
 
 
 def letters_of(text: str, language: str) -> str:

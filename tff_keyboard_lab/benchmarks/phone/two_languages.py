@@ -93,9 +93,10 @@ def messages_of(sentences: Sequence[Sequence[str]], rng: random.Random) -> dict[
 
 
 def _in_turn(pieces: Sequence[Piece], rng: random.Random) -> Iterator[Piece]:
-    rest = [(number, list(words)) for number, words in pieces]
-    while any(words for _, words in rest):
-        for number, words in rest:
+    """Yields pieces of the messages of each language in turn, until all words are typed."""
+    remaining = [(number, list(words)) for number, words in pieces]
+    while any(words for _, words in remaining):
+        for number, words in remaining:
             size = rng.randint(*_PIECE)
             if words:
                 yield number, words[:size]
@@ -131,6 +132,10 @@ def typed(
 def _type(
     keyboard: CorrectsText, before: str, token: str, letters: Sequence[int], counts: Counts
 ) -> None:
+    """Types a token after a text, and counts the strips with the word, and if a space changes it.
+
+    `letters` are the numbers of letters after which the strip is looked at.
+    """
     word = token.strip(_MARKS)
     if not any(map(str.isalpha, word)):
         return

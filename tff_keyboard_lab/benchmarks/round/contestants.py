@@ -17,10 +17,13 @@ class DropFactory:
 
     @staticmethod
     def build():
+        """Returns the factory. Imports TensorFlow only now."""
         import tensorflow as tf
         import tensorflow_federated as tff
 
         class Drop(tff.aggregators.WeightedAggregationFactory):
+            """An aggregation that ignores the updates and returns zeros."""
+
             def create(self, value_type, weight_type):
                 @tff.tensorflow.computation
                 def zeros():

@@ -73,6 +73,7 @@ def shape_of(batch):
 
 
 def padded(batch, rows, time_steps, num_targets):
+    """Returns a batch with rows, columns and targets padded to the given numbers."""
     ids = np.zeros((rows, time_steps + 1), np.int32)
     ids[: batch.shape[0], : batch.shape[1]] = batch
     row, column = np.nonzero(ids[:, 1:])
@@ -155,6 +156,7 @@ def build_loop(clients, sizes, step):
     devices = jax.devices()
 
     def train(number, weights, results):
+        """Trains the clients of device `number`, and stores the sum of their weights."""
         with jax.default_device(devices[number]):
             here = jax.device_put(weights, devices[number])
             sums = tree_map(jnp.zeros_like, here)
@@ -183,6 +185,7 @@ def build_loop(clients, sizes, step):
 
 
 def build_fedjax_round(clients, sizes, step):
+    """Returns the round as FedJAX's `for_each_client`, and the weighted mean in Python."""
     import fedjax
 
     for_each_client = fedjax.for_each_client(

@@ -50,6 +50,8 @@ def pfl_rounds(model_name, weights, clients, learning_rate):
     from pfl.model.pytorch import PyTorchModel
 
     class Module(torch.nn.Module):
+        """The model with the interface of pfl-research: loss and metrics of a batch."""
+
         def __init__(self):
             super().__init__()
             for number, weight in enumerate(weights):
@@ -130,6 +132,7 @@ def flower_rounds(model, weights, clients, learning_rate, file):
 
     @client_app.train()
     def train(message, context):
+        """Trains the client of a Flower node, and returns its weights and number of messages."""
         import sys
 
         sys.path.insert(0, folder)

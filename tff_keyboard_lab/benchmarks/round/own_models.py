@@ -211,19 +211,19 @@ def time_ways(model_fn, clients, *, repeats, stock_context, local, peers=None):
             rounds[name].worker_pids = process_tree.descendants(os.getpid())
     seconds: dict[str, list[float]] = {}
     with contextlib.ExitStack() as stack:
-        others = {}
+        peer_rounds = {}
         if peers:
             file = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory())) / "round.npz"
             write_for_others(file, initial, clients, LEARNING_RATE, MODEL_OF_PEERS)
             for framework, python in peers.items():
                 for name, command in peer_commands(framework, python, file).items():
-                    others[name] = stack.enter_context(contextlib.closing(Answering(*command)))
+                    peer_rounds[name] = stack.enter_context(contextlib.closing(Answering(*command)))
         for repeat in range(repeats + 1):
-            for name, one_round in {**rounds, **others}.items():
+            for name, one_round in {**rounds, **peer_rounds}.items():
                 wall_seconds, _ = one_round()
                 if repeat:  # the first one compiles
                     seconds.setdefault(name, []).append(wall_seconds)
-        answers = {name: other.last for name, other in others.items()}
+        answers = {name: other.last for name, other in peer_rounds.items()}
     losses = {name: answer["loss"] for name, answer in answers.items()}
     if losses:
         losses["stock"] = mean_loss(model_fn, rounds["stock"].after, clients)
@@ -254,11 +254,15 @@ def time_ways(model_fn, clients, *, repeats, stock_context, local, peers=None):
 
 def random_clients(size: Size, longest, seed):
     """Returns clients with random words and the number of messages of a size."""
-    full, rest = divmod(size.messages, size.batch_size)
+    full, messages_in_last = divmod(size.messages, size.batch_size)
     return [
         [
             *make_batches(full, size.batch_size, longest, [seed, n], False),
-            *(make_batches(1, rest, longest, [seed, n, 1], False) if rest else []),
+            *(
+                make_batches(1, messages_in_last, longest, [seed, n, 1], False)
+                if messages_in_last
+                else []
+            ),
         ]
         for n in range(size.clients)
     ]

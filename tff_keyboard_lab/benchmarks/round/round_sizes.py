@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--plot", type=pathlib.Path, help="PNG file")
     flags = parser.parse_args()
 
-    others, errors = importable(flags.python, flags.jax_python)
+    peers, errors = importable(flags.python, flags.jax_python)
     for name, error in errors.items():
         print(f"{name} is skipped: {error}", flush=True)
     result: dict[str, Any] = {"left_out": errors, "sizes": {}}
@@ -168,7 +168,7 @@ def main() -> None:
             size = size._replace(clients=flags.clients or size.clients)
             part = pathlib.Path(directory) / f"{messages}.json"
             store = flags.irc if size.store == "irc" else flags.sms
-            pythons = [f"--{name}-python={python}" for name, python in others.items()]
+            pythons = [f"--{name}-python={python}" for name, python in peers.items()]
             subprocess.run([*command(size, store, flags.repeats, part), *pythons], check=True)
             result["sizes"][messages] = json.loads(part.read_text())
             flags.out.write_text(json.dumps(result, indent=1) + "\n")  # a later size may fail

@@ -58,6 +58,8 @@ def keras_step(initial_weights):
     import tensorflow as tf
 
     class Cell(tf.keras.layers.Layer):
+        """One step of the CIFG as a Keras cell, with the state r, c."""
+
         def __init__(self):
             super().__init__()
             self.state_size = [DIM, UNITS]

@@ -41,13 +41,19 @@ def cifg_logits(weights, ids, is_real):
 
 
 def gru_logits(weights, ids, is_real):
-    """Returns the logits of the GRU of `own_models.py`; see `cifg_logits`."""
+    """Returns the logits of the GRU of `own_models.py` at the real targets, [n, vocabulary].
+
+    Args:
+      weights: Tensors in the order of Keras: embedding, three of the GRU, and two dense layers.
+      ids: [rows, time].
+      is_real: [rows, time] bool, false at padding; n of them are true.
+    """
     embedding, *recurrent, narrow, narrow_bias, wide, wide_bias = weights
     state = torch.zeros(1, len(ids), recurrent[1].shape[1])
     inputs = functional.embedding(ids, embedding)
-    options = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": True}
-    options |= {"bidirectional": False, "batch_first": True}
-    outputs, _ = torch.gru(inputs, state, recurrent, **options)
+    gru_options = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": True}
+    gru_options |= {"bidirectional": False, "batch_first": True}
+    outputs, _ = torch.gru(inputs, state, recurrent, **gru_options)
     return (outputs[is_real] @ narrow + narrow_bias) @ wide + wide_bias
 
 
@@ -124,6 +130,7 @@ class FederatedRound:
         self._clients_here = clients[::processes]
 
     def _work(self, questions, sums, clients):
+        """Runs in a child process. Each question adds its clients' weights to the shared sums."""
         while True:
             questions.recv()
             for part in sums:

@@ -55,6 +55,7 @@ def write_states(folder, states, *, is_synced):
 
 
 def read_states(folder, num_clients, *, is_cold):
+    """Reads the states, from the disk itself if `is_cold`. Returns them and the seconds."""
     if is_cold:
         for client in range(num_clients):
             with path_of(folder, client).open("rb") as file:

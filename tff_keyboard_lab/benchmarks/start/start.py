@@ -107,8 +107,8 @@ def inputs(checkout: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
         (model, f"export runs/demo --out={model} --trainable --ngram=200kB --allow-little-text"),
         (logs, f"events --replay={model} --store=data/demo --max-clients=2 --out={logs}"),
     ]
-    for made, line in lines:
-        if not made.exists():
+    for output, line in lines:
+        if not output.exists():
             subprocess.run([*_tasks(checkout), *line.split()], cwd=checkout, check=True)
     (folder / "study.toml").write_text(STUDY.format(checkout))
     days = [f"see you {day}\nwhat are you doing {day}\n" for day in ("today", "tomorrow")]

@@ -4,14 +4,20 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import as_run
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard_lab.study.plan.study_file import Study
 
-_Training: TypeAlias = tuple[str, str, int]  # arm, point of a sweep or "", seed
+
+class _Training(NamedTuple):
+    """The place of a run in a study."""
+
+    arm: str
+    point: str  # of a sweep; "" for the arms as they are
+    seed: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +78,17 @@ def runs_of(
     """
     _require_arms(study, arms)
     trainings = list(dict.fromkeys(_trainings(study)))
-    selected = [each for each in trainings if not seeds or each[2] in seeds]
+    selected = [training for training in trainings if not seeds or training.seed in seeds]
     if arms:
-        selected = [each for each in selected if each[0] in (*arms, study.control)]
+        arms_and_control = (*arms, study.control)
+        selected = [training for training in selected if training.arm in arms_and_control]
     _require_control(study, selected, seeds)
-    needed = {_after(study, each, trainings) for each in selected} - {None}
-    order = [each for each in trainings if each in selected or each in needed]
-    ranks = {seed: rank for rank, seed in enumerate(dict.fromkeys(seed for *_, seed in order))}
-    order.sort(key=lambda each: (each not in needed, ranks[each[2]], each[1] != ""))
+    # The trainings from whose models the selected ones start.
+    needed = {_after(study, training, trainings) for training in selected} - {None}
+    order = [training for training in trainings if training in selected or training in needed]
+    seeds_in_order = dict.fromkeys(training.seed for training in order)
+    ranks = {seed: rank for rank, seed in enumerate(seeds_in_order)}
+    order.sort(key=lambda each: (each not in needed, ranks[each.seed], each.point != ""))
     return [_run(study, folder, workdir, overrides, each, trainings) for each in order]
 
 
@@ -188,13 +197,13 @@ def _trainings(study: Study) -> Iterator[_Training]:
         arms.sort(key=lambda arm: arm.name != study.control)
     for arm in arms:
         for seed in arm.seeds or study.seeds:
-            yield arm.name, "", seed
+            yield _Training(arm.name, "", seed)
     for sweep in study.sweeps:
         for value in sweep.values:
             for arm in arms:
                 if not sweep.arms or arm.name in (*sweep.arms, study.control):
                     for seed in sweep.seeds or arm.seeds or study.seeds:
-                        yield arm.name, f"{sweep.key}={value}", seed
+                        yield _Training(arm.name, f"{sweep.key}={value}", seed)
 
 
 def _after(study: Study, training: _Training, all_of_them: list[_Training]) -> _Training | None:
@@ -203,9 +212,9 @@ def _after(study: Study, training: _Training, all_of_them: list[_Training]) -> _
     before = study.arm(name).after
     if not before:
         return None
-    same = [(before, point, seed), (before, "", seed)]
-    others = [each for each in all_of_them if each[0] == before]
-    return next(each for each in (*same, *others) if each in all_of_them)
+    same_seed = [_Training(before, point, seed), _Training(before, "", seed)]
+    same_arm = [each for each in all_of_them if each.arm == before]
+    return next(each for each in (*same_seed, *same_arm) if each in all_of_them)
 
 
 def _run(
@@ -216,6 +225,7 @@ def _run(
     training: _Training,
     all_of_them: list[_Training],
 ) -> Run:
+    """Returns the run of a training: its overrides, its config and its directory."""
     name, point, seed = training
     arm = study.arm(name)
     before = _after(study, training, all_of_them)

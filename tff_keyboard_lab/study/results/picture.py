@@ -27,9 +27,11 @@ _DASHES = ("-", "--", ":")
 
 def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
     """Writes a PNG, if any run has validated."""
-    shown = {key: _mean(mean_curve) for key, mean_curve in curves.items() if key[0] != study.before}
-    shown = {key: mean_curve for key, mean_curve in shown.items() if len(mean_curve[0])}
-    points = list(dict.fromkeys(point for _, point in shown))
+    mean_curves = {
+        key: _mean(mean_curve) for key, mean_curve in curves.items() if key[0] != study.before
+    }
+    mean_curves = {key: mean_curve for key, mean_curve in mean_curves.items() if len(mean_curve[0])}
+    points = list(dict.fromkeys(point for _, point in mean_curves))
     if not points:
         return
     columns = min(_COLUMNS, len(points))
@@ -39,7 +41,7 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
         figure = Figure(figsize=(width, 3.6 * rows), layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
         for axes, point in zip(panels, points, strict=False):
-            _panel(axes, study, point, shown)
+            _panel(axes, study, point, mean_curves)
         for axes in panels[len(points) :]:
             axes.set_axis_off()
         handles, labels = [], []
@@ -64,11 +66,14 @@ def _legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) ->
     return float(box.height / figure.dpi)
 
 
-def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str], tuple]) -> None:
+def _panel(
+    axes: Axes, study: Study, point: str, mean_curves: Mapping[tuple[str, str], tuple]
+) -> None:
+    """Plots the arms at one point of a sweep: the mean over seeds, and the range between them."""
     for index, arm in enumerate(study.arms):
-        if (arm.name, point) not in shown:
+        if (arm.name, point) not in mean_curves:
             continue
-        tokens, mean, low, high = shown[arm.name, point]
+        tokens, mean, low, high = mean_curves[arm.name, point]
         colour = charts.colour(index)
         dashes = _DASHES[index // len(charts.COLOURS) % len(_DASHES)]  # where colours repeat
         label, marker = arm.label or arm.name, "o" if len(tokens) == 1 else ""

@@ -70,6 +70,7 @@ def summary(origins: Iterable[Origin]) -> dict[str, list[str]]:
 
 
 def _command(run: Run) -> str:
+    """Returns the command line of a run, with the short path of its config."""
     run = dataclasses.replace(run, config_file=_short(run.config_file))
     return shlex.join(["tff-keyboard", *run.command])
 

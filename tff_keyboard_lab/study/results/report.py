@@ -84,6 +84,7 @@ class Results:
         return facts
 
     def _json(self, table_rows: Sequence[rows.Row]) -> dict[str, object]:
+        """Returns the content of `study.json`."""
         origins = [fact.origin for row in table_rows for fact in row.facts.values() if fact]
         return {
             "question": self._study.question,
@@ -99,20 +100,24 @@ class Results:
         }
 
     def _with_origin(self, row: rows.Row) -> dict[str, object]:
+        """Returns a row with the model or the provenance of the runs from which it comes."""
         key = row.arm, row.point
-        done = self._evaluations[key]
-        runs = [run for run in self._runs if (run.arm, run.point) == key and run.seed in done]
+        evaluated_seeds = self._evaluations[key]
+        runs = [
+            run for run in self._runs if (run.arm, run.point) == key and run.seed in evaluated_seeds
+        ]
         head = {"arm": row.arm, "point": row.point, "name": row.name}
-        ours = self._study.row(row.arm)
-        made_by = (
-            {"model": ours.model}
-            if isinstance(ours, Model)
+        table_row = self._study.row(row.arm)
+        origin = (
+            {"model": table_row.model}
+            if isinstance(table_row, Model)
             else dataclasses.asdict(provenance.of_row(runs))
         )
-        return {**head, **made_by, **row.to_json(self._study)}
+        return {**head, **origin, **row.to_json(self._study)}
 
 
 def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:
+    """Returns the curves of the runs of each (arm, point). Leaves out runs without rounds."""
     curves: dict[tuple[str, str], list[curve.Curve]] = {}
     for run in runs:
         try:

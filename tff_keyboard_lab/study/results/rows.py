@@ -126,16 +126,17 @@ def _row(
     results: Mapping[tuple[str, str], BySeed],
     facts: Mapping[int, RunFacts | None],
 ) -> Row:
+    """Returns the row of an (arm, point), compared with the control and with earlier runs."""
     arm, point = key
     by_seed, table_row = results[key], study.row(arm)
     control = results.get((study.control, point), {}) if arm != study.control else {}
-    before: BySeed = {}
-    earlier: BySeed = {}
+    before_all: BySeed = {}
+    step_from: BySeed = {}
     if isinstance(table_row, Arm):
-        earlier = results.get((table_row.step_from, point), {})
+        step_from = results.get((table_row.step_from, point), {})
         of_one_seed = list(results.get((study.before, ""), {}).values())
         if of_one_seed and table_row.after == study.before:
-            before = dict.fromkeys(by_seed, of_one_seed[0])
+            before_all = dict.fromkeys(by_seed, of_one_seed[0])
     return Row(
         arm=arm,
         point=point,
@@ -146,8 +147,8 @@ def _row(
         worst_tenths=_worst_tenths(study, list(by_seed.values())),
         paper=table_row.paper,
         to_control=_compared(study, by_seed, control),
-        since=_compared(study, by_seed, before),
-        step=_compared(study, by_seed, earlier),
+        since=_compared(study, by_seed, before_all),
+        step=_compared(study, by_seed, step_from),
     )
 
 
@@ -170,6 +171,8 @@ def _table(study: Study, cell: Callable[[str, Metric], _T]) -> dict[str, dict[st
 
 
 def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> Metrics:
+    """Returns population -> metric -> interval, pooled over seeds."""
+
     def value(people: str, metric: Metric) -> Interval:
         return metric_interval(pooled_sums([each[people] for each in evaluations]), metric.name)
 
@@ -191,9 +194,11 @@ def _worst_tenths(
 
 
 def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[int]) -> Differences:
+    """Returns population -> metric -> paired difference to the control, pooled over seeds."""
+
     def difference(people: str, metric: Metric) -> Difference:
-        both = [[of[seed][people] for seed in seeds] for of in (ours, control)]
-        interval = pooled_difference(both[0], both[1], metric.name)
+        pairs = [[of[seed][people] for seed in seeds] for of in (ours, control)]
+        interval = pooled_difference(pairs[0], pairs[1], metric.name)
         return Difference(interval, verdict(interval, better=metric.better, neutral=metric.neutral))
 
     return _table(study, difference)
@@ -202,6 +207,8 @@ def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[in
 def _verdicts(
     study: Study, pooled: Differences, of_seeds: Mapping[int, Differences]
 ) -> dict[str, dict[str, str]]:
+    """Returns population -> metric -> verdict, which also considers each single seed."""
+
     def together(people: str, metric: Metric) -> str:
         single = [each[people][metric.name].interval.to_json() for each in of_seeds.values()]
         says, values = pooled[people][metric.name].says, [each["value"] for each in single]

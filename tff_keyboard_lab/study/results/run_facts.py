@@ -117,6 +117,7 @@ def _mean(rows: Sequence[metrics_rows.Row], name: str) -> float | None:
 
 
 def _privacy(directory: RunDirectory) -> PrivacyFacts:
+    """Returns the claim of a private run; its epsilon is None without a claim."""
     header, rounds = ledger.read_ledger(directory.privacy_ledger)
     total = claim.claim_of(directory, header, len(rounds))
     claimed = total is not None and math.isfinite(total.epsilon)

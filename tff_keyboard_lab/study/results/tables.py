@@ -50,6 +50,7 @@ def _tables(study: Study, rows: Sequence[Row]) -> list[str]:
 
 
 def _table(study: Study, rows: Sequence[Row], people: str) -> str:
+    """Returns the table of a population: each metric, and its difference to the control."""
     head = [f"{PEOPLE[people]}, mean over seeds", "seeds"]
     for name in study.metrics:
         metric = METRICS[name]
@@ -121,6 +122,7 @@ def _difference_head(metric: Metric) -> str:
 
 
 def _difference(compared: Compared | None, people: str, metric: Metric) -> str:
+    """Returns a difference to the control, with its range over seeds and its verdict."""
     if compared is None:
         return "control"
     cell = difference_with_ends(compared, people, metric)
@@ -138,6 +140,7 @@ def difference_with_ends(compared: Compared, people: str, metric: Metric) -> str
 
 
 def _facts(study: Study, rows: Sequence[Row]) -> str:
+    """Returns the table of cost and privacy: one row per arm, one column per fact of its runs."""
     of_rows = [(row.name, [fact for fact in row.facts.values() if fact]) for row in rows]
     columns = dict(_FACTS)
     for title, (name, cell) in _FACTS_OF_SOME.items():

@@ -67,6 +67,7 @@ def _tokens_of_client(config: config_lib.RunConfig, text: Text, stores: dict[str
     max_sequences = config.client.max_examples or math.inf
 
     def tokens(messages: float) -> float:
+        """Returns the tokens of a client with a number of messages in a round."""
         if not isinstance(method, RehearsalMethod):
             return min(messages * text.tokens, max_sequences * min(text.tokens, longest))
         general = _text(config.fine_tuning.general_store, stores)
@@ -120,6 +121,7 @@ def plan_text(
 def _table(
     runs: Sequence[Run], tokens: Mapping[pathlib.Path, float], finished: Collection[pathlib.Path]
 ) -> str:
+    """Returns one row per variant: seeds, rounds, clients, tokens, and finished runs."""
     by_variant: dict[str, list[Run]] = {}
     for run in runs:
         by_variant.setdefault(run.variant, []).append(run)
@@ -128,8 +130,8 @@ def _table(
         train = members[0].config.train
         sizes = [str(len(members)), f"{train.rounds:,}", str(train.clients_per_round)]
         millions = f"{sum(tokens[run.path] for run in members) / 1e6:.1f}"
-        done = f"{sum(run.path in finished for run in members)}/{len(members)}"
-        rows.append([name, *sizes, millions, done])
+        num_done = f"{sum(run.path in finished for run in members)}/{len(members)}"
+        rows.append([name, *sizes, millions, num_done])
     return aligned(rows)
 
 
@@ -174,6 +176,7 @@ def hours_on_nodes(runs: Sequence[Run], hours: Mapping[pathlib.Path, float], job
 
 
 def _has_a_node(run: Run) -> bool:
+    """Checks if the run trains on a cluster other than this machine."""
     execution = run.config.execution
     return execution.engine != "local" and execution.cluster.address != "local"
 
@@ -191,6 +194,7 @@ def measured_rate(runs: Sequence[Run]) -> float:
 
 
 def _text(store: str, stores: dict[str, Text]) -> Text:
+    """Returns the sizes of a store's train text, read once."""
     if store not in stores:
         train = read_card(pathlib.Path(store))["populations"]["train"]
         tokens = (train["words"] + train["messages"]) / max(train["messages"], 1)

@@ -83,6 +83,7 @@ class StudyEvaluator:
 
 
 def _text(study: Study, control: config_lib.RunConfig, name: str) -> tuple[ClientStore, TypedText]:
+    """Returns the text on which a study evaluates a population, and its store."""
     store, population = control.data.store, name
     if name == "general":
         store, population = control.fine_tuning.general_store, "held_out"

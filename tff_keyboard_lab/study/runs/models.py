@@ -58,27 +58,28 @@ class Models:
         }
 
     def _evaluations(self, model: Model, run: Run | None) -> dict[str, Evaluation]:
+        """Evaluates a baseline, or a hybrid with the network of `run`, unless it is on disk."""
         store = self._store
-        made_of = [model.model, store.card_hash]
-        word = model.model
+        inputs = [model.model, store.card_hash]
+        source = model.model
         if run is not None:
-            word = word.replace(f"{{{model.arm}}}", str(run.path))
-            made_of.append(run_evaluation.weights_digest(run.path))
-            made_of.append(f"n-grams of {baselines.MIN_CLIENTS} people")
-        digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:_DIGEST_LETTERS]
+            source = source.replace(f"{{{model.arm}}}", str(run.path))
+            inputs.append(run_evaluation.weights_digest(run.path))
+            inputs.append(f"n-grams of {baselines.MIN_CLIENTS} people")
+        digest = hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:_DIGEST_LETTERS]
 
         def open_model() -> Predictor:
             text = baselines.read_train_text(store)
             spec = self._specs[model.name]
             if run is None:
-                return baselines.open_baseline(word, model.name, spec, text, store).predictor
+                return baselines.open_baseline(source, model.name, spec, text, store).predictor
             network = KerasPredictor(*load_model(run.path))
-            network_model = NamedPredictor(model.name, "keras", network, {}, word)
+            network_model = NamedPredictor(model.name, "keras", network, {}, source)
             return baselines.join_hybrid(network_model, spec, text, store).predictor
 
         files.make_directory(self._folder)
         return self._evaluator.evaluate(
             open_model,
-            ModelFacts(name=model.name, source=word),
+            ModelFacts(name=model.name, source=source),
             lambda label: self._folder / f"{model.name}_{label}_{digest}.json",
         )

@@ -110,7 +110,7 @@ def train_all(
 def _work_off(work: "_Work", pool: "_Pool", runs: Sequence[Run]) -> None:
     """Works until no run is left, and shows the progress of all runs together."""
     total = sum(run.config.train.rounds for run in runs)
-    done = {run.path: rounds_done(run) for run in runs}
+    rounds_of_run = {run.path: rounds_done(run) for run in runs}
     with Progress("study", total=total, unit="rounds") as line:
         while work.waiting or pool.working:
             while not pool.is_full and (run := work.next()):
@@ -119,10 +119,12 @@ def _work_off(work: "_Work", pool: "_Pool", runs: Sequence[Run]) -> None:
                 if code in _INTERRUPTED:
                     raise Interrupted(_INTERRUPTED[code])
                 work.report(run, code)
-            done |= {run.path: rounds_done(run) for run, _ in pool.working}
+            rounds_of_run |= {run.path: rounds_done(run) for run, _ in pool.working}
             # An early end counts as the whole run.
             ends = {run.path: run.config.train.rounds for run in runs if run.path in work.finished}
-            line.update(sum((done | ends).values()), f"{len(work.finished)} of {len(runs)} runs")
+            line.update(
+                sum((rounds_of_run | ends).values()), f"{len(work.finished)} of {len(runs)} runs"
+            )
             if pool.working:
                 time.sleep(_POLL_SECONDS)
 
@@ -191,6 +193,7 @@ class _Pool:
         return len(self.working) >= self._jobs
 
     def start(self, run: Run) -> None:
+        """Starts the process of a run, whose output goes to a log next to it."""
         files.make_directory(run.path.parent)
         # `train` rejects a run that began with another number of rounds.
         length = [f"--set={each}" for each in rounds_of_cosines(run.config)]

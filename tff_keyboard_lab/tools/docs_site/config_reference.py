@@ -45,12 +45,12 @@ def _section(path: str, hint: Any, default: Any) -> Iterator[str]:
             yield f'### `{tag} = "{name}"`\n'
             yield _description(variant) + "\n"
             yield from _keys(variant, skip=tag)
-        found = {
+        tables_by_name = {
             name: (name, hint, value)
             for one in family.values()
             for name, hint, value in _tables_in(one)
         }
-        inner = list(found.values())
+        inner = list(tables_by_name.values())
     for name, inner_hint, value in inner:
         yield from _section(f"{path}.{name}", inner_hint, value)
 
@@ -90,6 +90,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _shown(value: Any) -> str:
+    """Returns a default as it stands in TOML, in Markdown."""
     if value is dataclasses.MISSING:
         return "required"
     if value is None:

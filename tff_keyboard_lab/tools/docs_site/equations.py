@@ -59,8 +59,8 @@ def with_latex(docstring: str) -> str:
     parts, end = [], 0
     for block in blocks:
         text = block.group()
-        shown = _displayed(text) if _IS_EQUATION.match(text) else text
-        parts += [_with_symbols(docstring[end : block.start()]), shown]
+        latex = _displayed(text) if _IS_EQUATION.match(text) else text
+        parts += [_with_symbols(docstring[end : block.start()]), latex]
         end = block.end()
     return "".join([*parts, _with_symbols(docstring[end:])])
 

@@ -36,8 +36,10 @@ def on_files(files: Any, config: Any) -> Any:
     for path in dict.fromkeys([*page_paths, *itertools.chain(*links), STYLE]):
         files.append(File(path, str(ROOT), config.site_dir, config.use_directory_urls))
     for path, content in {**TUTORIALS, **REFERENCE, **CONFIG_KEYS}.items():
-        given = {"content": content} if isinstance(content, str) else {"abs_src_path": str(content)}
-        files.append(File.generated(config, path, **given))
+        source = (
+            {"content": content} if isinstance(content, str) else {"abs_src_path": str(content)}
+        )
+        files.append(File.generated(config, path, **source))
     return files
 
 

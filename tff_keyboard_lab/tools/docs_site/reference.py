@@ -31,7 +31,7 @@ class Reference(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
         """Handles griffe's event."""
-        shown = set()
+        modules_with_equations = set()
         for names in SURFACE.values():
             for origin in names.values():
                 package, _, path = origin.partition(".")
@@ -42,8 +42,8 @@ class Reference(griffe.Extension):
                     _log.warning("`%s` has no docstring.", missing)
                 if value.docstring and value.is_class:
                     _inherit_attributes(value)
-                if value.docstring and value.module.path not in shown:
-                    shown.add(value.module.path)
+                if value.docstring and value.module.path not in modules_with_equations:
+                    modules_with_equations.add(value.module.path)
                     _show_equations(value)
 
 
@@ -57,6 +57,7 @@ def fenced(text: str) -> str:
 
 
 def _inherit_attributes(value: griffe.Class) -> None:
+    """Adds the documented attributes of base classes to those of a class."""
     attributes = _attributes(value)
     for base in value.mro():
         if base.docstring:
@@ -74,6 +75,7 @@ def _attributes(value: griffe.Class) -> Any:
 
 
 def _show_equations(value: Any) -> None:
+    """Adds the module's docstring to that of a name, if it has an indented block."""
     text = value.module.docstring.value if value.module.docstring else ""
     if "\n    " in text:
         value.docstring.parsed.insert(1, griffe.DocstringSectionText(with_latex(text)))
