@@ -12,11 +12,14 @@ The kernel watches the parent *thread*: start the commands from a thread that li
 process.
 """
 
+import ctypes
+import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
+_PR_SET_PDEATHSIG = 1
 _LAUNCHER = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -50,6 +53,21 @@ def python_module(
     """
     flags = ["-P", "-m"] if version >= (3, 11) else ["-c", _RUN_MODULE]
     return [sys.executable, *flags, module, *arguments]
+
+
+def ask_for_signal_at_end_of(parent: int, number: signal.Signals) -> None:
+    """Asks the kernel to send this process the signal `number` when its parent process ends.
+
+    Raises:
+      OSError: The kernel refuses.
+      ProcessLookupError: The process `parent` has ended, or is not the parent.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    if os.getppid() != parent:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
 
 def with_parent_death_signal(command: Sequence[str], number: signal.Signals) -> list[str]:

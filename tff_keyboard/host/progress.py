@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-_BEGAN = time.monotonic()
+_began = time.monotonic()
 _TERMINAL_SECONDS = 0.2
 _LOG_SECONDS = 30.0
 
@@ -106,12 +106,18 @@ class Progress:
         self._stream.flush()
 
 
+def begin() -> None:
+    """Starts the clock of `step` again, in a process that another one has prepared."""
+    global _began
+    _began = time.monotonic()
+
+
 def step(sentence: str) -> None:
     """Prints a sentence on standard error, after the seconds since the program began.
 
     For silent steps that take seconds, such as imports.
     """
-    print(f"{time.monotonic() - _BEGAN:5.1f} s  {sentence}", file=sys.stderr, flush=True)
+    print(f"{time.monotonic() - _began:5.1f} s  {sentence}", file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:

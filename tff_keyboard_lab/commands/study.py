@@ -23,6 +23,7 @@ An arm is "better" or "worse" only if it has at least three seeds, if its interv
 seeds lies on one side of the control, and if the difference of every single seed does too.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import sys
@@ -30,7 +31,6 @@ from typing import Annotated
 
 from absl import flags
 
-from tff_keyboard.command_line import commands
 from tff_keyboard.command_line.options import Positional, TaskOptions
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
@@ -38,6 +38,7 @@ from tff_keyboard.training import preflight
 from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan import plan, shipped, study_file
 from tff_keyboard_lab.study.runs import estimate
+from tff_keyboard_lab.study.runs.fork_server import ForkServer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,26 +87,27 @@ def run(options: Options) -> None:
     quiet.import_tensorflow()
     from tff_keyboard_lab.study.run_study import run_study, tune
 
-    if trials:
-        best_trials = tune(
+    with contextlib.closing(ForkServer()) as server:
+        if trials:
+            chosen = tune(
+                study,
+                trials,
+                options.workdir,
+                jobs=options.jobs,
+                start=server.start,
+                train=not options.tables,
+            )
+            study = plan.with_trials(study, chosen)
+            runs = plan.runs_of(study, *where, options.seeds, options.arm)
+        text = run_study(
             study,
-            trials,
+            runs,
             options.workdir,
             jobs=options.jobs,
-            launcher=commands.program(),
+            command=" ".join(["tff-keyboard", *sys.argv[1:]]),
+            start=server.start,
             train=not options.tables,
         )
-        study = plan.with_trials(study, best_trials)
-        runs = plan.runs_of(study, *where, options.seeds, options.arm)
-    text = run_study(
-        study,
-        runs,
-        options.workdir,
-        jobs=options.jobs,
-        command=" ".join(["tff-keyboard", *sys.argv[1:]]),
-        launcher=commands.program(),
-        train=not options.tables,
-    )
     if not text:
         raise UsageError(f"--tables: {options.workdir} has no finished run of this study.")
     print(f"{study.question}\n{text}\n")

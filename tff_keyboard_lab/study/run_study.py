@@ -23,7 +23,7 @@ def run_study(
     *,
     jobs: int,
     command: str,
-    launcher: Sequence[str],
+    start: runner.Start,
     train: bool = True,
 ) -> str:
     """Trains the runs that are not finished, and returns the answer and a table for a terminal.
@@ -62,7 +62,7 @@ def run_study(
             jobs=jobs,
             ended=ended,
             may_begin=lambda: not _used_up(study, workdir),
-            command=launcher,
+            start=start,
         )
         text = "" if results.is_empty else results.write(workdir)
         problems = []
@@ -89,7 +89,7 @@ def tune(
     workdir: pathlib.Path,
     *,
     jobs: int,
-    launcher: Sequence[str],
+    start: runner.Start,
     train: bool = True,
 ) -> dict[str, int]:
     """Trains the trials that are not finished, writes `tuning.json`, and returns the best ones.
@@ -105,7 +105,7 @@ def tune(
         tuning.train_trials(
             trials,
             jobs=jobs,
-            launcher=launcher,
+            start=start,
             train=train,
             may_begin=lambda: not _used_up(study, workdir),
         )

@@ -1,5 +1,8 @@
 """Trains the runs of a study, each in its own process, several at a time if asked for.
 
+A run is the command `tff-keyboard train`, which `fork_server.py` starts without importing
+TensorFlow anew.
+
 A run directory resumes by itself and a finished one is skipped, so an interrupted study continues
 where it stopped. A failed run is reported and the others continue, except those that wait for it.
 When `may_begin` returns False, all runs that have not begun are left out.
@@ -7,15 +10,13 @@ When `may_begin` returns False, all runs that have not begun are left out.
 
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import rounds_of_cosines
-from tff_keyboard.host import children
 from tff_keyboard.host.interruption import Interrupted, Interruption, SignalReceived
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.storage import errors, files, metrics_rows, model_description
@@ -24,6 +25,23 @@ from tff_keyboard_lab.study.plan.plan import Run
 
 _INTERRUPTED = {128 + number: number for number in (signal.SIGINT, signal.SIGTERM)}
 _POLL_SECONDS = 0.5
+
+
+class Command(Protocol):
+    """A command that was started, such as a `subprocess.Popen`."""
+
+    def poll(self) -> int | None:
+        """Returns the exit code; None while the command runs."""
+
+    def terminate(self) -> None:
+        """Sends SIGTERM."""
+
+    def wait(self) -> int:
+        """Waits for the end, and returns the exit code."""
+
+
+# Starts `tff-keyboard` with arguments; its output is appended to a file.
+Start: TypeAlias = Callable[[Sequence[str], pathlib.Path], Command]
 
 
 def is_finished(run: Run) -> bool:
@@ -77,7 +95,7 @@ def train_all(
     jobs: int = 1,
     ended: Callable[[Run], None] = lambda run: None,
     may_begin: Callable[[], bool] = lambda: True,
-    command: Sequence[str],
+    start: Start,
 ) -> Missing:
     """Trains the runs that are not finished.
 
@@ -86,13 +104,13 @@ def train_all(
       jobs: Number of runs at a time.
       ended: Called with each finished run, including those that were finished before.
       may_begin: Asked before each process. After it returns False, no other process begins.
-      command: The words that start `tff-keyboard`, before those of `Run.command`.
+      start: Starts a command, such as `ForkServer.start`.
 
     Raises:
       SignalReceived: If this process or a training was interrupted. All have saved their rounds.
     """
     work = _Work(list(runs), ended, may_begin)
-    pool = _Pool(jobs, command)
+    pool = _Pool(jobs, start)
     with Interruption() as signals:
         try:
             with signals.at_once():
@@ -183,10 +201,10 @@ class _Work:
 class _Pool:
     """Training processes, at most `jobs` at a time."""
 
-    def __init__(self, jobs: int, command: Sequence[str]):
+    def __init__(self, jobs: int, start: Start):
         self._jobs = jobs
-        self._command = tuple(command)
-        self.working: list[tuple[Run, subprocess.Popen]] = []
+        self._start = start
+        self.working: list[tuple[Run, Command]] = []
 
     @property
     def is_full(self) -> bool:
@@ -197,11 +215,8 @@ class _Pool:
         files.make_directory(run.path.parent)
         # `train` rejects a run that began with another number of rounds.
         length = [f"--set={each}" for each in rounds_of_cosines(run.config)]
-        words = [*self._command, *run.command, *length, *self._share(run)]
-        command = children.with_parent_death_signal(words, signal.SIGTERM)
-        with log_of(run).open("ab") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.working.append((run, process))
+        words = [*run.command, *length, *self._share(run)]
+        self.working.append((run, self._start(words, log_of(run))))
 
     def _share(self, run: Run) -> list[str]:
         """Returns flags that give each of several runs one node.
@@ -215,9 +230,9 @@ class _Pool:
 
     def collect(self) -> list[tuple[Run, int]]:
         """Returns the runs that have ended since the last call, with their exit codes."""
-        ended = [(run, child.returncode) for run, child in self.working if child.poll() is not None]
-        self.working = [pair for pair in self.working if pair[1].returncode is None]
-        return ended
+        codes = [(run, process, process.poll()) for run, process in self.working]
+        self.working = [(run, process) for run, process, code in codes if code is None]
+        return [(run, code) for run, _, code in codes if code is not None]
 
     def stop(self) -> None:
         """Ends the remaining trainings with SIGTERM, which lets them resume, and waits for them."""

@@ -35,7 +35,7 @@ def train_trials(
     trials: Sequence[plan.Run],
     *,
     jobs: int,
-    launcher: Sequence[str],
+    start: runner.Start,
     train: bool = True,
     may_begin: Callable[[], bool] = lambda: True,
 ) -> None:
@@ -46,7 +46,7 @@ def train_trials(
         an arm would have a smaller budget than the others.
     """
     if train:
-        missing = runner.train_all(trials, jobs=jobs, may_begin=may_begin, command=launcher)
+        missing = runner.train_all(trials, jobs=jobs, may_begin=may_begin, start=start)
         failed = [*missing.failed, *missing.left_out]
     else:
         failed = [run for run in trials if not runner.is_finished(run)]

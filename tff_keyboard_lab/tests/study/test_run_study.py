@@ -18,7 +18,7 @@ from tff_keyboard_lab.study.plan import plan
 from tff_keyboard_lab.study.plan.study_file import Arm, Budget, Study
 from tff_keyboard_lab.study.results import report
 from tff_keyboard_lab.tests.study.results.test_rows import FACTS, HITS, NATS, evaluations
-from tff_keyboard_lab.tests.study.runs.test_runner import TRAINER
+from tff_keyboard_lab.tests.study.runs.test_runner import TRAINER, starter
 
 AN_HOUR = """
 (path / 'timings.csv').write_text('round,round_seconds\\n1,3600\\n')
@@ -58,7 +58,7 @@ def conducted(folder, hours, arms=(), **options):
         runs,
         folder / "runs",
         **{"jobs": 1, "command": "tff-keyboard study s"},
-        launcher=[sys.executable, str(folder / "trainer.py")],
+        start=starter([sys.executable, str(folder / "trainer.py")]),
         **options,
     )
 

@@ -7,7 +7,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -39,10 +38,19 @@ with (path.parent / 'order').open('a') as file:
 
 
 @pytest.fixture
-def command(tmp_path):
+def start(tmp_path):
     script = tmp_path / "trainer.py"
     script.write_text(TRAINER)
-    return [sys.executable, str(script)]
+    return starter([sys.executable, str(script)])
+
+
+def starter(command):
+    """Returns a function that starts a command in a process of its own, as `runner.Start`."""
+
+    def start(words, log):
+        return subprocess.Popen([*command, *words], stdout=log.open("ab"), stderr=subprocess.STDOUT)
+
+    return start
 
 
 def run_of(tmp_path, name, after=None):
@@ -67,12 +75,12 @@ def order(tmp_path):
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_trains_each_run_once_after_the_run_it_waits_for(tmp_path, command, jobs):
+def test_trains_each_run_once_after_the_run_it_waits_for(tmp_path, start, jobs):
     runs = [run_of(tmp_path, "a"), run_of(tmp_path, "b", after="a"), run_of(tmp_path, "c")]
     seen = []
     for _ in range(2):
         missing = runner.train_all(
-            runs, jobs=jobs, ended=lambda run: seen.append(run.arm), command=command
+            runs, jobs=jobs, ended=lambda run: seen.append(run.arm), start=start
         )
         assert missing == ([], [])
     done = order(tmp_path)
@@ -94,7 +102,7 @@ def test_trains_each_run_once_after_the_run_it_waits_for(tmp_path, command, jobs
 def test_several_trainings_share_a_cluster(tmp_path, jobs, settings, expected):
     config = config_lib.loads("", [f"execution.{setting}" for setting in settings])
     run = dataclasses.replace(run_of(tmp_path, "a"), config=config)
-    pool = runner._Pool(jobs, ["echo"])
+    pool = runner._Pool(jobs, starter(["echo"]))
     pool.start(run)
     pool.working[0][1].wait()
     words = runner.log_of(run).read_text()
@@ -105,15 +113,15 @@ def test_several_trainings_share_a_cluster(tmp_path, jobs, settings, expected):
 @pytest.mark.slow
 def test_resuming_with_a_longer_cosine_is_rejected(tmp_path):
     config = config_lib.loads("", ["server.schedule={type='cosine',rounds=4}"])
-    pool = runner._Pool(1, ["echo"])
+    pool = runner._Pool(1, starter(["echo"]))
     pool.start(dataclasses.replace(run_of(tmp_path, "a"), config=config))
     pool.working[0][1].wait()
     assert "--set=server.schedule.rounds=4" in runner.log_of(run_of(tmp_path, "a")).read_text()
 
 
-def test_failure_only_stops_runs_that_wait_for_it(tmp_path, command, capsys):
+def test_failure_only_stops_runs_that_wait_for_it(tmp_path, start, capsys):
     runs = [run_of(tmp_path, "bad"), run_of(tmp_path, "b", after="bad"), run_of(tmp_path, "c")]
-    missing = runner.train_all(runs, command=command)
+    missing = runner.train_all(runs, start=start)
     assert [run.arm for run in missing.failed] == ["bad", "b"]
     assert not missing.left_out
     assert order(tmp_path) == ["c"]
@@ -122,9 +130,9 @@ def test_failure_only_stops_runs_that_wait_for_it(tmp_path, command, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_once_no_run_may_begin_those_that_train_end(tmp_path, command, jobs):
+def test_once_no_run_may_begin_those_that_train_end(tmp_path, start, jobs):
     earlier = run_of(tmp_path, "earlier")
-    runner.train_all([earlier], command=command)
+    runner.train_all([earlier], start=start)
     runs = [*(run_of(tmp_path, name) for name in "abc"), run_of(tmp_path, "waits", "c"), earlier]
     answers, seen = iter([True, True, False]), []
     missing = runner.train_all(
@@ -132,7 +140,7 @@ def test_once_no_run_may_begin_those_that_train_end(tmp_path, command, jobs):
         jobs=jobs,
         ended=lambda run: seen.append(run.arm),
         may_begin=lambda: next(answers),  # a fourth question would raise
-        command=command,
+        start=start,
     )
     assert sorted(seen) == ["a", "b", "earlier"]  # also the one that was finished before
     assert not missing.failed
@@ -141,9 +149,9 @@ def test_once_no_run_may_begin_those_that_train_end(tmp_path, command, jobs):
 
 
 @pytest.mark.slow
-def test_another_config_in_the_directory_is_not_finished(tmp_path, command):
+def test_another_config_in_the_directory_is_not_finished(tmp_path, start):
     run = run_of(tmp_path, "a")
-    runner.train_all([run], command=command)
+    runner.train_all([run], start=start)
     assert runner.is_finished(run)
     (run.path / names.CONFIG).write_text(config_lib.dump(config_lib.loads("[train]\nrounds = 2")))
     assert not runner.is_finished(run)
@@ -162,9 +170,9 @@ def test_another_config_in_the_directory_is_not_finished(tmp_path, command):
         (0, {"rounds": 0, "stopped_early": True}, False),
     ],
 )
-def test_a_model_is_not_the_end_of_training(tmp_path, command, rows, saved, finished):
+def test_a_model_is_not_the_end_of_training(tmp_path, start, rows, saved, finished):
     run = run_of(tmp_path, "a")
-    runner.train_all([run], command=command)
+    runner.train_all([run], start=start)
     config = config_lib.loads("[train]\nrounds = 5\nearly_stop_patience = 2")
     (run.path / names.CONFIG).write_text(config_lib.dump(config))
     (run.path / names.METRICS).write_text(
@@ -179,51 +187,20 @@ def test_a_model_is_not_the_end_of_training(tmp_path, command, rows, saved, fini
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_ends_the_trainings(tmp_path, command, monkeypatch, number):
+def test_an_interruption_ends_the_trainings(tmp_path, start, monkeypatch, number):
     def start_and_interrupt(pool, run):
-        start(pool, run)
+        start_run(pool, run)
         assert children() - before
         signal.raise_signal(number)
 
-    start = runner._Pool.start
+    start_run = runner._Pool.start
     monkeypatch.setattr(runner._Pool, "start", start_and_interrupt)
     run = run_of(tmp_path, "slow")
     before = children()
     with pytest.raises(SignalReceived, match=f"{number.name} with 0 of 1 runs") as raised:
-        runner.train_all([run], command=command)
+        runner.train_all([run], start=start)
     assert raised.value.exit_code == 128 + number
     assert children() <= before
-
-
-def test_a_study_that_is_killed_leaves_no_training(tmp_path, command):
-    study = f"""
-import pathlib
-from tff_keyboard_lab.tests.study.runs import test_runner
-from tff_keyboard_lab.study.runs import runner
-folder = pathlib.Path({str(tmp_path)!r})
-runner.train_all([test_runner.run_of(folder, "slow")], command={command!r})
-"""
-    with subprocess.Popen([sys.executable, "-c", study]) as process:
-        started = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        training = wait_for(lambda: started.read_text().split())
-        wait_for(lambda: b"trainer.py" in command_line(training[0]))
-        process.kill()
-    wait_for(lambda: b"trainer.py" not in command_line(training[0]))
-
-
-def command_line(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return b""
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not (actual := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return actual
 
 
 def children():

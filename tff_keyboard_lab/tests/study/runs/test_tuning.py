@@ -11,6 +11,7 @@ from tff_keyboard_lab import file_names
 from tff_keyboard_lab.study.plan.plan import Run
 from tff_keyboard_lab.study.plan.study_file import Arm, Study, Tuning
 from tff_keyboard_lab.study.runs import tuning
+from tff_keyboard_lab.tests.study.runs.test_runner import starter
 
 TRIALS = (("client.epochs=1",), ("client.epochs=2",), ("client.epochs=3",))
 
@@ -85,4 +86,4 @@ def test_the_file_has_all_trials_and_the_choice(tmp_path):
 def test_unfinished_trials_are_named_when_nothing_is_trained(tmp_path):
     runs = trials_of(tmp_path, {"control": [(0.1, 0.2)] * 3})
     with pytest.raises(ProgramError, match=r"3 of 3 trials are missing: control_1, .*budget"):
-        tuning.train_trials(runs, jobs=1, launcher=["false"], train=False)
+        tuning.train_trials(runs, jobs=1, start=starter(["false"]), train=False)
