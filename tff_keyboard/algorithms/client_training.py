@@ -29,6 +29,7 @@ from tff_keyboard.algorithms.optimizers.local_sgd import LocalSgd
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data import elements
 from tff_keyboard.execution import row_work
+from tff_keyboard.models import first_step
 
 
 class TouchedTableRows(NamedTuple):
@@ -172,47 +173,58 @@ def build_client_training(
             return optimizer_state, num_examples, total_loss, touched
 
         def take_first_step(state):
-            """Returns the state after the first batch, and the weights minus the new weights."""
+            """Returns the state after the first batch, and the weights minus the new weights.
+
+            The third value is whether the latter are known to be finite.
+            """
             optimizer_state, num_examples, total_loss, touched = state
             rows = tf.shape(first_batch, tf.int64)[0]
-            gradients, output = model.first_step(factors, rows)
+            gradients, is_bounded, output = model.first_step(factors, rows)
             old = tuple(tf.nest.flatten(server_weights.trainable))
             if isinstance(optimizer, LocalSgd):
                 steps = optimizer.steps(optimizer_state, tuple(gradients))
+                is_finite = is_bounded & optimizer.is_finite_step_of(
+                    optimizer_state, first_step.LARGEST_GRADIENT
+                )
             else:
+                is_finite = tf.constant(False)  # unknown
                 optimizer_state, new = optimizer.next(optimizer_state, old, tuple(gradients))
                 steps = tf.nest.map_structure(tf.subtract, old, new)
             total_loss, num_examples = add_loss((total_loss, num_examples), output)
             if touched_rows:
                 touched = touched_rows.add(touched, model_input(first_batch))
-            return (optimizer_state, num_examples, total_loss, touched), steps
+            return (optimizer_state, num_examples, total_loss, touched), steps, is_finite
 
         def train_from_first_step(state):
-            """Returns the state after all batches, and the update (initial minus trained)."""
-            state, steps = take_first_step(state)
+            """Returns the state after all batches, and the update (initial minus trained).
+
+            The third value is whether the update is known to be finite.
+            """
+            state, steps, is_finite = take_first_step(state)
 
             def train_on_later_batches():
-                """Trains on the batches after the first. Returns the state, and the update."""
+                """Trains on the batches after the first. Returns what the outer function does."""
                 old = tf.nest.flatten(server_weights)
                 new = [w - s for w, s in zip(old, steps, strict=True)]
                 for variable, value in zip(tf.nest.flatten(weights), new, strict=True):
                     variable.assign(value)
                 one = tf.constant(1, tf.int64)
                 end = elements.fold(step, state, batches, batch_spec, start=one)
-                return end, tuple(w - v for w, v in zip(old, trainable, strict=True))
+                update = tuple(w - v for w, v in zip(old, trainable, strict=True))
+                return end, update, tf.constant(False)
 
             if reports_loss == "after_training":  # it needs the trained model
                 return train_on_later_batches()
             has_later_batches = tf.shape(batches["shapes"])[0] > 1
-            return tf.cond(has_later_batches, train_on_later_batches, lambda: (state, steps))
+            after_first = state, steps, is_finite
+            return tf.cond(has_later_batches, train_on_later_batches, lambda: after_first)
 
         def train_separately(state):
-            """Trains on all batches of the client alone. Returns the state, and the update."""
+            """Trains on all batches of the client alone. Returns as `train_from_first_step`."""
             tf.nest.map_structure(lambda v, x: v.assign(x), weights, server_weights)
             end = elements.fold(step, state, batches, batch_spec)
-            return end, tf.nest.map_structure(
-                tf.subtract, server_weights.trainable, weights.trainable
-            )
+            update = tf.nest.map_structure(tf.subtract, server_weights.trainable, weights.trainable)
+            return end, tuple(tf.nest.flatten(update)), tf.constant(False)
 
         def add_batch(sums, element):
             return add_loss(sums, model.forward_pass(model_input(element), training=False))
@@ -239,7 +251,8 @@ def build_client_training(
             no_rows = tf.zeros([touched_rows.rows if touched_rows else 0])
             zeros = tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)
             start = (optimizer_state, *zeros, no_rows)
-            end, update = (train_from_first_step if shares_first_step else train_separately)(start)
+            train_client = train_from_first_step if shares_first_step else train_separately
+            end, update, is_known_finite = train_client(start)
             _, num_examples, total_loss, touched = end
             update = tf.nest.pack_sequence_as(server_weights.trainable, tf.nest.flatten(update))
             weight = tf.constant(1.0) if uniform_weights else tf.cast(num_examples, tf.float32)
@@ -250,7 +263,11 @@ def build_client_training(
             if touched_rows:
                 weight = collections.OrderedDict(num_examples=weight, touched=touched)
             sent = (update, weight)
-            is_finite = all_finite(tf.nest.flatten(update))
+            is_finite = tf.cond(
+                is_known_finite,
+                lambda: tf.constant(True),
+                lambda: all_finite(tf.nest.flatten(update)),
+            )
             # Unlike `tf.where`, a condition does not copy a finite update.
             update, weight = tf.cond(
                 is_finite, lambda: sent, lambda: tf.nest.map_structure(tf.zeros_like, sent)

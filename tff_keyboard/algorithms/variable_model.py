@@ -130,7 +130,9 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
 
     @tf.autograph.experimental.do_not_convert
     def first_step(self, factors, num_examples):
-        """Returns the gradients of a first batch and its `BatchOutput`, and adds to the sums.
+        """Returns the gradients of a first batch, their `is_bounded` and `BatchOutput`.
+
+        Adds to the sums of the metrics.
 
         Args:
           factors: The client's part of `first_step_factors`.
@@ -138,7 +140,7 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
         """
         step = self._model.first_step(factors)
         sums = _training_sums(step.losses, step.is_best, num_examples)
-        return step.gradients, self._count(step.losses, sums)
+        return step.gradients, step.is_bounded, self._count(step.losses, sums)
 
     def _training_step(self, ids, targets, training) -> TrainingStep:
         hidden, table, bias, targets = self._model.packed_hidden_at_targets(ids, targets, training)

@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.models import softmax_loss
-from tff_keyboard.models.first_step import FirstStep
+from tff_keyboard.models.first_step import FirstStep, are_bounded
 from tff_keyboard.models.layers import recurrence
 from tff_keyboard.models.layers.dropout import dropout
 from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
@@ -262,4 +262,6 @@ class Cifg(ProjectedRecurrentModel):
             tf.reduce_sum(d_pre, axis=0),
             recurrence.sum_of_products(m, d_r),
         ]
-        return FirstStep(gradients, losses, is_best)
+        # Finite losses are of finite logits, whose probabilities are at most 1.
+        bounded = are_bounded([losses, hidden, inputs, d_inputs, r_before, m, d_pre, d_r])
+        return FirstStep(gradients, losses, is_best, bounded)

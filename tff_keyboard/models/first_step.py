@@ -24,11 +24,28 @@ class FirstStep(NamedTuple):
       gradients: Gradients of the mean loss, in the order of `trainable_variables`; zeros if n is 0.
       losses: -log p of each target, in nats, [n].
       is_best: 1 where no id has a higher logit than the target, else 0, [n].
+      is_bounded: Whether no number of the gradients can be larger than `LARGEST_GRADIENT`, or NaN;
+        False if that is unknown. It is computed from the factors, which are much smaller than the
+        gradients.
     """
 
     gradients: list[tf.Tensor]
     losses: tf.Tensor
     is_best: tf.Tensor
+    is_bounded: tf.Tensor
+
+
+LARGEST_GRADIENT = 1e30
+_LARGEST_FACTOR = 1e12
+
+
+def are_bounded(factors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns whether sums over up to a million products of two factors are at most 1e30.
+
+    False for a factor that is NaN, for which no comparison holds.
+    """
+    checks = [tf.reduce_all(tf.abs(factor) <= _LARGEST_FACTOR) for factor in factors]
+    return tf.reduce_all(tf.stack(checks))
 
 
 class SharesFirstStep(Protocol):

@@ -16,6 +16,7 @@ from tff_keyboard.algorithms.fedmed.process import build_fedmed
 from tff_keyboard.algorithms.optimizers.local_sgd import LocalSgd
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data import elements
+from tff_keyboard.models import cifg, first_step
 
 VOCABULARY = 30
 
@@ -93,6 +94,37 @@ def test_only_clients_without_text():
     assert metrics["client_work"]["train"]["tokens"] == 0
     for a, b in zip(weights, separate, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("position", "value"), [(0, np.nan), (1, 1e13), (3, np.inf), (4, 3e38)])
+def test_bounded_factors_stand_for_the_check_of_the_update(position, value, monkeypatch):
+    def round_after_change():
+        _, _, prepared = round_of(CLIENTS[:1], 1, shares=True)
+        process = prepared.process
+        state = process.initialize()
+        weights = process.get_model_weights(state)
+        trainable = [np.array(weight) for weight in weights.trainable]
+        trainable[position].flat[::5] = value
+        changed = tff.learning.models.ModelWeights(trainable, weights.non_trainable)
+        data = prepared.batcher(CLIENTS[:1], [CLIENTS[0][0].size])
+        output = process.next(process.set_model_weights(state, changed), data)
+        after = process.get_model_weights(output.state).trainable
+        return output.metrics["client_work"]["train"]["tokens"], [np.asarray(w) for w in after]
+
+    tokens, weights = round_after_change()
+    monkeypatch.setattr(cifg, "are_bounded", lambda factors: tf.constant(False))
+    checked_tokens, checked_weights = round_after_change()
+    assert tokens == checked_tokens
+    for a, b in zip(weights, checked_weights, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_bound_of_factors():
+    ones = tf.ones([3, 4])
+    assert first_step.are_bounded([ones, -1e12 * ones, ones[:0]])
+    for value in (np.nan, np.inf, -np.inf, 1.1e12):
+        assert not first_step.are_bounded([ones, tf.concat([ones, value * ones], 0)])
 
 
 def test_any_optimizer():

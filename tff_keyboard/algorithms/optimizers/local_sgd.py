@@ -47,6 +47,10 @@ class LocalSgd(tff.learning.optimizers.Optimizer):
         rate = self._rate(state, tf.nest.flatten(gradients))
         return tf.nest.map_structure(lambda g: None if g is None else rate * g, gradients)
 
+    def is_finite_step_of(self, state: Any, largest: float) -> tf.Tensor:
+        """Returns whether the steps of all gradients up to `largest` are finite."""
+        return tf.math.is_finite(tf.cast(state[_RATE], tf.float32) * largest)
+
     def update(
         self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor | None]
     ) -> Any:
