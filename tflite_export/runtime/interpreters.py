@@ -7,6 +7,7 @@ from typing import Any
 
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import ExportError
+from tflite_export.format import operators
 
 RUNTIMES = ("litert", "tensorflow")
 _PACKAGES = {"litert": "ai_edge_litert", "tensorflow": "tensorflow"}
@@ -17,6 +18,7 @@ def open_interpreter(
 ) -> Any:
     """Opens an interpreter on a file, which is mapped, not read.
 
+    A file with operators that are not TFLite's own is refused, because they could run any code.
     Call `manifest.load_checked` first: the interpreters do not verify a file, and a hostile file
     can crash them (`model_trial`).
 
@@ -28,8 +30,9 @@ def open_interpreter(
       runtime: "litert" (package ai-edge-litert) or "tensorflow"; None takes the first installed.
 
     Raises:
-      ExportError: If no runtime is installed, or it rejects the file.
+      ExportError: If no runtime is installed, or it rejects the file, or as `operators.check_own`.
     """
+    operators.check_own(path)
     interpreter_class, resolver = _interpreter_class(runtime)
     kernels = resolver.AUTO if xnnpack else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
