@@ -11,10 +11,10 @@ from tff_keyboard.aggregators.guards.norm_bounds import zeroing_factory as zeroi
 from tff_keyboard.aggregators.guards.update_guard import UpdateGuardFactory as UpdateGuard
 from tff_keyboard.aggregators.guards.weight_cap import WeightCapFactory as WeightCap
 from tff_keyboard.aggregators.private.private_mean import PrivateMeanFactory as PrivateMean
-from tff_keyboard.aggregators.properties import check_rule
 from tff_keyboard.aggregators.robust_mean import MedianFactory as Median
 from tff_keyboard.aggregators.robust_mean import TrimmedMeanFactory as TrimmedMean
 from tff_keyboard.aggregators.upload_size import UploadSizeFactory as UploadSize
+from tff_keyboard.algorithms.rule_check import check_rule
 
 __all__ = [
     "BoundedTrimmedMean",

@@ -1,9 +1,10 @@
 """Properties of every aggregator, independent of its formula: a test battery for new aggregators.
 
-    for name, problem in check_rule(UpdateGuard(MyRule())).items():
+    for name, problem in problems_of(UpdateGuard(MyRule())).items():
         print(name, problem or "holds")
 
-Test the formula of an aggregator separately, against NumPy.
+Rounds run in TFF's current context. `tk.aggregators.check_rule` (`algorithms/rule_check.py`) runs
+the same checks in this process. Test the formula of an aggregator separately, against NumPy.
 """
 
 import collections
@@ -218,26 +219,12 @@ class _Rule(AggregatorUnderTest):
         return self._factory.create(VALUE_TYPE, WEIGHT_TYPE)
 
 
-def check_rule(
+def problems_of(
     factory: tff.aggregators.WeightedAggregationFactory, *, atol: float = 1e-6
 ) -> dict[str, str]:
-    """Checks the properties that all aggregators of this library have.
+    """Checks `PROPERTIES` in TFF's current context.
 
-        aggregator = tk.aggregators.UpdateGuard(tk.aggregators.Median())
-        problems = tk.aggregators.check_rule(aggregator)
-        assert not any(problems.values()), problems
-
-    Runs rounds with five small clients in TFF's default context. To ignore clients that send NaN,
-    an aggregator needs `UpdateGuard` around it.
-
-    Args:
-      factory: The aggregator, a kind of weighted mean: weights are numbers, and if all clients
-        send the same update, the result is this update.
-      atol: Largest error that the aggregator may add to an update, for example by quantisation.
-
-    Returns:
-      A dictionary from each property, as a phrase, to the problem that was found, or to "" if the
-      aggregator has the property.
+    Arguments and result are those of `tk.aggregators.check_rule`.
     """
     require_factory(factory, "factory")
     subject, problems = _Rule(factory, atol), {}
