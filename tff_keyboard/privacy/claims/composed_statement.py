@@ -62,12 +62,19 @@ class LedgerAndClients:
         )
 
     def shares(self, other: "LedgerAndClients") -> bool:
-        """Checks if some clients may be in both runs. Counts an unknown overlap as shared."""
+        """Checks if some clients may be in both runs. Counts an unknown overlap as shared.
+
+        The clients of a run on whose text the model of the other run depends count, too: through an
+        earlier run, or because their text chose it.
+        """
         if self.store_sha256 and self.store_sha256 == other.store_sha256:
             return True
         if self.clients is None or other.clients is None:
             return True
-        return self.clients.overlap(other.clients) != client_digests.NONE
+        return self.clients.overlap(other.clients) != client_digests.NONE or any(
+            one.ancestors_of_others(another) or one.may_have_validated_on(another)
+            for one, another in ((self, other), (other, self))
+        )
 
     def ancestors_of_others(self, other: "LedgerAndClients") -> list[Ancestor]:
         """Returns ancestors without clients of this run that may have clients of another run.
