@@ -6,7 +6,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
 
-/** An export of tff-keyboard as a keyboard; a thin layer over cifg.h, which explains each call. */
+/**
+ * An export of tff-keyboard as a keyboard; a thin layer over cifg.h, which explains each call.
+ *
+ * <p>Several threads may use it. Their calls take turns, also with `close`: a later call throws an
+ * IllegalStateException.
+ */
 public final class Cifg implements AutoCloseable {
   /** A word, and its probability behind the context. */
   public record Suggestion(String word, double probability) {}
@@ -31,7 +36,7 @@ public final class Cifg implements AutoCloseable {
   }
 
   /** The best `count` words for text before the cursor, best first; none for a count below one. */
-  public Suggestion[] strip(String text, int count) {
+  public synchronized Suggestion[] strip(String text, int count) {
     double[] probabilities = new double[Math.max(count, 0)];
     String words = text(strip(held(), utf8(text), probabilities));
     String[] found = words.isEmpty() ? new String[0] : words.split("\n");
@@ -43,13 +48,13 @@ public final class Cifg implements AutoCloseable {
   }
 
   /** Words of a text, normalised. */
-  public String[] tokens(String text) {
+  public synchronized String[] tokens(String text) {
     String words = text(tokens(held(), utf8(text)));
     return words.isEmpty() ? new String[0] : words.split("\n");
   }
 
   /** Learns a message that can no longer be taken back; never one of a field for passwords. */
-  public void learn(String message) {
+  public synchronized void learn(String message) {
     for (String sentence : SENTENCE_END.split(message)) {
       List<String> words = new ArrayList<>();
       for (String run : WHITE_SPACE.split(sentence)) {
@@ -61,27 +66,27 @@ public final class Cifg implements AutoCloseable {
   }
 
   /** As if a word, as shown or typed, had never been typed; all words for null. */
-  public void forget(String word) {
+  public synchronized void forget(String word) {
     if (word == null) forget(held(), null);
     else for (String token : tokens(word)) forget(held(), utf8(token));
   }
 
   /** The owner's words, to be kept in a file that only the app can read. */
-  public byte[] cache() {
+  public synchronized byte[] cache() {
     return cache(held());
   }
 
-  public void setCache(byte[] cache) {
+  public synchronized void setCache(byte[] cache) {
     setCache(held(), cache);
   }
 
   /** One step of SGD on a message, of an export with --trainable; the loss before it. */
-  public float train(String message, float learningRate) {
+  public synchronized float train(String message, float learningRate) {
     return train(held(), utf8(String.join("\n", tokens(message))), learningRate);
   }
 
   @Override
-  public void close() {
+  public synchronized void close() {
     if (keyboard != 0) close(keyboard);
     keyboard = 0;
   }

@@ -2,7 +2,10 @@ package org.cifg;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
 
 /** Run by libcifg/tests: a model, used as an app would use it; its cache's file. */
 final class CifgTest {
@@ -37,7 +40,30 @@ final class CifgTest {
       check(fails(() -> keyboard.setCache(new byte[] {1})), "a damaged cache");
     }
     check(fails(() -> new Cifg(vocabulary, vocabulary, manifest, ngram, tail)), "a damaged model");
+    for (int i = 0; i < 20; ++i) closeInUse(new Cifg(model, vocabulary, manifest, ngram, tail));
     System.out.println("all right");
+  }
+
+  /** As an app whose service ends while other threads still ask for words. */
+  private static void closeInUse(Cifg keyboard) throws Exception {
+    List<Throwable> thrown = Collections.synchronizedList(new ArrayList<>());
+    List<Thread> threads = new ArrayList<>();
+    for (int i = 0; i < 4; ++i) {
+      String text = "see you at the station and then number " + i + " is ";
+      Thread thread =
+          new Thread(
+              () -> {
+                while (true) words(keyboard, text);
+              });
+      thread.setUncaughtExceptionHandler((which, error) -> thrown.add(error));
+      threads.add(thread);
+    }
+    threads.add(new Thread(keyboard::close));
+    for (Thread thread : threads) thread.start();
+    keyboard.close();
+    for (Thread thread : threads) thread.join();
+    check(thrown.size() == 4, "threads that used it when it was closed");
+    for (Throwable error : thrown) check(error instanceof IllegalStateException, "what they got");
   }
 
   private static byte[] read(String name) throws Exception {
