@@ -1,5 +1,6 @@
 """TOML of strangers: one kind of error, and bounded memory."""
 
+import time
 import tracemalloc
 
 import pytest
@@ -28,6 +29,18 @@ def test_a_key_of_thousands_of_names_needs_no_memory(text):
         assert tracemalloc.get_traced_memory()[1] < 5e6
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['x = "' + '\\"' * 100_000, "x = '" + ',"\\"' * 100_000, "a " * 100_000, "a" * 200_000],
+    ids=["escaped", "commas", "words", "word"],
+)
+def test_a_hostile_line_is_refused_in_seconds(text):
+    start = time.monotonic()
+    with pytest.raises(toml.InvalidTomlError):
+        toml.parse(text)
+    assert time.monotonic() - start < 5
 
 
 def test_keys_and_texts_with_many_dots_are_read():

@@ -21,9 +21,12 @@ InvalidTomlError = tomllib.TOMLDecodeError  # a `ValueError`
 
 MAX_DEPTH = json_text.MAX_DEPTH
 _MAX_INT = 2**64 - 1
-# More than `MAX_DEPTH` names joined by dots, bare or in quotes
+# More than `MAX_DEPTH` names joined by dots, bare or in quotes. A search from every quotation mark
+# would take hours for a line with many escaped ones.
 _NAME = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_NAME}[ \t]*\.[ \t]*){{{MAX_DEPTH + 1}}}")
+_LONG_KEY = re.compile(
+    rf"(?:^|[\[{{,])[ \t]*(?:{_NAME}[ \t]*\.[ \t]*){{{MAX_DEPTH + 1}}}", re.MULTILINE
+)
 
 
 def parse(text: str) -> dict[str, Any]:
