@@ -11,6 +11,15 @@ from tff_keyboard_fleet.round_server.rounds import Round
 from tff_keyboard_fleet.round_server.tables import FILE, newest_round
 
 RECENT = 10  # number of latest rounds over which throughput is averaged
+_STATES = (*rounds.OPEN, rounds.AGGREGATING, rounds.RELEASED, rounds.ABANDONED)
+# SQLite keeps any text in a column of numbers.
+_DAMAGED = f"""
+SELECT count(*) FROM rounds
+WHERE state NOT IN ({", ".join("?" for _ in _STATES)}) OR state IS NULL
+  OR typeof(closed) NOT IN ('real', 'null')
+  OR typeof(number) != 'integer' OR typeof(attempt) != 'integer'
+  OR typeof(seats) != 'integer' OR typeof(accepted) != 'integer'
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +101,9 @@ def read_status(folder: pathlib.Path) -> Status:
 
 def _status(db: sqlite3.Connection) -> Status:
     """Returns the counts of the file, and the speed of the last `RECENT` rounds."""
+    (damaged,) = db.execute(_DAMAGED, _STATES).fetchone()
+    if damaged:
+        raise sqlite3.DataError(f"{damaged} rounds have values of a wrong type")
     states = dict(db.execute("SELECT state, count(*) FROM rounds GROUP BY state"))
     (uploads,) = db.execute(
         "SELECT coalesce(sum(accepted), 0) FROM rounds WHERE state!=?", (rounds.ABANDONED,)

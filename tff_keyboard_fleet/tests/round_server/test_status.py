@@ -1,6 +1,7 @@
 """The output of `fleet` during and after a run."""
 
 import contextlib
+import sqlite3
 
 import pytest
 
@@ -52,4 +53,14 @@ def test_status_without_rounds_is_an_error(tmp_path):
         status.read_status(tmp_path)
     (tmp_path / FILE).write_bytes(b"no database at all" * 100)
     with pytest.raises(RunDirectoryError, match="is damaged"):
+        status.read_status(tmp_path)
+
+
+@pytest.mark.parametrize("column", ["state", "seats", "accepted", "closed", "number"])
+def test_text_of_a_damaged_file_is_not_printed(tmp_path, column):
+    with contextlib.closing(RoundStore(tmp_path, ROUND_SETTINGS, lambda: 0.0)) as store:
+        store.open_round(1, "m", "p")
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+        db.execute(f"UPDATE rounds SET {column}=?", ("\x1b[2Jtext",))
+    with pytest.raises(RunDirectoryError, match=r"is damaged.*wrong type"):
         status.read_status(tmp_path)
