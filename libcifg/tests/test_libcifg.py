@@ -291,3 +291,15 @@ def test_tables_of_characters_are_up_to_date():
     if unicode_tables.unicodedata.unidata_version != "14.0.0":
         pytest.skip("numbers of another edition of Unicode")
     assert (libcifg.SOURCE / "cifg" / "unicode.h").read_text() == unicode_tables.source()
+
+
+def test_a_closed_keyboard_and_a_wrong_state_are_refused(library):
+    keyboard = libcifg.NativeKeyboard(library, MODEL)
+    c, h = np.zeros(keyboard.sizes.units, np.float32), np.zeros(keyboard.sizes.dim, np.float32)
+    for wrong in (c[:-1], c.astype(np.float64), np.zeros(2 * len(c), np.float32)[::2]):
+        with pytest.raises(ValueError, match="two contiguous float32 arrays"):
+            keyboard.step(5, wrong, h)
+    keyboard.close()
+    keyboard.close()
+    with pytest.raises(ValueError, match="is closed"):
+        keyboard.tokens("see you")

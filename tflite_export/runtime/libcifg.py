@@ -115,13 +115,15 @@ class Libcifg:
             keyboard = self._library.cifg_open(str(path).encode(), error, 300)
         if not keyboard:
             raise ExportError(_said(error.value))
-        self._keyboard = ctypes.c_void_p(keyboard)
+        self._keyboard: ctypes.c_void_p | None = ctypes.c_void_p(keyboard)
         self.sizes = self._call("get_sizes")
         self._call("set_nfkc", _nfkc, None)
 
     def close(self) -> None:
-        """Frees the keyboard."""
-        self._call("close")
+        """Frees the keyboard. Any later call raises `ValueError`, but another `close` does nothing."""
+        if self._keyboard is not None:
+            self._call("close")
+            self._keyboard = None
 
     def tokens(self, text: str) -> list[str]:
         """Returns the words of a text. A lone surrogate counts as `?`."""
@@ -133,7 +135,18 @@ class Libcifg:
         return int(self._call("id_of", word.encode()))
 
     def step(self, token: int, c: np.ndarray, h: np.ndarray) -> None:
-        """Reads a token and changes the state: float32 arrays of `units` and `dim` numbers."""
+        """Reads a token and changes the state: float32 arrays of `units` and `dim` numbers.
+
+        Raises:
+          ValueError: An array has another type or size.
+        """
+        sizes = (self.sizes.units, self.sizes.dim)
+        for array, size in zip((c, h), sizes, strict=True):
+            if array.dtype != np.float32 or array.size != size or not array.flags.c_contiguous:
+                raise ValueError(
+                    f"The state is two contiguous float32 arrays of {sizes[0]} and {sizes[1]} "
+                    f"numbers, got {array.dtype} of {array.size}."
+                )
         self._checked("step", token, c.ctypes.data_as(FLOATS), h.ctypes.data_as(FLOATS))
 
     def train(self, tokens: Sequence[int], learning_rate: float) -> float:
@@ -161,6 +174,8 @@ class Libcifg:
         self._checked("set_weights", name.encode(), flat.ctypes.data_as(FLOATS), size)
 
     def _call(self, name: str, *arguments: Any) -> Any:
+        if self._keyboard is None:
+            raise ValueError("The keyboard is closed.")
         return getattr(self._library, f"cifg_{name}")(self._keyboard, *arguments)
 
     def _checked(self, name: str, *arguments: Any) -> int:
