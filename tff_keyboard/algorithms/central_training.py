@@ -225,7 +225,7 @@ class PooledInputs:
 
         Facts: trained messages and targets, and passes over the pooled text so far.
         """
-        indices = self._chosen(round_num)
+        indices = self._message_indices(round_num)
         general: list[np.ndarray] = []
         if self._rehearsal is not None:
             seed = (self._seed, round_num)
@@ -241,8 +241,8 @@ class PooledInputs:
         )
         return RoundInput(round_batches, self._facts(round_num, indices, general))
 
-    def _chosen(self, round_num: int) -> list[int]:
-        """Returns the messages of a round."""
+    def _message_indices(self, round_num: int) -> list[int]:
+        """Returns the indices of the messages of a round, in the order of its epoch."""
         first = (round_num - 1) * self.messages_per_round
         indices: list[int] = []
         while len(indices) < self.messages_per_round:

@@ -85,13 +85,13 @@ class CohortSampler:
         """Returns the cohort of a round. It is the same at every call, in any order of calls."""
         if round_num < 0:
             raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
-        selected = self._selected(round_num)
+        selected = self._selected_clients(round_num)
         rng = self._generator(round_num, _DROP)
         drops = rng.random(len(selected)) < self._config.dropout_rate
         reporting = selected[~drops][: self._config.clients_per_round]
         return Cohort(selected=selected, dropped=selected[drops], reporting=reporting)
 
-    def _selected(self, round_num: int) -> np.ndarray:
+    def _selected_clients(self, round_num: int) -> np.ndarray:
         """Returns the selected clients of a round, after those of all rounds before it."""
         if self._separation == 1:  # no round depends on another
             return self._draw(round_num, np.arange(self._num_clients))

@@ -210,7 +210,7 @@ def _parse(text: str, origin: str) -> Toml:
 
 def _run_config(values: Toml, overrides: Sequence[str], origin: str) -> RunConfig:
     try:
-        return from_dict(_merged(values, overrides))
+        return from_dict(_with_overrides(values, overrides))
     except ConfigError as error:
         raise ConfigError(f"{_culprit(values, overrides, origin)}: {error}") from None
 
@@ -226,13 +226,13 @@ def _culprit(values: Mapping[str, Any], overrides: Sequence[str], origin: str) -
 def _builds(values: Mapping[str, Any], overrides: Sequence[str]) -> bool:
     """Checks if the values with these overrides are a valid config."""
     try:
-        from_dict(_merged(values, overrides))
+        from_dict(_with_overrides(values, overrides))
     except ConfigError:
         return False
     return True
 
 
-def _merged(values: Mapping[str, Any], overrides: Sequence[str]) -> Toml:
+def _with_overrides(values: Mapping[str, Any], overrides: Sequence[str]) -> Toml:
     merged = tables.merge(RunConfig, values, _table_of(overrides))
     return _with_absolute_references(merged, pathlib.Path())
 

@@ -118,7 +118,7 @@ class OwnPart(Table):
         try:
             part = part_reference.load(reference_of(table["type"], cls.GROUP), key).part
             parameters = _parameters(part, cls.RUN_VALUES, key)
-            checked = _checked(options, parameters, {**hints, **parameters}, prefix)
+            checked = _arguments_of_part(options, parameters, {**hints, **parameters}, prefix)
             return cls(**table, settings=checked, table=prefix)
         except ConfigError as error:
             if not _is_recorded.get():
@@ -348,7 +348,7 @@ def _is_readable(hint: Any) -> bool:
     return hint in _PLAIN
 
 
-def _checked(
+def _arguments_of_part(
     values: Mapping[str, Any],
     parameters: Mapping[str, _Parameter],
     keys: Mapping[str, Any],

@@ -311,7 +311,7 @@ def _unknown(
         tag = next(tag for tag, other in family.items() if other is cls)
         return (
             f"`{name}` has no effect with `{_join(prefix, tag_key)}` = {tag!r}: it belongs to "
-            f"{_listed(owners)}. Remove it, or choose {_listed(owners)}."
+            f"{_quoted_alternatives(owners)}. Remove it, or choose {_quoted_alternatives(owners)}."
         )
     return unknown_key(key, prefix, allowed_keys)
 
@@ -411,5 +411,5 @@ def _join(prefix: str, key: str) -> str:
     return f"{prefix}.{key}" if prefix else key
 
 
-def _listed(tags: Iterable[str]) -> str:
+def _quoted_alternatives(tags: Iterable[str]) -> str:
     return " or ".join(map(repr, tags))

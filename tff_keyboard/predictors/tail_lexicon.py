@@ -178,15 +178,15 @@ def counted(
         owners.update(typed.keys())
     if not uses:
         return listed(frequencies, vocabulary, size=size)
-    counted_words = [w for w in uses if owners[w] >= min_clients and _may_stand(w)]
-    of_list = _listed(frequencies, vocabulary, set(counted_words))
+    counted_words = [w for w in uses if owners[w] >= min_clients and _may_be_in_lexicon(w)]
+    of_list = _shares_of_list(frequencies, vocabulary, set(counted_words))
     list_uses = sum(uses[word] for word in of_list)
     total = uses.total()
     if of_list and not list_uses:
         list_uses, total = 1, total + 1
     shares = {word: uses[word] / total for word in counted_words}
     list_shares = {word: list_uses / total * share for word, share in of_list.items()}
-    return _largest(shares | list_shares, size)
+    return _lexicon_of_largest(shares | list_shares, size)
 
 
 def listed(frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: int) -> TailLexicon:
@@ -194,11 +194,11 @@ def listed(frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: in
 
     The list is assumed to have the share `COVERED` of all OOV words. See `counted`.
     """
-    of_list = _listed(frequencies, vocabulary, frozenset())
-    return _largest({word: COVERED * share for word, share in of_list.items()}, size)
+    of_list = _shares_of_list(frequencies, vocabulary, frozenset())
+    return _lexicon_of_largest({word: COVERED * share for word, share in of_list.items()}, size)
 
 
-def _listed(
+def _shares_of_list(
     frequencies: Mapping[str, float], vocabulary: Vocabulary, counted_words: Set[str]
 ) -> dict[str, float]:
     """Returns the shares of the words of a list that are in neither table nor `counted_words`.
@@ -211,13 +211,13 @@ def _listed(
         if frequency > 0
         and word not in counted_words
         and vocabulary.id_of(word) == OOV
-        and _may_stand(word)
+        and _may_be_in_lexicon(word)
     }
     total = sum(word_frequencies.values())
     return {word: frequency / total for word, frequency in word_frequencies.items()}
 
 
-def _may_stand(word: str) -> bool:
+def _may_be_in_lexicon(word: str) -> bool:
     """Checks if a word may be in the lexicon: long enough, no digits, and not an identifier."""
     return (
         len(word) >= _SHORTEST
@@ -227,7 +227,7 @@ def _may_stand(word: str) -> bool:
     )
 
 
-def _largest(shares: Mapping[str, float], size: int) -> TailLexicon:
+def _lexicon_of_largest(shares: Mapping[str, float], size: int) -> TailLexicon:
     """Returns the lexicon of the `size` words with the largest shares."""
     words = sorted(sorted(shares, key=lambda word: (-shares[word], word))[:size])
     words = [word for word in words if shares[word] > 0]

@@ -100,7 +100,7 @@ def scratch_directory(
 def restore(target: pathlib.Path) -> None:
     """Renames the old directory back if a kill left `target` missing."""
     with contextlib.suppress(OSError):
-        for path in _replaced(target):
+        for path in _replaced_directories(target):
             with in_progress.held_unless_locked(path) as free:
                 if free and not target.exists():
                     path.rename(target)
@@ -112,7 +112,7 @@ def remove_leftovers(target: pathlib.Path, replaces: Collection[str]) -> None:
     Of a directory that was replaced, only the files in `replaces` are removed.
     """
     in_progress.remove_leftovers(target)
-    for path in _replaced(target):
+    for path in _replaced_directories(target):
         with in_progress.held_unless_locked(path, require_owner=True) as free:
             if free and target.exists():
                 _remove_files(path, replaces)
@@ -149,7 +149,8 @@ def _put_in_place(work: pathlib.Path, target: pathlib.Path, replaces: Collection
         in_progress.sync(target.parent)
 
 
-def _replaced(target: pathlib.Path) -> list[pathlib.Path]:
+def _replaced_directories(target: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the directories that were replaced at `target`, but not removed yet."""
     return in_progress.beginning_with(target.parent, f".{target.name}{_REPLACED}")
 
 

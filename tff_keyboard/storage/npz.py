@@ -80,7 +80,7 @@ def read_headers(path: pathlib.Path) -> dict[str, ArrayHeader]:
         size than the archive has for it; or if all arrays together are more than 64 MiB and more
         than 100 times the size of the file.
     """
-    with _opened(path) as archive:
+    with _open_archive(path) as archive:
         return _headers(archive, path.stat().st_size)
 
 
@@ -95,7 +95,7 @@ def read_arrays(path: pathlib.Path, names: Sequence[str] | None = None) -> dict[
       OSError: If the file cannot be opened or read.
       InvalidArchiveError: See `read_headers`; or if a name is missing, or an array is damaged.
     """
-    with _opened(path) as archive:
+    with _open_archive(path) as archive:
         headers = _headers(archive, path.stat().st_size)
         missing = [name for name in names or () if name not in headers]
         if missing:
@@ -108,7 +108,7 @@ def read_arrays(path: pathlib.Path, names: Sequence[str] | None = None) -> dict[
 
 
 @contextlib.contextmanager
-def _opened(path: pathlib.Path) -> Iterator[zipfile.ZipFile]:
+def _open_archive(path: pathlib.Path) -> Iterator[zipfile.ZipFile]:
     """Yields the archive. Errors in its content become `InvalidArchiveError`."""
     try:
         with files.open_regular(path, follow_link=True) as file, zipfile.ZipFile(file) as archive:

@@ -162,7 +162,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         """Returns `(result, new state, measurements)` of a round with these clients."""
         clients = total["clients"]
         if accumulator.buffer_size:
-            clients = self._checked(clients)
+            clients = self._checked_clients(clients)
         top = self._top_count(clients)
         sums = accumulator.drain(total, clients - top)
         mean_loss, change, adaptive = self._mediate(state, total["loss_total"], clients)
@@ -183,7 +183,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         )
         return result, new_state, measurements
 
-    def _checked(self, clients: tf.Tensor) -> tf.Tensor:
+    def _checked_clients(self, clients: tf.Tensor) -> tf.Tensor:
         """Returns `clients`. Fails the round if the buffer may have been too small."""
         message = (
             f"FedMed was built for at most {self._max_clients} clients per round. "

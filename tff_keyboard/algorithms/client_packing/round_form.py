@@ -160,7 +160,7 @@ class RoundForm:
         """
         job = Job(self.function, [*self._prepare(*server), *self._draws], items)
         with contextlib.closing(engine.run(job)) as results:
-            sums = fold_in_order(results, self._merged)
+            sums = fold_in_order(results, self._merge_sums)
         sums = self._zero if sums is None else sums
         fill = _before_update.get()
         if fill is not None:
@@ -180,7 +180,7 @@ class RoundForm:
         seconds, self._aggregation_seconds = self._aggregation_seconds, 0.0
         return seconds
 
-    def _merged(self, first: list[np.ndarray], second: list[np.ndarray]) -> list[np.ndarray]:
+    def _merge_sums(self, first: list[np.ndarray], second: list[np.ndarray]) -> list[np.ndarray]:
         """Returns the sum of two packs' sums, and counts the seconds that this takes."""
         start = time.perf_counter()
         merged = self._merge(first, second)

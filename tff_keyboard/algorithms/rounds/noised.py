@@ -78,7 +78,7 @@ class NoisedProcess:
 
     def initialize(self) -> Any:
         """Returns the initial state, with an empty slot."""
-        return self._emptied(self._initial, ())
+        return self._with_empty_slot(self._initial, ())
 
     def next(self, state: Any, *arguments: Any) -> Any:
         """Runs one round. Returns the output of the process, with an empty slot in its state.
@@ -89,7 +89,7 @@ class NoisedProcess:
         if self._content is None:
             filled = _with_slot(state, round_num, self._noise(round_num))
             output = self.process.next(filled, *arguments)
-            return _replaced(output, state=self._emptied(output.state, ()))
+            return _with_state(output, state=self._with_empty_slot(output.state, ()))
         tags = content_tags(state)
         if len(tags) != round_num:
             raise ValueError(
@@ -102,7 +102,7 @@ class NoisedProcess:
             tags.append(self._content.next(tags, [state, *arguments]))
             filled = _with_slot(state, round_num, self._noise(round_num, tags))
             output = self.process.next(filled, *arguments)
-        return _replaced(output, state=self._emptied(output.state, tags))
+        return _with_state(output, state=self._with_empty_slot(output.state, tags))
 
     def _next_by_sums(
         self, content: ContentTags, tags: list[str], state: Any, arguments: Sequence[Any]
@@ -142,7 +142,7 @@ class NoisedProcess:
         """Returns the model weights; see `tff.learning.templates.LearningProcess`."""
         return self.process.get_model_weights(_with_slot(state, EMPTY_ROUND, np.zeros(self._size)))
 
-    def _emptied(self, state: Any, tags: Sequence[str]) -> Any:
+    def _with_empty_slot(self, state: Any, tags: Sequence[str]) -> Any:
         """Returns the state without noise. Its slot has only the tags of the rounds, as text."""
         values = np.zeros(0)
         if self._content is not None:
@@ -341,7 +341,7 @@ def _query_state(state: Any) -> NoisedSumState:
     return query_states[0]
 
 
-def _replaced(output: Any, state: Any) -> Any:
+def _with_state(output: Any, state: Any) -> Any:
     """Returns a named tuple or an attrs object with another state."""
     if hasattr(output, "_replace"):
         return output._replace(state=state)

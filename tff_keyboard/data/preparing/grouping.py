@@ -78,6 +78,7 @@ class Grouping:
             self._write()
 
     def _write(self) -> None:
+        """Writes the collected messages to the database, and empties the block."""
         self._connection.executemany(
             "INSERT INTO messages VALUES (?, ?, ?, ?)",
             (

@@ -193,15 +193,15 @@ def summary(card: Card) -> str:
         lines.append(_case_line(card["truecase"]))
     for title, counts in (("skipped", card["skipped_lines"]), ("dropped", card["dropped"])):
         if counts:
-            listed = ", ".join(_counted(count, reason) for reason, count in counts.items())
+            listed = ", ".join(_with_reason(count, reason) for reason, count in counts.items())
             lines.append(f"{title}: {listed}")
     return "\n".join(lines)
 
 
-def _counted(count: int, reason: str) -> str:
+def _with_reason(count: int, reason: str) -> str:
     """Returns a number of skipped lines with their reason.
 
-    >>> _counted(1, "header"), _counted(39, "line_of_whatsapp"), _counted(2, "no_words")
+    >>> _with_reason(1, "header"), _with_reason(39, "line_of_whatsapp"), _with_reason(2, "no_words")
     ('1 header', '39 lines of whatsapp', '2 no words')
     """
     words = reason.split("_")

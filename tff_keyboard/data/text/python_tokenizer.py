@@ -89,7 +89,7 @@ class PythonTokenizer:
         self._has_two_i = casing.has_two_i(rules.language)
         self._token = re.compile(token_pattern(rules.language))
         self._lower_first = str.maketrans(dict(casing.lower_first(rules.language)))
-        self._joined_chunk = functools.lru_cache(_REMEMBERED_CHUNKS)(self._joined)
+        self._joined_chunk = functools.lru_cache(_REMEMBERED_CHUNKS)(self._tokens_with_spaces)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
         """Returns the tokens of each text, in order. An unpaired surrogate counts as `?`."""
@@ -133,10 +133,10 @@ class PythonTokenizer:
         # In mode "whitespace" the rules define white space, not Python. Long runs are cut by their
         # position in the text, which a chunk does not have.
         if self.rules.mode == "whitespace" or len(text) > LONGEST_RUN:
-            return self._joined(text)
+            return self._tokens_with_spaces(text)
         return " ".join(filter(None, map(self._joined_chunk, text.split())))
 
-    def _joined(self, text: str) -> str:
+    def _tokens_with_spaces(self, text: str) -> str:
         return " ".join(self.tokenize_one(text))
 
 

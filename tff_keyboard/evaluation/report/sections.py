@@ -101,7 +101,7 @@ def _results(comparison: Comparison) -> Section:
         Row(
             metric.label,
             [
-                _compared(metric, model, differences.get(metric.name))
+                _cell_with_difference(metric, model, differences.get(metric.name))
                 for model, differences in zip(models, all_differences, strict=True)
             ],
             metric.meaning,
@@ -130,7 +130,9 @@ def _command(comparison: Comparison) -> Sequence[str]:
     return words
 
 
-def _compared(metric: Metric, model: Evaluation, difference: Difference | None) -> TableCell:
+def _cell_with_difference(
+    metric: Metric, model: Evaluation, difference: Difference | None
+) -> TableCell:
     """Returns the cell of a metric, with the difference to the first model and its verdict."""
     cell = _cell(metric, model.metrics.get(metric.name))
     if difference is None or not difference.verdict:

@@ -94,7 +94,7 @@ def ratio_interval(
       denominators: [clients] >= 0.
       level: Confidence level.
     """
-    numerators, denominators = _checked(numerators, denominators)
+    numerators, denominators = _checked_arrays(numerators, denominators)
     counted = denominators > 0
     value, without = _leave_one_out(numerators[counted], denominators[counted])
     return _interval(value, without, denominators[counted], level)
@@ -123,8 +123,8 @@ def difference_interval(
     A client counts unless both of its denominators are 0. Raises `ValueError` if lengths differ, a
     value is not finite, or a denominator is negative.
     """
-    first = _checked(first_numerators, first_denominators)
-    second = _checked(second_numerators, second_denominators)
+    first = _checked_arrays(first_numerators, first_denominators)
+    second = _checked_arrays(second_numerators, second_denominators)
     if first[0].shape != second[0].shape:
         raise ValueError(
             f"A paired difference needs the same clients, got {first[0].size} and {second[0].size}."
@@ -165,7 +165,9 @@ def with_seeds(interval: Interval, of_seeds: Sequence[float]) -> Interval:
     )
 
 
-def _checked(numerators: ArrayLike, denominators: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _checked_arrays(
+    numerators: ArrayLike, denominators: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns both as float64 [clients], finite, and the denominators >= 0."""
     numerators = np.asarray(numerators, np.float64)
     denominators = np.asarray(denominators, np.float64)

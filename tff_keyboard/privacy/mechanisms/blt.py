@@ -108,7 +108,7 @@ def optimal_blt(
 
     def loss(parameters: np.ndarray) -> float:
         """Returns half the logarithm of squared sensitivity times variance of the noise."""
-        decays, scales = _unpacked(parameters)
+        decays, scales = _decays_and_scales(parameters)
         squared = toeplitz.sensitivity_squared(
             _column(decays, scales, rounds),
             rounds=rounds,
@@ -121,7 +121,7 @@ def optimal_blt(
 
     toeplitz.reduced(workload, error)  # raises early for an unknown `error`
     best = min((_search(loss, start, buffers) for start in _STARTS), key=lambda r: r.fun)
-    decays, scales = _unpacked(best.x)
+    decays, scales = _decays_and_scales(best.x)
     # Rounded down, so that the sum is still at most 1.
     rounded = np.floor(np.array([decays, scales])[:, np.argsort(decays)] * 10**_DIGITS)
     decays, scales = (rounded / 10**_DIGITS).tolist()
@@ -150,7 +150,7 @@ def _search(
     )
 
 
-def _unpacked(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _decays_and_scales(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Converts unbounded numbers to decays (logistic) and scales (softmax with a remainder)."""
     buffers = len(parameters) // 2
     logits = np.append(np.clip(parameters[buffers:], -40, 40), 0.0)

@@ -142,7 +142,7 @@ def open_noise_key(
     """
     secret_bytes = read_secret(secret)
     if fixed_nonce:
-        key = derive_key(_parsed(fixed_nonce, "`fixed_nonce`"), facts, secret=secret_bytes)
+        key = derive_key(_parse_nonce(fixed_nonce, "`fixed_nonce`"), facts, secret=secret_bytes)
         return NoiseKey(key=key, source=FIXED_NONCE)
     if not nonce_path.exists():
         if not may_draw:
@@ -152,7 +152,7 @@ def open_noise_key(
             )
         nonce = secrets.token_bytes(NONCE_BYTES).hex().encode()
         files.write_atomically(nonce_path, [nonce, b"\n"], mode=files.OWNER_ONLY)
-    nonce_bytes = _parsed(files.read_text(nonce_path).strip(), str(nonce_path))
+    nonce_bytes = _parse_nonce(files.read_text(nonce_path).strip(), str(nonce_path))
     key = derive_key(nonce_bytes, facts, secret=secret_bytes)
     return NoiseKey(key=key, source=SECRET if secret_bytes else NONCE)
 
@@ -198,7 +198,7 @@ def _derive(material: bytes, salt: bytes, info: bytes) -> bytes:
     return hkdf.HKDF(algorithm=hashes.SHA256(), length=32, salt=salt, info=info).derive(material)
 
 
-def _parsed(text: str, what: str) -> bytes:
+def _parse_nonce(text: str, what: str) -> bytes:
     if not _HEX_NONCE.fullmatch(text):
         raise NoiseKeyError(f"{what} must be 32 hexadecimal digits (128 bits, lower case).")
     return bytes.fromhex(text)

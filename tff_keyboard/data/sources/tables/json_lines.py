@@ -32,7 +32,7 @@ def read_messages(
         objects = enumerate(document if isinstance(document, list) else [document], 1)
         reading.on_position(bytes_before + path.stat().st_size)
     else:
-        objects = _parsed(path, itertools.chain([first], numbered), reading)
+        objects = _parse_lines(path, itertools.chain([first], numbered), reading)
     table: Columns | None = None
     for number, row in objects:
         bad = functools.partial(reading.bad_line, path, number)
@@ -54,7 +54,7 @@ def read_messages(
             yield message
 
 
-def _parsed(
+def _parse_lines(
     path: pathlib.Path, numbered: Iterable[tuple[int, str]], reading: ParserState
 ) -> Iterator[tuple[int, object]]:
     """Yields `(line number, JSON value)`. Reports a line that is not JSON as bad."""
