@@ -100,7 +100,7 @@ def build(
         raise ValueError(f"{len(words):,} words alone take more than {max_bytes:,} bytes")
     listed = np.where(allowed & ~banned)[0]
     bigrams: dict[str, dict[str, int]] = {}
-    for v, w, frequency in _ranked(counts, uses, frequencies, listed)[:max_bigrams]:
+    for v, w, frequency in _ranked_bigrams(counts, uses, frequencies, listed)[:max_bigrams]:
         room -= len(combined_file.bigram_line(names[w], frequency).encode()) + 1
         if room < 0:
             break
@@ -108,7 +108,7 @@ def build(
     return dataclasses.replace(bare, bigrams={v: _best_first(b) for v, b in bigrams.items()})
 
 
-def _ranked(
+def _ranked_bigrams(
     counts: ExpectedCounts, uses: np.ndarray, frequencies: np.ndarray, listed: np.ndarray
 ) -> list[tuple[int, int, int]]:
     """Returns (v, w, f) of the bigrams that are worth a line, best first."""

@@ -135,9 +135,7 @@ class AospPredictor:
         scores = math.log(BASE) * (values - _A_LETTER * self._index.word_lengths)
         words = scores[NUM_SPECIAL:]
         covered = np.sum(BASE ** (self._unigram[NUM_SPECIAL:] - float(MAX_FREQUENCY)))
-        unlisted_share = np.clip(
-            1 - covered, 1e-3, 0.5
-        )  # share of the text that is not on the list
+        unlisted_share = np.clip(1 - covered, 1e-3, 0.5)  # of the text
         words += math.log1p(-unlisted_share) - np.logaddexp.reduce(words)
         scores[:NUM_SPECIAL] = -np.inf
         scores[[EOS, OOV]] = math.log(unlisted_share / 2)

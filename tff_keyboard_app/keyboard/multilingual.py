@@ -181,7 +181,7 @@ class MultilingualKeyboard:
             else _NOTHING
             for keyboard, belief in zip(self._keyboards, beliefs, strict=True)
         ]
-        slots = _merged(beliefs, strips)
+        slots = _merged_slots(beliefs, strips)
         correction = self._correction(text, beliefs, strips)
         if correction is not None and all(slot.inserts != correction.inserts for slot in slots):
             slots = [*slots[: SLOTS - 1], correction]
@@ -245,7 +245,7 @@ class MultilingualKeyboard:
             if strip.correction is None
         )
         changes_right_word = not _is_case_alone(slot, text) and self._is_right_in(
-            maker, _replaced(slot, text), slot.inserts
+            maker, _replaced_text(slot, text), slot.inserts
         )
         if is_kept or (changes_right_word and weight < _SURE_OF_LANGUAGE):
             return None
@@ -254,7 +254,7 @@ class MultilingualKeyboard:
     def _keeps(self, number: int, belief: float, slot: Slot, text: str, chance: float) -> bool:
         """Returns whether a language keeps the word that others correct with some chance."""
         keyboard = self._keyboards[number]
-        words = self._changed_words(number, _replaced(slot, text), slot.inserts)
+        words = self._changed_words(number, _replaced_text(slot, text), slot.inserts)
         if words and all(map(keyboard.is_common, words)) and not _is_case_alone(slot, text):
             return True
         rarest = min(map(keyboard.frequency, words), default=0.0)
@@ -288,13 +288,13 @@ class MultilingualKeyboard:
         return max(_RAREST, min(map(keyboard.frequency, words), default=0.0))
 
 
-def _replaced(slot: Slot, text: str) -> str:
+def _replaced_text(slot: Slot, text: str) -> str:
     """Returns the end of the text that a suggestion would replace."""
     return text[len(text) - slot.replaces :]
 
 
 def _is_case_alone(slot: Slot, text: str) -> bool:
-    return _replaced(slot, text).casefold() == slot.inserts.strip().casefold()
+    return _replaced_text(slot, text).casefold() == slot.inserts.strip().casefold()
 
 
 def _changed(states: np.ndarray, chances: np.ndarray) -> np.ndarray:
@@ -309,7 +309,7 @@ def _changed(states: np.ndarray, chances: np.ndarray) -> np.ndarray:
     return changed
 
 
-def _merged(beliefs: np.ndarray, strips: Sequence[ScoredStrip]) -> list[Slot]:
+def _merged_slots(beliefs: np.ndarray, strips: Sequence[ScoredStrip]) -> list[Slot]:
     """Returns the best suggestions of all strips. Each strip keeps its own order."""
     scores: dict[str, float] = {}
     best: dict[str, tuple[float, Slot]] = {}

@@ -207,7 +207,11 @@ class SlipCosts:
         return [ones, ones, twos, threes]
 
     def _make_row(self, typed: str, meant_size: int) -> np.ndarray | None:
-        """Costs of typing a piece for each meant piece of a size, by number; None for never."""
+        """Returns the cost of typing `typed` for each meant piece of a size, by number.
+
+        A piece that the table does not have costs the default of its kind of slip, or infinity.
+        Returns None if no piece of `meant_size` letters is ever typed so.
+        """
         pieces = self._pieces.get((typed, meant_size), [])
         if meant_size == 0:
             if typed in (START, END) or len(typed) > 1:

@@ -334,7 +334,7 @@ class AppKeyboard:
             ranked = correction.among(ranked)
         filled_from = len(ranked)
         if not is_inside:
-            ranked = self._filled(typing, ranked, correction)
+            ranked = self._with_fillers(typing, ranked, correction)
             ranked = self._with_emoji(typing, ranked)
         scored: list[tuple[Slot, float]] = []
         for rank, (form, probability) in enumerate(ranked):
@@ -385,7 +385,7 @@ class AppKeyboard:
         best: list[Suggestion] = []
         for count in (SLOTS, _CANDIDATES):
             suggestions = self._suggestions(typing, count)
-            best = list(self._shown(suggestions))
+            best = list(self._displayed_forms(suggestions))
             if len(best) >= SLOTS or len(suggestions) < count:
                 break
         self.withheld += sum(word in self._blocklist for word, _ in suggestions[:SLOTS])
@@ -398,11 +398,11 @@ class AppKeyboard:
             return suggestions
         next_word = self.predictor.next_word(typing.context)
         listed = dict(self._dictionary.completions(typing.prefix, float(next_word[OOV])))
-        unlisted = [one for one in suggestions if one[0] not in listed]
-        ranked = [(word, p, p) for word, p in [*unlisted, *listed.items()]]
+        unlisted = [(word, p) for word, p in suggestions if word not in listed]
+        ranked = [(word, p, p) for word, p in [*unlisted, *listed.items()]]  # the last by rank
         if self._autocorrect is not None:
             ranked += self._autocorrect.completions(typing.prefix, next_word, count)
-        ranked.sort(key=lambda one: -one[2])  # stable
+        ranked.sort(key=lambda suggestion: -suggestion[2])  # stable
         return [(word, probability) for word, probability, _ in ranked[:count]]
 
     def _with_shortcut(self, typing: _Typing, ranked: list[Suggestion]) -> list[Suggestion]:
@@ -430,7 +430,7 @@ class AppKeyboard:
         probability = float(self.predictor.next_word(typing.context)[row])
         return [*ranked[: SLOTS - 1], (form, probability)]
 
-    def _shown(self, suggestions: list[Suggestion]) -> Iterator[Suggestion]:
+    def _displayed_forms(self, suggestions: list[Suggestion]) -> Iterator[Suggestion]:
         """Yields the suggestions in the forms in which they are shown, each form once.
 
         A listed misspelling becomes the word that was meant. Blocked and doubted words are left
@@ -458,7 +458,7 @@ class AppKeyboard:
         is_own = word in self._personal_dictionary.ids or word in self._dictionary.words
         return (word in self._misspelt or explained) and not is_own
 
-    def _filled(
+    def _with_fillers(
         self, typing: _Typing, ranked: list[Suggestion], correction: _Correction | None
     ) -> list[Suggestion]:
         """Fills empty places of the strip with words one slip away, and with the typed word.
@@ -483,9 +483,9 @@ class AppKeyboard:
         ]
         # A correction that a space would make can be declined beforehand.
         first = as_typed if correction is not None and correction.is_sure else []
-        seen = {self._cased(fragment, form) for form, _ in ranked}
+        seen = {self._in_case_of(fragment, form) for form, _ in ranked}
         for form, probability in [*first, *near_forms, *as_typed]:
-            cased = self._cased(fragment, form)
+            cased = self._in_case_of(fragment, form)
             if len(ranked) < SLOTS and cased not in seen and (ranked or cased != fragment):
                 seen.add(cased)
                 ranked = [*ranked, (form, probability)]
@@ -532,7 +532,7 @@ class AppKeyboard:
             return None
         sure = self._truecase.sure_form(typed)
         if sure is not None:
-            same = self._cased(fragment, sure) == fragment
+            same = self._in_case_of(fragment, sure) == fragment
             return None if same else _Correction(sure, 1.0, 1.0, is_sure=True)
         if self._autocorrect is None:
             return None
@@ -664,14 +664,14 @@ class AppKeyboard:
         """Returns the typed word as a space leaves it: as it is written, and in small letters."""
         if correction is None or not correction.is_sure:
             return typing.fragment, typing.prefix
-        fragment = self._cased(typing.fragment, correction.form)
+        fragment = self._in_case_of(typing.fragment, correction.form)
         return fragment, casing.lower(correction.form, self.code)
 
     def _in_place_of(self, written: str, typed: str, meant: str) -> str:
         """Returns a word in the place of another one, with its capital if the sentence begins."""
         is_own_capital = written[:1].isupper() and self._forms(typed)[:1].isupper()
         form = self._forms(meant)
-        return form if is_own_capital else self._cased(written, form)
+        return form if is_own_capital else self._in_case_of(written, form)
 
     def _forms(self, words: str) -> str:
         return " ".join(map(self._form, words.split()))
@@ -712,7 +712,7 @@ class AppKeyboard:
         )
         if marked is None or not marked.is_sure or marked.word in self._blocklist:
             return None
-        form = f"{self._cased(written, self._form(marked.word))} {fragment}"
+        form = f"{self._in_case_of(written, self._form(marked.word))} {fragment}"
         return _Correction(
             form, marked.probability, marked.probability, is_sure=True, before=len(word) + 1
         )
@@ -758,7 +758,7 @@ class AppKeyboard:
         probability = score / (score + other) if score > 0.0 else 0.0
         if probability < OFFERED_FROM:
             return None
-        form = self._cased(written, self._form(joined))
+        form = self._in_case_of(written, self._form(joined))
         is_sure = probability >= _JOINED_FROM
         return _Correction(form, probability, probability, is_sure, before=len(word) + 1)
 
@@ -825,7 +825,7 @@ class AppKeyboard:
         probability = self._spaces.probability_of_space(context, words)
         if probability < OFFERED_FROM:
             return None
-        form = f"{parts['first']} {self._cased(words[1], self._form(words[1]))}"
+        form = f"{parts['first']} {self._in_case_of(words[1], self._form(words[1]))}"
         return _Correction(
             form,
             probability,
@@ -835,7 +835,7 @@ class AppKeyboard:
             before=len(parts["first"]) + 1,
         )
 
-    def _cased(self, fragment: str, form: str) -> str:
+    def _in_case_of(self, fragment: str, form: str) -> str:
         return typing_session.in_case_of(fragment, form, self.code)
 
     def _form(self, word: str) -> str:
@@ -856,7 +856,7 @@ class AppKeyboard:
         `taken_after` is the number of characters after the cursor that it replaces.
         """
         before = correction.before if correction is not None and correction.form == form else 0
-        cased_form = form if before else self._cased(typing.fragment, form)
+        cased_form = form if before else self._in_case_of(typing.fragment, form)
         if self._lowercase and not typing.context and not typing.fragment:
             cased_form = casing.capitalised(cased_form, self.code)
         return Slot(

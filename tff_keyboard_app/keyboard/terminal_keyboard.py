@@ -159,7 +159,9 @@ class _Line:
                 self._owner.forget_all()
             elif self._owner is not None and text.startswith(f"{FORGET} "):
                 self._drop()
-                return f"\n{_said(*self._owner.forget(text.removeprefix(FORGET)))}\n\n\n"
+                return (
+                    f"\n{_answer_to_forget(*self._owner.forget(text.removeprefix(FORGET)))}\n\n\n"
+                )
             elif self._owner is not None and text == PRIVATE:
                 self._drop()
                 self._session.learn = not self._session.learn
@@ -188,22 +190,24 @@ class _Line:
             self._strips.end(slot)
 
 
-def _said(forgotten: list[str], unknown: list[str]) -> str:
+def _answer_to_forget(forgotten: list[str], unknown: list[str]) -> str:
     """Returns the answer to a command to forget."""
     groups = [("Forgotten", forgotten), ("Not remembered", unknown)]
-    return " ".join(f"{what}: {', '.join(map(_shown, words))}." for what, words in groups if words)
+    return " ".join(
+        f"{what}: {', '.join(map(_printable, words))}." for what, words in groups if words
+    )
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     """Removes characters that are not printable, because words may contain terminal codes."""
     return "".join(filter(str.isprintable, text))
 
 
 def _screen(session: typing_session.TypingSession, strip: typing_session.KeyboardStrip) -> str:
     """Returns codes that move up three lines and rewrite them: text, strip, counter."""
-    words = [_shown(slot.word)[:_SLOT_WIDTH] if slot else "" for slot in strip.slots]
+    words = [_printable(slot.word)[:_SLOT_WIDTH] if slot else "" for slot in strip.slots]
     cells = " | ".join(f"{word:^{_SLOT_WIDTH}}" for word in words)
-    clear, typed = "\x1b[K", _shown(session.text)[-70:]
+    clear, typed = "\x1b[K", _printable(session.text)[-70:]
     return (
         f"\x1b[2A\r{clear}{'' if session.learn else '(not learnt) '}> {typed}\n"
         f"{clear}[ {cells} ]  {1000 * strip.latency_seconds:.2f} ms\n"

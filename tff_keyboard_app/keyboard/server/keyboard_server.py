@@ -144,7 +144,7 @@ class KeyboardApplication:
     ) -> list[dict[str, object]]:
         """Learns a sent message, and returns the strip of each keyboard as JSON values."""
         strips: list[dict[str, object]] = []
-        with self._lock, _told():
+        with self._lock, _errors_on_page():
             if texts["sent"] and self._owner is not None:
                 self._owner.learn(texts["sent"], exempt_words)
             elif not texts["text"]:  # after a message that is not learned, which the page keeps
@@ -180,7 +180,7 @@ class KeyboardApplication:
                 'The body must be {"message": "...", "model": 0, "strips": [...]}.'
             )
         _check_length(message)
-        with self._lock, _told():
+        with self._lock, _errors_on_page():
             try:
                 self._events[model].add_json(body.get("strips"), message)
             except ValueError as error:
@@ -194,7 +194,7 @@ class KeyboardApplication:
                     "This keyboard does not learn: it was opened without an owner."
                 )
             return {"learns": False, "remembered": 0, "own": []}
-        with self._lock, _told():
+        with self._lock, _errors_on_page():
             if wish is not None and wish.adds:
                 if not self._owner.add(wish.words):
                     raise exceptions.BadRequest(
@@ -232,7 +232,7 @@ class KeyboardServer(Server):
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _errors_on_page() -> Iterator[None]:
     """Sends errors that a user can fix to the page, as one line."""
     try:
         yield
