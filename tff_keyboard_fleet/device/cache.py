@@ -101,7 +101,7 @@ class ClientCache:
             flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             os.close(os.open(path, flags, files.OWNER_ONLY))
         self._connection = sqlite3.connect(path, timeout=30)
-        with self._told():
+        with self._transaction():
             self._connection.execute("pragma secure_delete = on")
             self._connection.executescript(_SCHEMA)
 
@@ -119,7 +119,7 @@ class ClientCache:
             for e in examples
         ]
         columns = "(typed_at, category, text, candidates)"
-        with self._told():
+        with self._transaction():
             self._connection.executemany(
                 f"insert into examples {columns} values (?, ?, ?, ?)", rows
             )
@@ -138,7 +138,7 @@ class ClientCache:
             while the clock was wrong, and count as typed at `now`. Otherwise they stay as they are:
             the clock may be behind now, and a new time would make them old once it is right.
         """
-        with self._told():
+        with self._transaction():
             if is_clock_right:
                 self._connection.execute(
                     "update examples set typed_at = :now where typed_at > :now", {"now": now}
@@ -148,27 +148,27 @@ class ClientCache:
             self._keep_newest(max_per_category)
 
     def __len__(self) -> int:
-        with self._told():
+        with self._transaction():
             count: int = self._connection.execute("select count(*) from examples").fetchone()[0]
         return count
 
     def newest(self, limit: int) -> list[tuple[int, str]]:
         """Returns `(id, text)` of the newest examples, oldest first; all if `limit` is 0."""
         query = "select id, text from examples order by typed_at desc, id desc limit ?"
-        with self._told():
+        with self._transaction():
             rows = self._connection.execute(query, [limit or -1]).fetchall()
         return rows[::-1]
 
     def delete(self, ids: Sequence[int]) -> None:
         """Deletes examples that were used. Ids that no longer exist are ignored."""
-        with self._told():
+        with self._transaction():
             self._connection.executemany("delete from examples where id = ?", [(i,) for i in ids])
 
     def decoder_recall(self, ks: Sequence[int] = (1, 3)) -> DecoderRecall:
         """Returns the recall at each k of the candidates in the cache."""
         query = "select candidates from examples where candidates is not null"
         words, hits = 0, dict.fromkeys(ks, 0)
-        with self._told():
+        with self._transaction():
             rows = self._connection.execute(query).fetchall()
         try:
             for (row,) in rows:
@@ -193,7 +193,7 @@ class ClientCache:
         )
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         """Runs one transaction. Errors of SQLite become `DataError` or `ProgramError`."""
         try:
             with self._connection:

@@ -128,7 +128,7 @@ class Device:
             task = self._store.state.task or self._seat()
             return self._take_part(task) if task else self._store.state.not_before - self._clock()
         except Refused as error:
-            return self._refused(error)
+            return self._wait_after_refusal(error)
         except SecureSumError as error:
             self._say(f"not taking part in this sum: {error}")
             return self._later(LATER_SECONDS)
@@ -263,7 +263,7 @@ class Device:
             self._store.about_to_send(plan)
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
         self._accepted(task, plan, accepted)
-        return self._done(task, plan)
+        return self._end_task(task, plan)
 
     def _sum(self, task: SavedTask, plan: Plan) -> "MaskedUpload":
         """Returns its part in a secure sum, whose keys are only in memory.
@@ -297,7 +297,7 @@ class Device:
         if wait is not None:
             return wait
         self._masked = None
-        return self._done(task, plan)
+        return self._end_task(task, plan)
 
     def _accepted(self, task: SavedTask, plan: Plan, accepted: Accepted) -> None:
         """Deletes the text of an accepted upload, and keeps the server's token."""
@@ -306,7 +306,7 @@ class Device:
         self._say(f"round {task.round}: upload {accepted.accepted} accepted, its text deleted")
         self._store.change(**{_token_field(plan): accepted.token}, took_part_at=self._clock())
 
-    def _done(self, task: SavedTask, plan: Plan) -> float:
+    def _end_task(self, task: SavedTask, plan: Plan) -> float:
         """Ends a task, and removes its files. Returns the seconds to wait."""
         self._store.change(task=None, model=task.model)
         self._store.keep_only([plan.graph, task.model])
@@ -419,7 +419,7 @@ class Device:
         """Prints a line, which may have text of the server: from a refusal, a plan or a graph."""
         self._print(printable(line, max_characters=None))
 
-    def _refused(self, error: Refused) -> float:
+    def _wait_after_refusal(self, error: Refused) -> float:
         """Waits as long as the server asks. Returns the seconds."""
         self._say(f"not taken: {error}")
         return self._later(error.retry_after_s or LATER_SECONDS)

@@ -264,7 +264,7 @@ class _Groups:
         round_ = self._store.wait_for_uploads(round_num)
         if round_ is None:
             raise ProgramError("The round server was stopped.")
-        vector = self._noised(self._sum(round_))
+        vector = self._with_noise(self._sum(round_))
         line = {"round": round_num, "devices": round_.accepted, "vector": vector.tolist()}
         files.append(self._path, json.dumps(line).encode() + b"\n", mode=files.OWNER_ONLY)
         self._lines.append(line)
@@ -281,7 +281,7 @@ class _Groups:
             total += np.clip(delta_of(upload, self._size), 0.0, 1.0).astype(np.float64)
         return total
 
-    def _noised(self, total: np.ndarray) -> np.ndarray:
+    def _with_noise(self, total: np.ndarray) -> np.ndarray:
         """Returns the sum of a group with its noise, after the ledger has recorded its cost."""
         if self._ledger is None:
             return total

@@ -63,51 +63,51 @@ def _check(config: tables.AggregationConfig) -> None:
     """Raises `ConfigError` if an option needs more than the sum of updates with equal weights."""
     rule, privacy, protection = config.rule, config.privacy, config.protection
     if reason := rule.secure_sum_problem:
-        raise _refused("rule.type", rule.type, reason, "'mean'")
+        raise _refusal("rule.type", rule.type, reason, "'mean'")
     if isinstance(privacy, MechanismConfig) and privacy.is_adaptive:
-        raise _refused(
+        raise _refusal(
             "privacy.type",
             privacy.type,
             "its clip norm follows the number of unclipped updates, and devices need a fixed bound",
             "'tree' or 'blt'",
         )
     if isinstance(privacy, MechanismConfig) and not privacy.noise_multiplier:
-        raise _refused(
+        raise _refusal(
             "privacy.noise_multiplier",
             privacy.noise_multiplier,
             "there would be no noise",
             "a value above 0, or privacy type 'none' with protection type 'fixed'",
         )
     if config.client_weighting != "uniform":
-        raise _refused(
+        raise _refusal(
             "client_weighting",
             config.client_weighting,
             "weights are capped by the cohort's median, which needs the claim of each client",
             "'uniform'",
         )
     if getattr(protection, "zeroing", False):
-        raise _refused("protection.zeroing", True, "it drops updates by their values", "false")
+        raise _refusal("protection.zeroing", True, "it drops updates by their values", "false")
     if not config.is_private and not isinstance(protection, tables.FixedClipping):
-        raise _refused(
+        raise _refusal(
             "protection.type",
             protection.type,
             "sums need a fixed bound that devices know",
             "'fixed'",
         )
     if not isinstance(config.compression, tables.NoCompression):
-        raise _refused(
+        raise _refusal(
             "compression.type",
             config.compression.type,
             "masked uploads are uniform, so no codec can compress them",
             "'none'",
         )
     if isinstance(config.row_correction, tables.FedSubAvgConfig):
-        raise _refused(
+        raise _refusal(
             "row_correction.type", "fedsubavg", "it reveals which client typed which word", "'none'"
         )
 
 
-def _refused(key: str, value: object, reason: str, instead: str) -> ConfigError:
+def _refusal(key: str, value: object, reason: str, instead: str) -> ConfigError:
     return ConfigError(
         f"`aggregation.{key}` = {value!r} cannot be used with secure sums: {reason}. Use {instead}."
     )

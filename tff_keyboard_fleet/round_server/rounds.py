@@ -118,7 +118,7 @@ def at(round_: Round, round_settings: RoundSettings, now: float) -> Round:
     ):
         round_ = dataclasses.replace(round_, state=RUNNING)
     if age >= round_settings.deadline_seconds / 2 and round_.told >= round_settings.min_reports:
-        round_ = _decided(round_, round_settings)
+        round_ = _with_needed_uploads(round_, round_settings)
     return round_
 
 
@@ -138,10 +138,14 @@ def with_loss(round_: Round, round_settings: RoundSettings) -> Round:
     """Returns an open round, whose uploading devices are not chosen yet, with one more loss."""
     assert round_.state in OPEN
     round_ = dataclasses.replace(round_, told=round_.told + 1)
-    return _decided(round_, round_settings) if round_.told >= round_settings.goal else round_
+    return (
+        _with_needed_uploads(round_, round_settings)
+        if round_.told >= round_settings.goal
+        else round_
+    )
 
 
-def _decided(round_: Round, round_settings: RoundSettings) -> Round:
+def _with_needed_uploads(round_: Round, round_settings: RoundSettings) -> Round:
     """Returns the round with the number of uploads that it needs, once the losses decide it."""
     if round_settings.top is None or round_.wanted:
         return round_

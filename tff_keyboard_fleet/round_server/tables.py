@@ -78,7 +78,7 @@ class Database:
         self.path = path
         if not path.exists():
             files.write_atomically(path, [], mode=files.OWNER_ONLY)  # an empty database
-        with self._told():
+        with self._errors_on_one_line():
             self._db = sqlite3.connect(
                 path, check_same_thread=False, isolation_level=None, cached_statements=64
             )
@@ -104,22 +104,22 @@ class Database:
 
     def newest_round(self) -> Round | None:
         """Returns the round that was begun last, or None before the first."""
-        with self._told():
+        with self._errors_on_one_line():
             return newest_round(self._db)
 
     def one(self, query: str, *values: Any) -> Any:
         """Returns the first row of an answer, or None."""
-        with self._told():
+        with self._errors_on_one_line():
             return self._db.execute(query, values).fetchone()
 
     def all(self, query: str, *values: Any) -> list[Any]:
         """Returns all rows of an answer."""
-        with self._told():
+        with self._errors_on_one_line():
             return self._db.execute(query, values).fetchall()
 
     def forget(self) -> None:
         """Removes deleted data from SQLite's log, too."""
-        with self._told():
+        with self._errors_on_one_line():
             self.do("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextlib.contextmanager
@@ -131,7 +131,7 @@ class Database:
         If an error of type `committed_error` passes through, the changes before it are committed.
         All other errors roll the transaction back.
         """
-        with self._told():
+        with self._errors_on_one_line():
             self.do(f"PRAGMA synchronous={'FULL' if is_forced else 'NORMAL'}")
             self.do("BEGIN IMMEDIATE")
             try:
@@ -150,7 +150,7 @@ class Database:
         self._db.close()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_on_one_line(self) -> Iterator[None]:
         """Reports a full disk or a damaged file as one line."""
         try:
             yield

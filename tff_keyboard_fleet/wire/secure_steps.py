@@ -164,7 +164,7 @@ def neighbours(adverts: Sequence[sums.Advert]) -> Next:
 
 def share(assignment: str, shares: sums.Shares) -> Share:
     """Encodes the second step of a device."""
-    envelopes = [_written(each, each.recipient) for each in shares.envelopes]
+    envelopes = [_encode_envelope(each, each.recipient) for each in shares.envelopes]
     return Share(assignment=assignment, own_secret=shares.own_secret.hex(), envelopes=envelopes)
 
 
@@ -174,7 +174,9 @@ def shares(device: bytes, message: Share) -> sums.Shares:
     Raises:
       ValueError: If they are not hex.
     """
-    envelopes = tuple(_read(each, device, bytes.fromhex(each.other)) for each in message.envelopes)
+    envelopes = tuple(
+        _decode_envelope(each, device, bytes.fromhex(each.other)) for each in message.envelopes
+    )
     return sums.Shares(
         sender=device, own_secret=bytes.fromhex(message.own_secret), envelopes=envelopes
     )
@@ -182,7 +184,7 @@ def shares(device: bytes, message: Share) -> sums.Shares:
 
 def envelopes(answer: Sequence[sums.Envelope]) -> Next:
     """Encodes the answer to `Share`."""
-    return Next(envelopes=[_written(each, each.sender) for each in answer])
+    return Next(envelopes=[_encode_envelope(each, each.sender) for each in answer])
 
 
 def received(device: bytes, answer: Sequence[Envelope]) -> list[sums.Envelope]:
@@ -191,7 +193,7 @@ def received(device: bytes, answer: Sequence[Envelope]) -> list[sums.Envelope]:
     Raises:
       ValueError: If they are not hex.
     """
-    return [_read(each, bytes.fromhex(each.other), device) for each in answer]
+    return [_decode_envelope(each, bytes.fromhex(each.other), device) for each in answer]
 
 
 def question(asked_pairs: sums.Question) -> Next:
@@ -258,14 +260,14 @@ def from_hex(values: Mapping[str, str] | None) -> dict[bytes, bytes]:
     return {bytes.fromhex(device): bytes.fromhex(value) for device, value in (values or {}).items()}
 
 
-def _written(each: sums.Envelope, other: bytes) -> Envelope:
+def _encode_envelope(each: sums.Envelope, other: bytes) -> Envelope:
     """Returns an envelope as JSON values, with the device at its other end."""
     return Envelope(
         other=other.hex(), sealed=each.sealed.hex(), own=each.own.hex(), pair=each.pair.hex()
     )
 
 
-def _read(each: Envelope, sender: bytes, recipient: bytes) -> sums.Envelope:
+def _decode_envelope(each: Envelope, sender: bytes, recipient: bytes) -> sums.Envelope:
     """Returns an envelope from its JSON values."""
     sealed, own_digest, pair = map(bytes.fromhex, (each.sealed, each.own, each.pair))
     return sums.Envelope(

@@ -33,7 +33,7 @@ def sign(key: Ed25519PrivateKey, device: str, took_part: Participation) -> str:
     The same arguments give the same token.
     """
     fields = (took_part.run, str(took_part.round), str(took_part.attempt))
-    return ".".join([*fields, key.sign(_signed(device, fields)).hex()])
+    return ".".join([*fields, key.sign(_signed_bytes(device, fields)).hex()])
 
 
 def check(key: Ed25519PublicKey, device: str, token: str) -> Participation:
@@ -45,7 +45,7 @@ def check(key: Ed25519PublicKey, device: str, token: str) -> Participation:
     *fields, signature = token.split(".")
     try:
         run, round_num, attempt = fields
-        key.verify(bytes.fromhex(signature), _signed(device, (run, round_num, attempt)))
+        key.verify(bytes.fromhex(signature), _signed_bytes(device, (run, round_num, attempt)))
         return Participation(run, int(round_num), int(attempt))
     except (ValueError, InvalidSignature):
         raise Refused("forged_token", "not a token of this server for this device") from None
@@ -56,5 +56,5 @@ def digest(secret: bytes, device: str) -> bytes:
     return hmac.digest(secret, device.encode(), hashlib.sha256)[:16]
 
 
-def _signed(device: str, fields: tuple[str, ...]) -> bytes:
+def _signed_bytes(device: str, fields: tuple[str, ...]) -> bytes:
     return "\n".join([_CONTEXT, device, *fields]).encode()

@@ -187,7 +187,7 @@ class Server:
         """
         told = [x for x, shares in self._revealed.items() if shares]
         answers_due = collections.Counter(y for x in told for y in self._pairs(x))
-        given, threshold = self._given(), self._settings.threshold
+        given, threshold = self._num_revealed_shares(), self._settings.threshold
         return {
             dealer for dealer in answers_due if given[dealer] < threshold <= answers_due[dealer]
         }
@@ -195,7 +195,7 @@ class Server:
     @property
     def can_sum(self) -> bool:
         """Whether there are enough shares of every remaining mask."""
-        given = self._given()
+        given = self._num_revealed_shares()
         needed = [x for x in self._shares if x in self.reported or self._left(x)]
         return all(given[x] >= self._settings.threshold for x in needed)
 
@@ -224,7 +224,7 @@ class Server:
                 add_pair_stream(total, settings, key, self._adverts[other].mask, other > device)
         return total
 
-    def _given(self) -> collections.Counter[bytes]:
+    def _num_revealed_shares(self) -> collections.Counter[bytes]:
         """Counts the revealed shares of each device."""
         return collections.Counter(x for shares in self._revealed.values() for x in shares)
 
