@@ -95,7 +95,7 @@ def export(
         staged = manifest.ExportPaths(directory / out.name)
         staged.model.write_bytes(data)
         written = staged.model.read_bytes()
-        report = _verified(written, weights, options)
+        report = _verify_file(written, weights, options)
         facts = _manifest(run, options, weights, written, vocabulary_data, ngram, tail, licence)
         parts = {associated_files.VOCABULARY: vocabulary_data}
         if ngram is not None:
@@ -253,7 +253,7 @@ def _model_bytes(weights: CifgWeights | StreamingWeights, options: ExportOptions
     return converter.convert(weights, options.quantization, top_k=options.top_k)
 
 
-def _verified(
+def _verify_file(
     written: bytes, weights: CifgWeights | StreamingWeights, options: ExportOptions
 ) -> inspection.FileReport:
     """Checks the size, signatures and word tables of a written file. Returns its report."""

@@ -65,7 +65,7 @@ def _nfkc(user: Any, text: Any, size: int, out: Any, capacity: int) -> int:
     return len(normalised)
 
 
-def _said(error: bytes) -> str:
+def _decode_error(error: bytes) -> str:
     """Decodes an error message, which C may have cut within a character."""
     return error.decode("utf-8", "replace")
 
@@ -114,7 +114,7 @@ class Libcifg:
         else:
             keyboard = self._library.cifg_open(str(path).encode(), error, 300)
         if not keyboard:
-            raise ExportError(_said(error.value))
+            raise ExportError(_decode_error(error.value))
         self._keyboard: ctypes.c_void_p | None = ctypes.c_void_p(keyboard)
         self.sizes = self._call("get_sizes")
         self._call("set_nfkc", _nfkc, None)
@@ -182,5 +182,5 @@ class Libcifg:
         """Calls a function of the library. A negative result becomes an `ExportError`."""
         status: int = self._call(name, *arguments)
         if status < 0:
-            raise ExportError(_said(self._call("error")))
+            raise ExportError(_decode_error(self._call("error")))
         return status
