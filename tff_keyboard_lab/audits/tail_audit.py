@@ -147,7 +147,9 @@ def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> Pai
     """
     directions = {name: direction(values, settings) for name, values in ratios.items()}
     for name, opposite in (("without", "with"), ("with", "without")):
-        directions[name] = _checked(directions[name], ratios[name], ratios[opposite], settings)
+        directions[name] = _with_direct_bounds(
+            directions[name], ratios[name], ratios[opposite], settings
+        )
     return Pair(**vars(_worse(directions.values())), directions=directions)
 
 
@@ -155,7 +157,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _checked(
+def _with_direct_bounds(
     facts: DirectionResult, sample: np.ndarray, opposite: np.ndarray, settings: Settings
 ) -> DirectionResult:
     """Returns one direction after the checks with the other model's texts."""
@@ -185,7 +187,7 @@ def _checked(
 
 
 def _worse(results: Iterable[AuditResult]) -> AuditResult:
-    """Returns the largest epsilon of several results; None if one of them has none."""
+    """Returns the worst outcome and the largest epsilons. One unknown epsilon makes it None."""
     results = list(results)
     outcomes = [result.outcome for result in results]
     ranking = (REFUTED, NO_ESTIMATE, NOT_ESTABLISHED, ESTIMATE, NO_DIFFERENCE)

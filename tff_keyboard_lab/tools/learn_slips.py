@@ -138,7 +138,7 @@ def learn(pairs: list[tuple[str, str]], language: str) -> dict[Piece, float]:
     first = max(1, sum(typed[:1] != meant[:1] for typed, meant in pairs))
     places = sum(len(meant) for _, meant in pairs)
     rate_first, rate = first / len(pairs), (len(pairs) - first) / (places - len(pairs))
-    return _written(shares, prior, by_hand, max(0.0, -math.log(rate_first / rate)))
+    return _costs_to_write(shares, prior, by_hand, max(0.0, -math.log(rate_first / rate)))
 
 
 def _single_shares(by_hand: dict[Piece, float], letters: list[str]) -> dict[Piece, float]:
@@ -156,7 +156,7 @@ def _single_shares(by_hand: dict[Piece, float], letters: list[str]) -> dict[Piec
     return {piece: math.exp(-cost) for piece, cost in shares.items()}
 
 
-def _written(
+def _costs_to_write(
     shares: dict[Piece, float], prior: dict[Piece, float], by_hand: dict[Piece, float], first: float
 ) -> dict[Piece, float]:
     """Returns the costs that are written: pieces that differ enough from the shorter ones."""

@@ -117,7 +117,7 @@ def crowd(url: str, is_kept: bool, seconds: float, pipe) -> None:
     failures: list[str] = []
     body = messages.encode(MESSAGE)
     keys_of = (Ed25519PrivateKey.generate() for _ in range(int(MAX_A_SECOND * seconds)))
-    requests = [_signed(key, body) for key in keys_of]
+    requests = [_signed_check_in(key, body) for key in keys_of]
     host, port = url.removeprefix("http://").split(":")
 
     def connected() -> socket.socket:
@@ -145,7 +145,7 @@ def crowd(url: str, is_kept: bool, seconds: float, pipe) -> None:
     pipe.send(({"check-in": times, "upload": []}, failures))
 
 
-def _signed(key: Ed25519PrivateKey, body: bytes) -> bytes:
+def _signed_check_in(key: Ed25519PrivateKey, body: bytes) -> bytes:
     """Returns a signed check-in as the bytes of an HTTP request."""
     path = "/v1/check-in"
     headers = {"Host": "load", "Content-Length": str(len(body))}

@@ -77,10 +77,10 @@ class Results:
         for (arm, point), runs in self._progress.items():
             controls = self._progress.get((self._study.control, point), {})
             reached = reach.reached_by_seed(runs, controls, self._study.reach_share)
-            for seed, when in reached.items():
-                before = facts[arm, point][seed]
-                assert before is not None
-                facts[arm, point][seed] = dataclasses.replace(before, reached=when)
+            for seed, first_reached in reached.items():
+                without_reach = facts[arm, point][seed]
+                assert without_reach is not None
+                facts[arm, point][seed] = dataclasses.replace(without_reach, reached=first_reached)
         return facts
 
     def _json(self, table_rows: Sequence[rows.Row]) -> dict[str, object]:

@@ -22,7 +22,7 @@ def answer(study: Study, rows: Sequence[Row]) -> str:
     Rows without a verdict are named with the reason: too few seeds, or a metric for which no value
     is better.
     """
-    people, metric = _judged(study)
+    people, metric = _population_and_metric(study)
     control = study.arm(study.control)
     lines = [
         f"{metric.label}, {tables.PEOPLE[people]}, compared with {control.label or control.name}:"
@@ -56,7 +56,7 @@ def as_list(text: str) -> str:
 
 def table(study: Study, rows: Sequence[Row]) -> str:
     """Returns a table that fits a terminal: means over seeds, differences on the first metric."""
-    people, judged = _judged(study)
+    people, judged = _population_and_metric(study)
     head = [f"{tables.PEOPLE[people]}, mean over seeds", "seeds"]
     head += [tables.head_of(METRICS[name]) for name in study.metrics]
     head.append(f"{judged.label}, difference")
@@ -75,5 +75,6 @@ def table(study: Study, rows: Sequence[Row]) -> str:
     return aligned(lines)
 
 
-def _judged(study: Study) -> tuple[str, Metric]:
+def _population_and_metric(study: Study) -> tuple[str, Metric]:
+    """Returns the population and the metric that the summary is about."""
     return study.populations[-1], METRICS[study.metrics[0]]

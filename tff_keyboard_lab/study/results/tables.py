@@ -99,13 +99,13 @@ def _side_by_side(
     Each line starts with cells of its own.
     """
     head = [*heads, "seeds"]
-    places = [(people, METRICS[name]) for people in study.populations for name in study.metrics]
-    for people, metric in places:
+    columns = [(people, METRICS[name]) for people in study.populations for name in study.metrics]
+    for people, metric in columns:
         unit = {"percent": ", points", "perplexity": ", factor"}.get(metric.kind, "")
         head.append(f"{PEOPLE[people]}: {metric.label}{unit}")
     rows = [head]
     for cells, compared in lines:
-        values = (_difference(compared, people, metric) for people, metric in places)
+        values = (_difference(compared, people, metric) for people, metric in columns)
         rows.append([*cells, ", ".join(map(str, compared.of_seeds)), *values])
     return _markdown(rows)
 
@@ -186,7 +186,7 @@ def _decimal(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _scaled(value: float | None, unit: float) -> str:
+def _in_units(value: float | None, unit: float) -> str:
     return "-" if value is None else f"{value / unit:.2f}"
 
 
@@ -202,9 +202,9 @@ def _epsilon(privacy: PrivacyFacts | None) -> str:
 _Cell = Callable[[RunFacts], str]
 _FACTS: Mapping[str, _Cell] = {
     "rounds": lambda fact: str(fact.rounds),
-    "M tokens": lambda fact: _scaled(fact.tokens, 1e6),
-    "GB sent": lambda fact: _scaled(fact.total_bytes, 1e9),
-    "MB up a round": lambda fact: _scaled(fact.upload_bytes_per_round, 1e6),
+    "M tokens": lambda fact: _in_units(fact.tokens, 1e6),
+    "GB sent": lambda fact: _in_units(fact.total_bytes, 1e9),
+    "MB up a round": lambda fact: _in_units(fact.upload_bytes_per_round, 1e6),
     "last quarter gained": lambda fact: _percent(fact.last_quarter_gain),
     "curve": lambda fact: "flat" if fact.flat else "still falling",
 }

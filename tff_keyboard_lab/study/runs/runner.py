@@ -215,10 +215,10 @@ class _Pool:
         files.make_directory(run.path.parent)
         # `train` rejects a run that began with another number of rounds.
         length = [f"--set={each}" for each in rounds_of_cosines(run.config)]
-        words = [*run.command, *length, *self._share(run)]
+        words = [*run.command, *length, *self._node_flags(run)]
         self.working.append((run, self._start(words, log_of(run))))
 
-    def _share(self, run: Run) -> list[str]:
+    def _node_flags(self, run: Run) -> list[str]:
         """Returns flags that give each of several runs one node.
 
         There are none if the config limits the nodes.

@@ -70,7 +70,7 @@ def _keys(cls: Any, skip: str = "") -> Iterator[str]:
     hints = typing.get_type_hints(cls, include_extras=True)
     texts = {key: text.replace("|", r"\|") for key, text in meanings(cls).items()}
     rows = [
-        f"| `{field.name}` | {_shown(_default(field))} | {_values(hints[field.name])} | "
+        f"| `{field.name}` | {_default_text(_default(field))} | {_values(hints[field.name])} | "
         f"{texts.get(field.name, '')} |"
         for field in dataclasses.fields(cls)
         if field.name != skip and not _is_table(hints[field.name])
@@ -89,7 +89,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default
 
 
-def _shown(value: Any) -> str:
+def _default_text(value: Any) -> str:
     """Returns a default as it stands in TOML, in Markdown."""
     if value is dataclasses.MISSING:
         return "required"
