@@ -120,7 +120,7 @@ class Libcifg:
         self._call("set_nfkc", _nfkc, None)
 
     def close(self) -> None:
-        """Frees the keyboard. Any later call raises `ValueError`, but another `close` does nothing."""
+        """Frees the keyboard. Later calls raise `ValueError`, except for another `close`."""
         if self._keyboard is not None:
             self._call("close")
             self._keyboard = None
