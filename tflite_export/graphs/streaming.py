@@ -173,6 +173,7 @@ class _Functions(tf.Module):
         return token if self._rows is None else tf.gather(self._rows, token)
 
     def _push(self, token, c, h):
+        """Returns the state with a token added to the window of ids in c. h is unchanged."""
         return tf.cast(push(tf.cast(c, tf.int32), self._own_ids(token)), tf.float32), h
 
     def _read_token(self, token, c, h):
