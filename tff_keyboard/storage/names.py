@@ -25,7 +25,11 @@ VALIDATION_CLIENT_DIGESTS = "validation_client_digests"
 LOCK = "lock"
 ROUND_SERVER = "round_server"
 EVALUATION_ON_DEVICES = "evaluation.json"  # settings of `compare-on-devices`
-EVALUATED_GROUPS = "groups.jsonl"  # and its sums, a line for each group of devices
+NEW_WORDS_ON_DEVICES = "new_words.json"  # settings of `find-words-on-devices`
+GROUPS_OF_DEVICES = "groups.jsonl"  # results of either, a line for each group of devices
+SETTINGS_OF_SUMS = (EVALUATION_ON_DEVICES, NEW_WORDS_ON_DEVICES)
+NEW_WORDS = "new_words.tsv"  # the words that devices found: word<TAB>devices
+EXTENDED_VOCABULARY = "extended_vocabulary.txt"  # the model's vocabulary, with these words
 
 CHECKPOINTS = "checkpoints"
 _CHECKPOINT = re.compile(r"round_(\d{8,})\.checkpoint")

@@ -177,11 +177,12 @@ class RunDirectory:
     def declares_privacy(self) -> bool:
         """Whether the run's config has a mechanism of differential privacy, so a ledger must exist.
 
-        An evaluation on devices declares privacy if its sums have noise. False without a config.
+        An evaluation or a search for words on devices declares privacy if its sums have noise.
+        False without a config.
         """
         if not self.exists():
-            settings = self.path / names.EVALUATION_ON_DEVICES
-            recorded = files.read_json(settings) if settings.is_file() else {}
+            settings = self.settings_of_sums
+            recorded = files.read_json(settings) if settings else {}
             return isinstance(recorded, dict) and bool(recorded.get("noise_multiplier"))
         aggregation = toml.parse(self.config_text()).get("aggregation", {})
         return aggregation.get("privacy", {}).get("type", "none") != "none"
@@ -250,10 +251,16 @@ class RunDirectory:
         """Whether the directory has a finished round, or the ledger of a private run."""
         return self.privacy_ledger.exists() or self.newest_result()[1] > 0
 
+    @property
+    def settings_of_sums(self) -> pathlib.Path | None:
+        """Settings of the evaluation, or the search for words, on devices; None without one."""
+        paths = [self.path / name for name in names.SETTINGS_OF_SUMS]
+        return next((path for path in paths if path.is_file()), None)
+
     def newest_result(self) -> tuple[pathlib.Path, int]:
         """Returns the file with the newest round among metrics, checkpoints and models.
 
-        In the folder of an evaluation on devices, the groups of devices are the rounds.
+        In the folder of an evaluation or a search for words, the groups of devices are the rounds.
 
         Reads files that may be damaged, and skips them. Returns `(path, 0)` without any.
         """
@@ -270,7 +277,7 @@ class RunDirectory:
             with contextlib.suppress(RunDirectoryError):
                 trained = files.read_json(description).get("rounds") if model.is_dir() else None
                 rounds[description] = trained if isinstance(trained, int) else 0
-        groups = self.path / names.EVALUATED_GROUPS
+        groups = self.path / names.GROUPS_OF_DEVICES
         rounds[groups] = files.read_bytes(groups).count(b"\n") if groups.is_file() else 0
         for name in (names.COMPARISON, names.COMPARISON_WITH_OWN_WORDS):
             rounds[self.path / name] = _groups_of_comparison(self.path / name)

@@ -17,6 +17,12 @@ COMMANDS = (
     ),
     Command(
         "Devices",
+        "find-words-on-devices",
+        "tff_keyboard_fleet.commands.find_words_on_devices",
+        "find frequent new words on devices, without reading text",
+    ),
+    Command(
+        "Devices",
         "fleet",
         "tff_keyboard_fleet.commands.fleet",
         "show the progress of a training with devices",

@@ -27,7 +27,7 @@ from tff_keyboard_fleet.device.client import RoundClient
 from tff_keyboard_fleet.device.store import DeviceStore, SavedTask
 from tff_keyboard_fleet.device.training_process import Done, Job
 from tff_keyboard_fleet.wire.messages import PROTOCOL, Accepted, CheckIn, Loss, Refused
-from tff_keyboard_fleet.wire.plan import MAX_SEPARATION, Plan
+from tff_keyboard_fleet.wire.plan import EVALUATION, MAX_SEPARATION, NEW_WORDS, TRAINING, Plan
 from tff_keyboard_fleet.wire.secure_sums.errors import SecureSumError
 from tff_keyboard_fleet.wire.secure_sums.neighbours import min_honest_in_sum
 
@@ -35,6 +35,7 @@ LATER_SECONDS = 3600.0  # until the next try, if the server names no time
 AGAIN_SECONDS = 60.0  # after a temporary problem
 MAX_SECONDS = 86_400.0  # of any wait
 _SECONDS_A_DAY = 86_400.0
+_TOKEN_FIELDS = {TRAINING: "token", EVALUATION: "evaluation_token", NEW_WORDS: "words_token"}
 
 if TYPE_CHECKING:
     from tff_keyboard_fleet.device.masked_upload import MaskedUpload
@@ -308,27 +309,24 @@ class Device:
 
     def _end_task(self, task: SavedTask, plan: Plan) -> float:
         """Ends a task, and removes its files. Returns the seconds to wait."""
-        self._store.change(task=None, model=task.model)
-        self._store.keep_only([plan.graph, task.model])
+        newest = self._store.state.model if plan.new_words is not None else task.model
+        self._store.change(task=None, model=newest)
+        self._store.keep_only([plan.graph, *([newest] if newest else [])])
         return 0.0
 
     def _trained(self, task: SavedTask, plan: Plan) -> SavedTask:
-        """Trains, or evaluates, on the device's text. Returns the task with its weight and loss.
+        """Trains, evaluates or counts words on the text. Returns the task with its figures.
 
         The upload is on disk after it. Raises `Refused` if the round closes before.
         """
-        models = [task.model]
-        if plan.evaluation is not None:
-            models = plan.evaluation.models
-            if task.model != models[0]:
-                raise ExportError("The seat is for a model that its plan does not evaluate first.")
+        models = _models(task, plan)
         for digest in models:
             self._fetch_change(digest)
         for digest in (plan.graph, *models):
             self._fetch(digest)
             self._store.read_blob(digest)
         with self._cache() as cache:
-            examples = cache.newest(0 if plan.evaluation else plan.max_messages)
+            examples = cache.newest(plan.max_messages if plan.kind == TRAINING else 0)
         job = Job(
             plan=str(self._store.blob(task.plan)),
             graph=str(self._store.blob(plan.graph)),
@@ -344,18 +342,21 @@ class Device:
             raise Refused("late", "the round closed before training began", 1)
         result = self._train(job, seconds)
         duration = f"{time.monotonic() - started:.1f} s"
-        if plan.evaluation is None:
+        if plan.kind == TRAINING:
             self._say(
                 f"trained {result.steps} steps in {duration}, loss {result.loss:.3f}; upload of "
                 f"{result.upload_bytes / 1e6:.2f} MB"
             )
         else:
+            work = f"evaluated {len(models)} models" if models else "looked for new words"
             self._say(
-                f"evaluated {len(models)} models on {result.steps} messages in {duration}; upload "
-                f"of {result.upload_bytes} bytes"
+                f"{work} on {result.steps} messages in {duration}; upload of "
+                f"{result.upload_bytes} bytes"
             )
-        # The text of an evaluation is the newest. Zeros use no text.
-        num_used = result.steps if plan.evaluation else len(examples) if result.steps else 0
+        # An evaluation and a count use the newest messages. Zeros use no text.
+        num_used = result.steps
+        if plan.kind == TRAINING:
+            num_used = len(examples) if result.steps else 0
         used = [number for number, _ in examples[len(examples) - num_used :]]
         task = dataclasses.replace(task, used=used, weight=result.weight, loss=result.loss)
         self._store.change(task=task)
@@ -473,5 +474,18 @@ class Device:
 
 
 def _token_field(plan: Plan) -> str:
-    """Returns the field of `DeviceState` for a plan's tokens: two kinds of servers sign them."""
-    return "token" if plan.evaluation is None else "evaluation_token"
+    """Returns the field of `DeviceState` for a plan's tokens. Each kind of server signs its own."""
+    return _TOKEN_FIELDS[plan.kind]
+
+
+def _models(task: SavedTask, plan: Plan) -> list[str]:
+    """Returns the weights that a plan needs. Raises `ExportError` if the seat is for others."""
+    if plan.new_words is not None:
+        if task.model != plan.graph:
+            raise ExportError("The seat is for a model, but its plan needs none.")
+        return []
+    if plan.evaluation is None:
+        return [task.model]
+    if task.model != plan.evaluation.models[0]:
+        raise ExportError("The seat is for a model that its plan does not evaluate first.")
+    return plan.evaluation.models

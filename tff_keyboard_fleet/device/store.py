@@ -75,6 +75,7 @@ class DeviceState:
         seat. It takes part in no other, so a server that uses another name does not get around
         `first_rounds`. None before the first seat.
       evaluation_token: Newest token of a server that evaluates.
+      words_token: Newest token of a server that looks for new words.
     """
 
     token: str | None = None
@@ -86,6 +87,7 @@ class DeviceState:
     first_rounds: dict[str, int] = dataclasses.field(default_factory=dict)
     population: str | None = None
     evaluation_token: str | None = None
+    words_token: str | None = None
 
 
 class DeviceStore:

@@ -15,6 +15,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tff_keyboard.host import children
@@ -68,7 +69,8 @@ class Job:
 class Done:
     """The figures of the upload, and its size.
 
-    In a round that evaluates, `steps` is the number of evaluated messages, the newest ones.
+    In a round that evaluates or looks for words, `steps` is the number of messages that it used,
+    the newest ones.
     """
 
     weight: float
@@ -114,31 +116,15 @@ def do(job: Job) -> Done:
     from tff_keyboard_fleet.wire import weights as wire_weights
 
     plan = Plan.from_bytes(files.read_bytes(pathlib.Path(job.plan)))
-    graph = pathlib.Path(job.graph)
-    trainer: trainers.Trainer
-    if job.library and plan.evaluation is None:
-        trainer = trainers.LibcifgTrainer(graph, pathlib.Path(job.library))
-    else:
-        trainer = trainers.LiteRtTrainer(graph)
-    if trainer.fingerprint != plan.vocabulary:
-        raise ExportError(f"{graph}: its vocabulary differs from the plan.")
-
-    def initial() -> "np.ndarray":
-        return wire_weights.from_bytes(files.read_bytes(pathlib.Path(job.model)))
-
-    if (size := initial().size) != plan.parameters:
-        raise ExportError(f"{job.model}: has {size} weights, but the plan has {plan.parameters}.")
+    work = _new_words if plan.new_words is not None else _model_work
+    compute = work(job, plan)
     is_masked = plan.secure_sums is not None  # all devices weigh the same and report no loss
     try:
-        if plan.evaluation is None:
-            trained = trainers.train(trainer, initial, job.texts, plan)
-        else:
-            assert isinstance(trainer, trainers.LiteRtTrainer)
-            trained = _evaluated(trainer, job, plan)
+        trained = compute()
     except Exception as error:
         if not is_masked:
             if isinstance(error, ValueError):
-                raise ExportError(f"{graph}: cannot follow the plan ({error}).") from None
+                raise ExportError(f"{job.graph}: cannot follow the plan ({error}).") from None
             raise
         # Training may fail because of the text. A device that dropped out would tell the server so.
         zeros = wire_weights.from_bytes(bytes(wire_weights.BYTES_PER_NUMBER * plan.upload_size))
@@ -159,6 +145,58 @@ def do(job: Job) -> Done:
         steps=trained.steps,
         upload_bytes=sum(map(len, parts)),
     )
+
+
+def _model_work(job: Job, plan: Plan) -> "Callable[[], trainers.Trained]":
+    """Opens the graph, and returns the training or evaluation on it.
+
+    Raises `ExportError` if the graph or the weights differ from the plan.
+    """
+    from tff_keyboard_fleet.device import trainer as trainers
+    from tff_keyboard_fleet.wire import weights as wire_weights
+
+    graph = pathlib.Path(job.graph)
+    trainer: trainers.Trainer
+    if job.library and plan.evaluation is None:
+        trainer = trainers.LibcifgTrainer(graph, pathlib.Path(job.library))
+    else:
+        trainer = trainers.LiteRtTrainer(graph)
+    _check_vocabulary(graph, trainer.fingerprint, plan)
+
+    def initial() -> "np.ndarray":
+        return wire_weights.from_bytes(files.read_bytes(pathlib.Path(job.model)))
+
+    if (size := initial().size) != plan.parameters:
+        raise ExportError(f"{job.model}: has {size} weights, but the plan has {plan.parameters}.")
+    if plan.evaluation is None:
+        return lambda: trainers.train(trainer, initial, job.texts, plan)
+    assert isinstance(trainer, trainers.LiteRtTrainer)
+    return functools.partial(_evaluated, trainer, job, plan)
+
+
+def _new_words(job: Job, plan: Plan) -> "Callable[[], trainers.Trained]":
+    """Reads the vocabulary of the graph, and returns the count of the words that it lacks.
+
+    Raises `ExportError` if the vocabulary differs from the plan.
+    """
+    from tff_keyboard_fleet.device import trainer as trainers
+    from tff_keyboard_fleet.device import word_counter
+    from tflite_export.format import manifest
+
+    graph = pathlib.Path(job.graph)
+    _, vocabulary = manifest.load_checked(graph)
+    _check_vocabulary(graph, vocabulary.fingerprint, plan)
+
+    def counted() -> trainers.Trained:
+        vector = word_counter.count(job.texts, vocabulary, plan)
+        return trainers.Trained(vector, weight=1.0, loss=0.0, steps=len(job.texts))
+
+    return counted
+
+
+def _check_vocabulary(graph: pathlib.Path, fingerprint: str, plan: Plan) -> None:
+    if fingerprint != plan.vocabulary:
+        raise ExportError(f"{graph}: its vocabulary differs from the plan.")
 
 
 def _evaluated(trainer: "trainers.LiteRtTrainer", job: Job, plan: Plan) -> "trainers.Trained":

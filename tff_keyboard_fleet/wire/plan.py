@@ -13,7 +13,7 @@ import math
 
 from tff_keyboard.config.sections.devices_config import MAX_CACHE_DAYS
 from tff_keyboard.storage import json_text, typed_json
-from tff_keyboard_fleet.wire import evaluation_sums
+from tff_keyboard_fleet.wire import evaluation_sums, word_cells
 from tff_keyboard_fleet.wire.messages import (
     MASKED,
     PROTOCOL,
@@ -26,6 +26,11 @@ from tff_keyboard_fleet.wire.messages import (
 MAX_SEPARATION = 10_000  # largest `min_separation_rounds` of a plan that a device follows
 MAX_EVALUATED_MODELS = 8
 MAX_EVALUATED_WORDS = 100_000
+MAX_CELLS = 2**21  # of the vector of a round that looks for words
+MAX_LETTERS = 3  # letters by which such a round extends a prefix
+MAX_LENGTH = 40  # letters of a new word
+# Kinds of rounds
+TRAINING, EVALUATION, NEW_WORDS = "training", "evaluation", "new words"
 SUMS_BITS = (32, 64)
 SUMS_PROTOCOL = 2  # version 1 had no step `confirm`; its devices reject a plan with this field
 
@@ -123,6 +128,53 @@ class Evaluation:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class NewWords:
+    """The work of a round that looks for words outside the vocabulary (`word_cells.py`).
+
+    Attributes:
+      alphabet: The letters of words, and perhaps "'" and "-". A word with another character is not
+        counted.
+      prefixes: Beginnings of words that are still alive, different and of one length, in the order
+        of the vector. In the first round, the empty one.
+      letters: Number of letters by which this round extends them. 1..`MAX_LETTERS`.
+      slots: Number of prefixes for which the vector has room.
+      max_cells: Maximum number of cells into which a device writes 1.
+    """
+
+    alphabet: str
+    prefixes: list[str]
+    letters: int
+    slots: int
+    max_cells: int
+
+    @property
+    def size(self) -> int:
+        """Number of elements of a device's vector."""
+        return self.slots * word_cells.cells_of_prefix(len(self.alphabet), self.letters)
+
+    def check(self) -> None:
+        """Raises `ValueError` if a value is out of range."""
+        if not word_cells.is_alphabet(self.alphabet):
+            raise ValueError("`plan.new_words.alphabet` must be different letters, ' or -")
+        if not 1 <= self.letters <= MAX_LETTERS:
+            raise ValueError(f"`plan.new_words.letters` must be in 1..{MAX_LETTERS}")
+        if not 1 <= len(set(self.prefixes)) == len(self.prefixes) <= self.slots:
+            raise ValueError("`plan.new_words.prefixes` must be 1 to `slots` different prefixes")
+        if len(set(map(len, self.prefixes))) > 1 or len(self.prefixes[0]) > MAX_LENGTH:
+            raise ValueError(
+                f"`plan.new_words.prefixes` must have one length, at most {MAX_LENGTH}"
+            )
+        if not set("".join(self.prefixes)) <= set(self.alphabet):
+            raise ValueError("`plan.new_words.prefixes` must have letters of the alphabet")
+        if self.slots > MAX_CELLS or self.size > MAX_CELLS:
+            raise ValueError(
+                f"`plan.new_words` has more than {MAX_CELLS:,} cells: use fewer slots or letters"
+            )
+        if not 1 <= self.max_cells <= self.size:
+            raise ValueError("`plan.new_words.max_cells` must be in 1..the number of cells")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Conditions:
     """Conditions under which a device takes part, as in Hard et al. 2018, section 5.2.
 
@@ -186,8 +238,10 @@ class Plan:
       min_separation_rounds: A device that sent an upload for round i takes part in no round of this
         population before i + `min_separation_rounds`, >= 1. The device enforces this from its own
         record: not in an earlier round, not in another attempt at round i, and not if the server
-        lost its memory. Rounds that evaluate have their own numbers and their own record.
-      evaluation: The models to evaluate. If None, the round trains.
+        lost its memory. Each kind of round has its own numbers and its own record.
+      evaluation: The models to evaluate, if the round evaluates.
+      new_words: The cells to count, if the round looks for new words. Without it and `evaluation`,
+        the round trains. It needs secure sums, and has no model: the seat's is the graph.
     """
 
     protocol: int = PROTOCOL
@@ -209,6 +263,7 @@ class Plan:
     cache: Cache
     min_separation_rounds: int = 1
     evaluation: Evaluation | None = None
+    new_words: NewWords | None = None
 
     def __post_init__(self) -> None:
         require_sha256(self, "graph")
@@ -219,14 +274,22 @@ class Plan:
         return text.encode()
 
     @property
+    def kind(self) -> str:
+        """`TRAINING`, `EVALUATION` or `NEW_WORDS`."""
+        if self.new_words is not None:
+            return NEW_WORDS
+        return TRAINING if self.evaluation is None else EVALUATION
+
+    @property
     def upload_size(self) -> int:
-        """Number of elements of an upload: of a delta, or of the sums of an evaluation."""
-        return self.parameters if self.evaluation is None else self.evaluation.size
+        """Number of elements of an upload: of a delta, or of sums."""
+        work = self.new_words or self.evaluation
+        return self.parameters if work is None else work.size
 
     @property
     def record(self) -> str:
         """Name under which a device records the rounds in which it took part."""
-        return self.population if self.evaluation is None else f"{self.population} (evaluation)"
+        return self.population if self.kind == TRAINING else f"{self.population} ({self.kind})"
 
     @property
     def sha256(self) -> str:
@@ -270,6 +333,10 @@ class Plan:
             plan.evaluation.check()
             if plan.phases != ["upload"] or plan.codec.name == QUANTISED:
                 raise ValueError("`plan.evaluation` needs the phase 'upload', and a codec for sums")
+        if plan.new_words is not None:
+            plan.new_words.check()
+            if plan.secure_sums is None or plan.evaluation is not None:
+                raise ValueError("`plan.new_words` needs `secure_sums`, and no `evaluation`")
         if (plan.secure_sums is None) == (plan.codec.name == MASKED):
             raise ValueError("`plan.secure_sums` and the codec 'masked' belong together")
         return plan

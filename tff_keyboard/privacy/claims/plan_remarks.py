@@ -13,7 +13,7 @@ from tff_keyboard.privacy.claims.statement import (
     validation_caveats,
 )
 from tff_keyboard.privacy.ledger.ledger import read_ledger
-from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, EVALUATION, LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -117,14 +117,15 @@ def resumed_line(ledger_path: pathlib.Path, rounds: int) -> str:
       rounds: Total number of rounds, at least the number that was released.
 
     Raises:
-      UsageError: If the run has released more rounds, or is an evaluation on devices.
+      UsageError: If the run has released more rounds, or is of sums of devices.
       RunDirectoryError: If there is no ledger, or it is damaged.
     """
     header, released = read_ledger(ledger_path)
-    if header.aggregator == EVALUATION:
+    if header.is_of_sums:
         raise UsageError(
-            f"--rounds is for trainings, but {ledger_path.parent} is an evaluation on devices, "
-            "whose epsilon does not depend on the number of groups. Leave --rounds out."
+            f"--rounds is for trainings, but {ledger_path.parent} is an evaluation on devices or a "
+            "search for words, whose epsilon does not depend on the number of groups. Leave "
+            "--rounds out."
         )
     if rounds < len(released):
         raise UsageError(

@@ -64,7 +64,7 @@ def privacy_statement(path: pathlib.Path) -> str:
     run = RunDirectory(path.parent)
     total = claim_of(run, header, len(rounds))
     rows = [
-        *([] if header.aggregator == EVALUATION else [("initial model", _initial_model(header))]),
+        *([] if header.is_of_sums else [("initial model", _initial_model(header))]),
         ("unit", _unit(header)),
         ("adjacency", guarantee.adjacency),
         ("mechanism", _mechanism(header)),
@@ -293,7 +293,7 @@ def server_rows(header: LedgerHeader) -> list[tuple[str, str]]:
     if header.sampling != CHECK_IN:
         return []
     upload, grid = "update", ""
-    if header.aggregator == EVALUATION:
+    if header.is_of_sums:
         upload = "upload"
     else:
         step = sum_grid.sum_step(
@@ -322,7 +322,7 @@ def _server_caveats(header: LedgerHeader) -> list[str]:
     """Returns the limits of the guarantee with respect to the server of a fleet."""
     if header.sampling != CHECK_IN:
         return []
-    released = "sums" if header.aggregator == EVALUATION else "models"
+    released = "sums" if header.is_of_sums else "models"
     text = (
         f"The guarantee is about readers of the released {released}. It is no protection from the "
         "server, which adds the noise."
@@ -371,6 +371,12 @@ def _coverage(header: LedgerHeader) -> list[str]:
             "Covered: the sums of all groups, from which the table is computed. Not covered: the "
             "models that were evaluated, and other evaluations on these devices, each of which "
             "has its own cost."
+        ]
+    if header.is_of_sums:
+        return [
+            "Covered: the words, the prefixes and the counts of all rounds, with each later round "
+            "that they decide. Not covered: the known vocabulary, and other searches on these "
+            "devices, each of which has its own cost."
         ]
     vocabulary = (
         "The vocabulary was not chosen privately: a single client can be the reason why a word is "

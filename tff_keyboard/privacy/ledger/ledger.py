@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tff_keyboard.parts import tables
-from tff_keyboard.privacy.ledger.ledger_header import EVALUATION, LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import EVALUATION, NEW_WORDS, LedgerHeader
 from tff_keyboard.privacy.ledger.origin import id_of_run
 from tff_keyboard.storage import files, json_text, names
 from tff_keyboard.storage.errors import CheckFailed, ConfigError, RunDirectoryError
@@ -33,7 +33,12 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 FORMAT = 6
 
-RUN_ID = "run_id"  # key of `model.json`, and of the settings of an evaluation
+RUN_ID = "run_id"  # key of `model.json`, and of the settings of sums of devices
+# Aggregator of a ledger of sums of devices -> its settings, and its name in words
+_SUMS = {
+    EVALUATION: (names.EVALUATION_ON_DEVICES, "evaluation"),
+    NEW_WORDS: (names.NEW_WORDS_ON_DEVICES, "search for words"),
+}
 CONTENT = "content"  # the tag of a round's data; only if the noise key does not determine the data
 
 # One line: "round", the numbers given to `record`, and `CONTENT`
@@ -158,6 +163,11 @@ def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
                 f"{path} is missing, but the run trained with privacy: no privacy statement can be "
                 "made. Restore the ledger from a copy."
             )
+        if run.settings_of_sums:
+            raise RunDirectoryError(
+                f"NO CLAIM: no {path.name} in {path.parent}, because its sums of devices have no "
+                "noise. For a claim, start a new folder with --noise-multiplier."
+            )
         raise RunDirectoryError(
             f"No {path.name} in {path.parent}: this run made no privacy claim. "
             "Set `aggregation.privacy` and train."
@@ -195,12 +205,12 @@ def check_is_of_run(path: pathlib.Path, header: LedgerHeader) -> None:
     """
     check_root_of_run(path.parent)
     run = RunDirectory(path.parent)
-    if header.aggregator == EVALUATION and (run.exists() or run.model.exists()):
+    if header.is_of_sums and (run.exists() or run.model.exists()):
         raise CheckFailed(
-            f"{path} is the ledger of an evaluation on devices, which covers no model. Remove it "
-            "from the directory of the training."
+            f"{path} is the ledger of sums of devices, which covers no model. Remove it from the "
+            "directory of the training."
         )
-    _check_is_of_evaluation(path, header)
+    _check_is_of_sums(path, header)
     run_id = id_of_run(run) if run.exists() else header.run_id
     way_out = "Restore the files of this run from a copy, or use another run directory."
     if header.run_id and header.run_id != run_id:
@@ -221,28 +231,29 @@ def check_is_of_run(path: pathlib.Path, header: LedgerHeader) -> None:
             )
 
 
-def _check_is_of_evaluation(path: pathlib.Path, header: LedgerHeader) -> None:
-    """Checks that the ledger and the settings of an evaluation on devices are of one evaluation.
+def _check_is_of_sums(path: pathlib.Path, header: LedgerHeader) -> None:
+    """Checks that the ledger and the settings of sums of devices are of one evaluation or search.
 
     Passes if there are neither settings nor results next to the ledger.
     """
-    settings_path = path.parent / names.EVALUATION_ON_DEVICES
-    way_out = "Restore the files of this evaluation from a copy."
-    if not settings_path.is_file():
-        if header.aggregator == EVALUATION and RunDirectory(path.parent).newest_result()[1]:
+    for aggregator, (name, what) in _SUMS.items():
+        settings_path = path.parent / name
+        way_out = f"Restore the files of this {what} from a copy."
+        if not settings_path.is_file():
+            if header.aggregator == aggregator and RunDirectory(path.parent).newest_result()[1]:
+                raise CheckFailed(
+                    f"{settings_path} is missing, so nothing shows that {path.name} is the ledger "
+                    f"of this {what}. {way_out}"
+                )
+            continue
+        settings = files.read_json(settings_path)
+        recorded = settings if isinstance(settings, dict) else {}
+        expected = (aggregator, recorded.get(RUN_ID), recorded.get("noise_multiplier"))
+        if (header.aggregator, header.run_id, header.noise_multiplier) != expected:
             raise CheckFailed(
-                f"{settings_path} is missing, so nothing shows that {path.name} is the ledger of "
-                f"this evaluation. {way_out}"
+                f"{path} is not the ledger of the {what} of {settings_path}: its id or its noise "
+                f"multiplier is another. {way_out}"
             )
-        return
-    settings = files.read_json(settings_path)
-    recorded = settings if isinstance(settings, dict) else {}
-    expected = (EVALUATION, recorded.get(RUN_ID), recorded.get("noise_multiplier"))
-    if (header.aggregator, header.run_id, header.noise_multiplier) != expected:
-        raise CheckFailed(
-            f"{path} is not the ledger of the evaluation of {settings_path}: its id or its noise "
-            f"multiplier is another. {way_out}"
-        )
 
 
 def run_id_of_model(directory: pathlib.Path) -> str | None:

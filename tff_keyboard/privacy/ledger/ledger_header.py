@@ -11,7 +11,8 @@ from tff_keyboard.storage import checks
 # Values of `LedgerHeader.sampling`
 FIXED_SIZE: Final = "fixed_size"  # the server draws cohorts of fixed size without replacement
 CHECK_IN: Final = "check_in"  # devices check in by themselves
-EVALUATION = "evaluation"  # `LedgerHeader.aggregator`: sums of devices that evaluate models
+# Values of `LedgerHeader.aggregator`: sums of devices that evaluate models, or look for new words
+EVALUATION, NEW_WORDS = "evaluation", "new words"
 NO_CLIENTS = "none"  # `Ancestor.people`: no client is in both runs
 
 
@@ -93,6 +94,11 @@ class LedgerHeader(Table):
                 "selected_per_round",
                 f"must be at most `population` = {self.population}",
             )
+
+    @property
+    def is_of_sums(self) -> bool:
+        """Whether sums of devices were released, and no model."""
+        return self.aggregator in (EVALUATION, NEW_WORDS)
 
     @property
     def private_ancestors(self) -> list[tuple[Ancestor, "LedgerHeader"]]:

@@ -29,7 +29,7 @@ from tff_keyboard.storage.errors import (
     UsageError,
 )
 from tff_keyboard_fleet.commands import compare_on_devices
-from tff_keyboard_fleet.on_devices import evaluation_rounds
+from tff_keyboard_fleet.on_devices import summed_rounds
 from tff_keyboard_fleet.on_devices.evaluation_rounds import (
     EvaluatedModel,
     EvaluationSettings,
@@ -215,11 +215,11 @@ def test_a_kill_repeats_the_group_with_the_same_noise(place, tmp_path, monkeypat
 
     def dying(append, number):
         def write(path, data, **options):
-            if path.name == evaluation_rounds.GROUPS and len(calls) == number:
+            if path.name == summed_rounds.GROUPS and len(calls) == number:
                 if place == "before the release":
                     append(path, data, **options)
                 raise Killed
-            calls.append(path.name == evaluation_rounds.GROUPS)
+            calls.append(path.name == summed_rounds.GROUPS)
             calls[:] = [call for call in calls if call]
             append(path, data, **options)
 
@@ -232,7 +232,7 @@ def test_a_kill_repeats_the_group_with_the_same_noise(place, tmp_path, monkeypat
     for name in ("noise_nonce", "evaluation.json"):  # key and id are drawn, and are the same here
         shutil.copy(straight / name, killed)
     with monkeypatch.context() as patched:
-        files = evaluation_rounds.files
+        files = summed_rounds.files
         patched.setattr(files, "append", dying(files.append, 1))
         with pytest.raises(Killed):
             evaluate(killed, Fleet([1, 2]), *MASKED, settings=NOISY)
@@ -414,7 +414,7 @@ def test_a_cut_line_is_counted_again(tmp_path):
     settings = dataclasses.replace(SETTINGS, groups=2)
     path = tmp_path / "groups.jsonl"
     path.write_text('{"round": 1, "devi')
-    assert evaluation_rounds._read_groups(path, 3) == []
+    assert summed_rounds._read_groups(path, lambda line: True) == []
     assert path.read_bytes() == b""
     assert settings.first_round == 1
 
