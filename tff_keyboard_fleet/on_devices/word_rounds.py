@@ -7,7 +7,6 @@ words of each device. The file with the results of groups has only cells above t
 module needs no TFF.
 """
 
-import collections
 import contextlib
 import dataclasses
 import pathlib
@@ -17,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tff_keyboard.config import RunConfig
-from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
+from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.privacy.ledger.ledger_header import NEW_WORDS
 from tff_keyboard.storage import files, names
@@ -34,13 +33,12 @@ from tff_keyboard_fleet.on_devices.summed_rounds import (
     held_folder,
     open_settings,
 )
-from tff_keyboard_fleet.on_devices.word_search import GroupResult, WordSearch
+from tff_keyboard_fleet.on_devices.word_search import GroupResult, WordSearch, alphabet_of
 from tff_keyboard_fleet.round_server.blobs import Blobs
 from tff_keyboard_fleet.wire import messages, word_cells
 from tff_keyboard_fleet.wire.plan import Codec, NewWords, Plan
 
 SETTINGS = names.NEW_WORDS_ON_DEVICES  # of the start, which a resumed search must have
-_RARE_LETTER = 0.002  # share of the vocabulary's words with a letter that is not in the alphabet
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,26 +75,6 @@ class FoundWords:
     threshold: float
     groups: int
     is_over: bool
-
-
-def alphabet_of(vocabulary: Vocabulary) -> str:
-    """Returns the letters of new words: those that are not rare in the words of a vocabulary.
-
-    Also "'" and "-", if they are not rare.
-
-    >>> from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules
-    >>> alphabet_of(Vocabulary([*SPECIAL_WORDS, "ab", "a2", ":)"], NormalisationRules()))
-    'ab'
-    """
-    words = vocabulary.words[NUM_SPECIAL:]
-    counts = collections.Counter(letter for word in words for letter in set(word))
-    return "".join(
-        sorted(
-            letter
-            for letter, count in counts.items()
-            if word_cells.is_alphabet(letter) and count >= _RARE_LETTER * len(words)
-        )
-    )
 
 
 def find_words_on_devices(

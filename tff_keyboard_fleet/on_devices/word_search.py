@@ -13,17 +13,41 @@ noise, the margin makes this true for all cells of the whole search together wit
 at least 99 %. The threshold only reads counts that already have noise, so it costs no privacy.
 """
 
+import collections
 import dataclasses
 import math
 from collections.abc import Mapping
 
 import numpy as np
 
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard_fleet.wire import word_cells
 from tff_keyboard_fleet.wire.plan import MAX_LENGTH, NewWords
 
+# Share of the vocabulary's words with a letter that is not in the alphabet
+_RARE_LETTER = 0.002
 _ERROR = 0.01  # chance that a cell of too few devices stays, in a search with noise
+
+
+def alphabet_of(vocabulary: Vocabulary) -> str:
+    """Returns the letters of new words: those that are not rare in the words of a vocabulary.
+
+    Also "'" and "-", if they are not rare.
+
+    >>> from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules
+    >>> alphabet_of(Vocabulary([*SPECIAL_WORDS, "ab", "a2", ":)"], NormalisationRules()))
+    'ab'
+    """
+    words = vocabulary.words[NUM_SPECIAL:]
+    counts = collections.Counter(letter for word in words for letter in set(word))
+    return "".join(
+        sorted(
+            letter
+            for letter, count in counts.items()
+            if word_cells.is_alphabet(letter) and count >= _RARE_LETTER * len(words)
+        )
+    )
 
 
 @dataclasses.dataclass(frozen=True)
